@@ -45,10 +45,10 @@ def _seconds(service: BenchedService, left: Iterator[bytes], times: int) -> floa
 def _fill(service: BenchedService, number: int) -> int:
     """Write copies of the one key under other names, straight into the tables; return how many there are."""
     made = rfc3339_text(datetime(2026, 1, 1, tzinfo=UTC))
-    with service.services.store.writing() as writer:
-        models = {table: next(iter(writer.rows_of(metadata.tables[table.name]))) for table in (keys, key_versions)}
+    with service.services.store.writing() as tx:
+        models = {table: next(iter(tx.tables.rows(metadata.tables[table.name]))) for table in (keys, key_versions)}
         for begin in range(0, number, _ROWS_AT_A_TIME):
             names = [f"{KEY_ID}-{index:07}" for index in range(begin, min(begin + _ROWS_AT_A_TIME, number))]
             for table, model in models.items():
-                writer.add_rows(table, [{**model, "key_id": name, "created_at": made} for name in names])
+                tx.tables.add(table, [{**model, "key_id": name, "created_at": made} for name in names])
     return number

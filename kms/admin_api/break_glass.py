@@ -17,7 +17,7 @@ from kms.domain.actors import Actor
 from kms.domain.break_glass import glass_state
 from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -38,7 +38,7 @@ async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
 
     def look() -> BreakGlassListModel:
         with store.reading() as reader:
-            found = reader.all_glasses()
+            found = reader.break_glass.all()
         rows = [
             {
                 "number": one.number,
@@ -70,7 +70,7 @@ async def close(number: Number, request: Request, caller: WithCaller) -> BreakGl
             pass
         close_glass(store, number, reason=given.reason, actor=caller.identity, at=at)
         with store.reading() as reader:
-            ended = [one for one, _ in reader.all_glasses() if one.number == number]
+            ended = [one for one, _ in reader.break_glass.all() if one.number == number]
         return BreakGlassListModel(
             break_glass=[{"number": one.number, "state": "closed", **one.members()} for one in ended]
         )
@@ -78,10 +78,10 @@ async def close(number: Number, request: Request, caller: WithCaller) -> BreakGl
     return await caller.run(end)
 
 
-def _require_close(reader: Reader, *, identity: Actor, number: int) -> None:
+def _require_close(reader: ReadTransaction, *, identity: Actor, number: int) -> None:
     """Demand the right in the tenant of the key; of another tenant's they are told as of one that there is not."""
-    tenants = {one.key.tenant for one, _ in reader.all_glasses() if one.number == number}
-    grants = reader.grants_of(identity)
+    tenants = {one.key.tenant for one, _ in reader.break_glass.all() if one.number == number}
+    grants = reader.grants.held_by(identity)
     if any(may(identity, grants=grants, operation=Operation.GLASS_CLOSE, tenant=one) is not None for one in tenants):
         return
     require(reader, identity, Operation.GLASS_CLOSE, tenant=None)

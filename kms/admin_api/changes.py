@@ -42,7 +42,7 @@ from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.references.reach import reach_of
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -107,8 +107,8 @@ async def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
     at, settings = caller.now(), caller.context.base.settings
 
-    def look(reader: Reader) -> ProposalListModel:
-        found = [find(reader, digest) for digest in reader.proposal_digests()]
+    def look(reader: ReadTransaction) -> ProposalListModel:
+        found = [find(reader, digest) for digest in reader.proposals.digests()]
         stands = [standing(reader, one, alone=settings.allow_thaw_by_one, at=at) for one in found]
         return ProposalListModel(proposals=[_model(one) for one in stands])
 
@@ -204,7 +204,7 @@ def _desk(caller: Caller, vault: Vault) -> Desk:
     )
 
 
-def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) -> None:
+def _require_change(reader: ReadTransaction, *, identity: Actor, change: ProposedChange) -> None:
     demanded = demanded_by(change)
     if demanded is None:
         raise ForbiddenError(
@@ -216,7 +216,7 @@ def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) 
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
     # Whoever sets up the first rule says who agrees to everything later. That is no matter of the network (MC-31).
-    if isinstance(change, QuorumSet) and reader.quorum().rule(ChangeKind.QUORUM) is None:
+    if isinstance(change, QuorumSet) and reader.quorum.current().rule(ChangeKind.QUORUM) is None:
         raise ForbiddenError(
             "who agrees to changes is first set up on the service's machine",
             code="not-permitted",
@@ -231,9 +231,9 @@ def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) 
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-def _require_proposal(reader: Reader, *, identity: Actor, digest: str, seeing: bool) -> None:
+def _require_proposal(reader: ReadTransaction, *, identity: Actor, digest: str, seeing: bool) -> None:
     """Demand what the proposal's own change demands; to see it, the right to see all of them suffices."""
-    grants = reader.grants_of(identity)
+    grants = reader.grants.held_by(identity)
     if seeing and may(identity, grants=grants, operation=Operation.PROPOSALS_READ, tenant=None) is not None:
         return
     proposal = find(reader, digest)

@@ -17,7 +17,7 @@ from kms.auth.authorisation import Demand, GuardedStore, require
 from kms.domain.actors import Actor
 from kms.domain.permissions import Operation
 from kms.keys.vault import Vault
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["MAX_BODY_BYTES", "AdminContext", "Caller", "WithCaller", "certificate_of"]
 
@@ -72,7 +72,7 @@ class Caller:
         services = self.context.base.services
         return Vault(store=GuardedStore(services.store, demand=demand), kek=services.kek)
 
-    async def read(self, operation: Operation, work: Callable[[Reader], T], *, tenant: str | None = None) -> T:
+    async def read(self, operation: Operation, work: Callable[[ReadTransaction], T], *, tenant: str | None = None) -> T:
         """Read in one transaction what concerns a tenant, or the service."""
         store = self.vault(operation, tenant=tenant).store
 

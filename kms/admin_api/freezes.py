@@ -28,7 +28,7 @@ def tenant_of(what: Target) -> str | None:
 @router.get("", operation_id="listFreezes", summary="What is frozen", responses=refusals(401, 403, 500, 503))
 async def list_freezes(caller: WithCaller) -> FreezeListModel:
     """List what is frozen, since when, by whom and why."""
-    found = await caller.read(Operation.FREEZES_READ, lambda reader: reader.freezes())
+    found = await caller.read(Operation.FREEZES_READ, lambda reader: reader.freezes.all())
     return FreezeListModel(freezes=[dict(one.members()) for one in found])
 
 

@@ -29,7 +29,7 @@ def grant_model(grant: Grant) -> GrantModel:
 @router.get("", operation_id="listGrants", summary="Who has which role", responses=refusals(401, 403, 422, 500, 503))
 async def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
     """List the grants that count, or all that were ever given."""
-    found = await caller.read(Operation.GRANTS_READ, lambda reader: list(reader.all_grants()))
+    found = await caller.read(Operation.GRANTS_READ, lambda reader: list(reader.grants.all()))
     return GrantListModel(grants=[grant_model(grant) for grant in found if revoked or grant.counts])
 
 

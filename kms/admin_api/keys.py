@@ -29,7 +29,7 @@ from kms.keys.vault import Vault
 from kms.references.intake import reference_members
 from kms.references.reach import reach_of
 from kms.references.resolution import find_guard, named_by
-from kms.store import Reader, Store
+from kms.store import ReadTransaction, Store
 
 __all__ = ["keep_key", "key_model", "router"]
 
@@ -41,7 +41,7 @@ _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 async def list_keys(tenant: Tenant, caller: WithCaller) -> KeyListModel:
     """List every version of every key of a tenant."""
     at = caller.context.base.services.clock()
-    records = await caller.read(Operation.KEYS_READ, lambda reader: reader.all_keys(tenant), tenant=tenant)
+    records = await caller.read(Operation.KEYS_READ, lambda reader: reader.keys.all(tenant), tenant=tenant)
     return KeyListModel(keys=[_state(record, at) for record in records])
 
 
@@ -103,7 +103,7 @@ async def keep_key(
     return _state(await caller.run(make), at)
 
 
-def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reader: Reader) -> None:
+def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reader: ReadTransaction) -> None:
     """Let a document come in with a key where it counts for that key alone; else it is what policy owners do."""
     if any(reach_of(reader, one) for one in documents):
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
@@ -166,7 +166,7 @@ async def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyMode
             return key_model(store, asked.name, at)
         set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
         with store.reading() as reader:
-            return _key(reader, reader.asked((asked,))[asked], at)
+            return _key(reader, require_key(reader, asked), at)
 
     return await caller.run(change)
 
@@ -181,9 +181,9 @@ def _state(record: KeyRecord, at: datetime) -> KeyStateModel:
     return KeyStateModel.model_validate(_members(record, at))
 
 
-def _key(reader: Reader, record: KeyRecord, at: datetime) -> KeyModel:
+def _key(reader: ReadTransaction, record: KeyRecord, at: datetime) -> KeyModel:
     guard = find_guard(reader, record.policy_digest)
-    policy = reader.policy_document(record.policy_digest) or b""
+    policy = reader.policies.document(record.policy_digest) or b""
     return KeyModel.model_validate(
         {
             **_members(record, at),

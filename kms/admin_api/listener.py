@@ -140,7 +140,7 @@ def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]
 def require_administrator(store: Store) -> None:
     """Refuse to serve nobody: the first administrator comes from whoever has the machine, never over the network."""
     with store.reading() as reader:
-        if any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in reader.all_grants()):
+        if any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in reader.grants.all()):
             return
     raise ConfigurationError(
         "the administration listener is configured, and there is no administrator",

@@ -14,7 +14,7 @@ from kms.api.log import NoteResponse
 from kms.api.schema import refusals
 from kms.domain.log_entries import LogEntry
 from kms.domain.permissions import Operation
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -40,7 +40,7 @@ async def list_entries(
 @router.get("/tail", operation_id="tailLog", summary="The newest entries", responses=refusals(401, 403, 422, 500, 503))
 async def tail(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10) -> LogPageModel:
     """Return the newest entries in their order."""
-    return await caller.read(Operation.LOG_READ, lambda reader: _page(reader, max(0, reader.log_size() - lines), lines))
+    return await caller.read(Operation.LOG_READ, lambda reader: _page(reader, max(0, reader.log.size() - lines), lines))
 
 
 @router.get(
@@ -57,9 +57,9 @@ async def read_checkpoint(caller: WithCaller) -> Response:
     return NoteResponse((await caller.run(log.checkpoint)).note)
 
 
-def _page(reader: Reader, after: int, limit: int) -> LogPageModel:
+def _page(reader: ReadTransaction, after: int, limit: int) -> LogPageModel:
     return LogPageModel(
-        entries=[_model(entry) for entry in reader.log(after=after, limit=limit)], size=reader.log_size()
+        entries=[_model(entry) for entry in reader.log.entries(after=after, limit=limit)], size=reader.log.size()
     )
 
 

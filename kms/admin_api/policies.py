@@ -11,7 +11,7 @@ from kms.api.schema import refusals
 from kms.domain.errors import PolicyUnknownError
 from kms.domain.permissions import Operation
 from kms.references.resolution import find_guard
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/policies", tags=["policies"])
 async def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     """List the policies that guard any version of a key of the tenant."""
 
-    def look(reader: Reader) -> PolicyListModel:
+    def look(reader: ReadTransaction) -> PolicyListModel:
         held = _held(reader, tenant)
         return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
 
@@ -43,9 +43,9 @@ async def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
 async def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
     """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""
 
-    def look(reader: Reader) -> PolicyModel:
+    def look(reader: ReadTransaction) -> PolicyModel:
         wanted = bytes.fromhex(digest)
-        document = reader.policy_document(wanted) if wanted in _held(reader, tenant) else None
+        document = reader.policies.document(wanted) if wanted in _held(reader, tenant) else None
         if document is None:
             raise PolicyUnknownError(
                 f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest
@@ -55,18 +55,18 @@ async def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> Pol
     return await caller.read(Operation.POLICIES_READ, look, tenant=tenant)
 
 
-def _held(reader: Reader, tenant: str) -> dict[bytes, list[str]]:
+def _held(reader: ReadTransaction, tenant: str) -> dict[bytes, list[str]]:
     held: dict[bytes, list[str]] = {}
-    for record in reader.all_keys(tenant):
+    for record in reader.keys.all(tenant):
         keys = held.setdefault(record.policy_digest, [])
         if record.name.key_id not in keys:
             keys.append(record.name.key_id)
     return held
 
 
-def _summary(reader: Reader, digest: bytes, keys: list[str]) -> PolicySummaryModel:
+def _summary(reader: ReadTransaction, digest: bytes, keys: list[str]) -> PolicySummaryModel:
     guard = find_guard(reader, digest)
-    name, version = reader.policy_title(digest) or ("", 0)
+    name, version = reader.policies.title(digest) or ("", 0)
     return PolicySummaryModel(
         sha256=digest.hex(),
         name=name,

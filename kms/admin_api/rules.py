@@ -10,7 +10,6 @@ from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.controls import LimitsModel, QuorumModel
 from kms.api.schema import refusals
 from kms.controls.limit_rules import usage_of
-from kms.domain.limits import NO_LIMITS
 from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
 
@@ -33,7 +32,7 @@ async def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> Limi
     def look() -> LimitsModel:
         with store.reading() as reader:
             require_key(reader, name)
-            found = reader.limits_of((name,)).get(name, NO_LIMITS)
+            found = reader.limits.in_force(name)
             used = usage_of(reader, name, found, holder=None, chip=None, at=at)
         releases = {str(budget): count for budget, count in used.releases.items()}
         return LimitsModel(limits=dict(found.members()), releases=releases, holders=used.other_holders)
@@ -49,5 +48,5 @@ async def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> Limi
 )
 async def read_quorum(caller: WithCaller) -> QuorumModel:
     """Show the registered people and the rules, as a change of them starts from."""
-    found = await caller.read(Operation.PROPOSALS_READ, lambda reader: reader.quorum())
+    found = await caller.read(Operation.PROPOSALS_READ, lambda reader: reader.quorum.current())
     return QuorumModel(quorum=dict(found.members()), sha256=found.digest)

@@ -21,7 +21,7 @@ from kms.domain.permissions import Operation
 from kms.log.tenant_view import Owners, seen_by
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import read_change
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -50,11 +50,11 @@ async def list_tenant_entries(
     )
 
 
-def _page(reader: Reader, tenant: str, *, after: int, limit: int) -> TenantLogPageModel:
+def _page(reader: ReadTransaction, tenant: str, *, after: int, limit: int) -> TenantLogPageModel:
     owners = _owners(reader)
     found: list[TenantLogEntryModel] = []
-    last, size = after, reader.log_size()
-    for entry in reader.log(after=after, limit=MAX_LOOKED_AT):
+    last, size = after, reader.log.size()
+    for entry in reader.log.entries(after=after, limit=MAX_LOOKED_AT):
         shown = seen_by(entry.document(), tenant=tenant, owners=owners)
         last = entry.seq
         if shown is not None:
@@ -66,15 +66,15 @@ def _page(reader: Reader, tenant: str, *, after: int, limit: int) -> TenantLogPa
     return TenantLogPageModel(tenant=tenant, entries=found, next=last, at_end=last >= size)
 
 
-def _owners(reader: Reader) -> Owners:
+def _owners(reader: ReadTransaction) -> Owners:
     """Look up, in the page's own transaction, whose things are; what cannot be read is nobody's."""
 
     @cache
     def relaxations() -> Mapping[int, str]:
-        return {one.number: one.key.tenant for one, _ in reader.all_glasses()}
+        return {one.number: one.key.tenant for one, _ in reader.break_glass.all()}
 
     def leases(ids: tuple[str, ...]) -> Mapping[str, str]:
-        return {one: state.lease.name.tenant for one, state in reader.lease_states(ids).items()}
+        return {one: state.lease.name.tenant for one, state in reader.leases.states(ids).items()}
 
     @cache
     def proposal(digest: str) -> str | None:
@@ -83,10 +83,10 @@ def _owners(reader: Reader) -> Owners:
     return Owners(leases=leases, relaxation=lambda number: relaxations().get(number), proposal=proposal)
 
 
-def _proposed_for(reader: Reader, digest: str) -> str | None:
+def _proposed_for(reader: ReadTransaction, digest: str) -> str | None:
     """Return the tenant whom a proposal concerns alone."""
     try:
-        found = reader.proposal(digest)
+        found = reader.proposals.find(digest)
         change = None if found is None else read_change(found.action, found.arguments)
     except AttestError:
         return None  # altered, or of an action of another version: whose it is cannot be said

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 @router.get("", operation_id="listTenants", summary="Every tenant", responses=refusals(401, 403, 500, 503))
 async def list_tenants(caller: WithCaller) -> TenantListModel:
     """List every tenant, and since when there is it."""
-    found = await caller.read(Operation.TENANTS_READ, lambda reader: dict(reader.tenants()))
+    found = await caller.read(Operation.TENANTS_READ, lambda reader: dict(reader.tenants.all()))
     return TenantListModel(tenants={name: rfc3339_text(at) for name, at in found.items()})
 
 

@@ -18,7 +18,7 @@ from kms.auth.authorisation import require
 from kms.domain.actors import Actor
 from kms.domain.permissions import Operation
 from kms.release.service import ReleaseService
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -54,6 +54,6 @@ async def try_release(request: Request, caller: WithCaller) -> TrialModel:
     return await caller.run(look)
 
 
-def _require_sight(identity: Actor, tenants: frozenset[str], reader: Reader) -> None:
+def _require_sight(identity: Actor, tenants: frozenset[str], reader: ReadTransaction) -> None:
     for tenant in sorted(tenants):
         require(reader, identity, Operation.RELEASES_TRY, tenant=tenant)

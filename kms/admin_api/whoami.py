@@ -21,7 +21,7 @@ async def who_am_i(caller: WithCaller) -> WhoAmIModel:
 
     def look() -> WhoAmIModel:
         with caller.context.base.services.store.reading() as reader:
-            grants = [grant_model(grant) for grant in reader.grants_of(caller.identity)]
+            grants = [grant_model(grant) for grant in reader.grants.held_by(caller.identity)]
         return WhoAmIModel(identity=identity_text(caller.identity), grants=grants)
 
     return await caller.run(look)

@@ -42,8 +42,8 @@ async def read_readiness(context: WithContext) -> ReadinessModel:
 
 def _try_everything(context: Context) -> None:
     services, settings = context.services, context.settings
-    with _part(_DATABASE), services.store.writing() as writer:  # takes and gives back the write lock
-        writer.require_time(services.clock())
+    with _part(_DATABASE), services.store.writing() as tx:  # takes and gives back the write lock
+        tx.log.require_time(services.clock())
     with _part(_KEK):
         open_identity(Vault(store=services.store, kek=services.kek), settings)
     with _part(_ENDORSEMENTS):

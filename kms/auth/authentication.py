@@ -86,11 +86,11 @@ class Authenticator:
     def _use_up(self, verified: VerifiedBearer, digest: bytes) -> None:
         at = self.clock()
         try:
-            with self.store.writing() as writer:
-                newest = writer.require_time(at).time
+            with self.store.writing() as tx:
+                newest = tx.log.require_time(at).time
                 # This writes no entry of the log. Were the clock ahead for a moment, nothing would remember that, and
                 # what was used before would be forgotten too early (MC-35).
-                writer.use_nonce(digest, expires_at=verified.expires_at, at=at if newest is None else min(at, newest))
+                tx.nonces.use(digest, expires_at=verified.expires_at, at=at if newest is None else min(at, newest))
         except ChallengeUsedError as exc:
             raise UnauthenticatedError(
                 "the bearer token is refused: it was used before",

@@ -13,23 +13,23 @@ from kms.domain.actors import Actor
 from kms.domain.errors import ForbiddenError, UnavailableError
 from kms.domain.permissions import Operation, may
 from kms.keys.admin import unknown_key
-from kms.store import Reader, Store, Writer
+from kms.store import ReadTransaction, Store, WriteTransaction
 
 __all__ = ["Demand", "GuardedStore", "require"]
 
 T = TypeVar("T")
 
-Demand = Callable[[Reader], None]
+Demand = Callable[[ReadTransaction], None]
 """Raises unless the transaction sees that somebody may do what they are about to."""
 
 
 def require(
-    reader: Reader, identity: Actor, operation: Operation, *, tenant: str | None, key: KeyName | None = None
+    tx: ReadTransaction, identity: Actor, operation: Operation, *, tenant: str | None, key: KeyName | None = None
 ) -> None:
     """Refuse what no grant allows.
 
     Args:
-        reader: sees the grants.
+        tx: sees the grants.
         identity: who asks.
         operation: what they ask.
         tenant: whose things it concerns; None for what is service-wide.
@@ -40,7 +40,7 @@ def require(
         KeyUnknownError: ``key-unknown``.
         ForbiddenError: ``not-permitted``.
     """
-    grants = reader.grants_of(identity)
+    grants = tx.grants.held_by(identity)
     if may(identity, grants=grants, operation=operation, tenant=tenant) is not None:
         return
     if key is not None and may(identity, grants=grants, operation=Operation.KEYS_READ, tenant=tenant) is None:
@@ -69,25 +69,25 @@ class GuardedStore(Store):
         self._demand = demand
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
+    def reading(self) -> Iterator[ReadTransaction]:
         """Open a reading transaction, in which the demand holds."""
-        with _opened(self._store.reading()) as reader:
-            self._demand(reader)
-            yield reader
+        with _opened(self._store.reading()) as tx:
+            self._demand(tx)
+            yield tx
 
     @contextmanager
-    def writing(self) -> Iterator[Writer]:
+    def writing(self) -> Iterator[WriteTransaction]:
         """Open the writing transaction, in which the demand holds; when it does not, nothing is written."""
-        with _opened(self._store.writing()) as writer:
-            self._demand(writer)
-            yield writer
+        with _opened(self._store.writing()) as tx:
+            self._demand(tx)
+            yield tx
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[WriteTransaction], T]) -> T:
         """Do work in a writing transaction that others may share, if the demand holds in it."""
 
-        def demanded(writer: Writer) -> T:
-            self._demand(writer)
-            return work(writer)
+        def demanded(tx: WriteTransaction) -> T:
+            self._demand(tx)
+            return work(tx)
 
         return self._store.write(demanded)
 

@@ -7,22 +7,24 @@ from collections.abc import Iterable
 from attest.release import KeyReference
 from kms.domain.actors import Actor
 from kms.domain.permissions import Operation, may
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["within_reach"]
 
 
-def within_reach(reader: Reader, asked: Iterable[KeyReference], *, caller: Actor | None) -> tuple[KeyReference, ...]:
+def within_reach(
+    tx: ReadTransaction, asked: Iterable[KeyReference], *, caller: Actor | None
+) -> tuple[KeyReference, ...]:
     """Return what a caller may ask for; of the rest they are told that it does not exist.
 
     Args:
-        reader: sees the grants of the moment.
+        tx: sees the grants of the moment.
         asked: what is asked for.
         caller: who asks; None where the service does not ask who.
     """
     if caller is None:
         return tuple(asked)
-    grants = reader.grants_of(caller)
+    grants = tx.grants.held_by(caller)
     return tuple(
         one
         for one in asked

@@ -15,7 +15,7 @@ from kms.domain.actors import Actor, Means
 from kms.domain.errors import GrantConflictError, GrantUnknownError
 from kms.domain.log_entries import LogEntry
 from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES, Grant, Role
-from kms.store import Store, Writer
+from kms.store import Store, WriteTransaction
 
 __all__ = [
     "GRANT_ADDED",
@@ -105,11 +105,11 @@ def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: 
             got=identity_text(identity),
             hint="another administrator can give it, or 'kms admin grant' on the service's machine",
         )
-    with store.writing() as writer:
-        return write_grant(writer, identity=identity, tenant=tenant, role=role, actor=actor, at=at)
+    with store.writing() as tx:
+        return write_grant(tx, identity=identity, tenant=tenant, role=role, actor=actor, at=at)
 
 
-def write_grant(writer: Writer, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
+def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
     """Do the same within a transaction, for the first administrator of a new service too.
 
     Raises:
@@ -129,15 +129,15 @@ def write_grant(writer: Writer, *, identity: Actor, tenant: str, role: Role, act
             got=tenant,
             hint="name the tenant '*'",
         )
-    for grant in writer.grants_of(identity):
+    for grant in tx.grants.held_by(identity):
         if (grant.tenant, grant.role) == (tenant, role):
             raise GrantConflictError(
                 f"{identity_text(identity)} has the role {role} for {tenant} already, by grant {grant.number}",
                 code="grant-exists",
                 field="identity",
             )
-    grant = writer.add_grant(identity=identity, tenant=tenant, role=role, by=actor, at=at)
-    writer.append(writer.prepare(kind=GRANT_ADDED, at=at, body=_body(grant, actor)))
+    grant = tx.grants.add(identity=identity, tenant=tenant, role=role, by=actor, at=at)
+    tx.log.add(kind=GRANT_ADDED, at=at, body=_body(grant, actor))
     return grant
 
 
@@ -152,8 +152,8 @@ def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Gra
         GrantConflictError: ``grant-revoked-already``; ``last-administrator``: there would be none left.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        known = tuple(writer.all_grants())
+    with store.writing() as tx:
+        known = tuple(tx.grants.all())
         grant = next((one for one in known if one.number == number), None)
         if grant is None:
             raise GrantUnknownError(
@@ -173,8 +173,8 @@ def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Gra
                 got=identity_text(grant.identity),
                 hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
             )
-        writer.revoke_grant(number, by=actor, at=at)
-        writer.append(writer.prepare(kind=GRANT_REVOKED, at=at, body=_body(grant, actor)))
+        tx.grants.revoke(number, by=actor, at=at)
+        tx.log.add(kind=GRANT_REVOKED, at=at, body=_body(grant, actor))
     return replace(grant, revoked_by=actor, revoked_at=at)
 
 

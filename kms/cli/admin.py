@@ -51,7 +51,7 @@ def admin_grant(*, identity: str, role: str, tenant: str | None, config: Path | 
         tenant = EVERY_TENANT
     store = vault(config, flags).store
     with store.reading() as reader:
-        there_is = tenant == EVERY_TENANT or reader.is_tenant(tenant)
+        there_is = tenant == EVERY_TENANT or reader.tenants.exists(tenant)
     grant = give_role(store, identity=named, tenant=tenant, role=wanted, actor=local_actor(), at=moment())
     tell_change("admin-grant", _line(grant), details={"grant": grant_members(grant)})
     if not there_is:
@@ -78,7 +78,7 @@ def admin_list(*, everything: bool, config: Path | None, as_json: bool, **flags:
     from kms.auth.grants import grant_members
 
     with vault(config, flags).store.reading() as reader:
-        found = [grant for grant in reader.all_grants() if everything or grant.counts]
+        found = [grant for grant in reader.grants.all() if everything or grant.counts]
     if as_json:
         print_json({"schema": "kms.grants/1", "grants": [grant_members(grant) for grant in found]})
         return

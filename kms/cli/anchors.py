@@ -32,7 +32,7 @@ def anchors_show(config: Path | None, as_json: bool, **flags: object) -> None:
 
     change = _change(config, flags)
     with vault(config, flags).store.reading() as reader:
-        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(ChangeKind.ANCHORS)
+        approved, rule = reader.facts.find(APPROVED_ANCHORS), reader.quorum.current().rule(ChangeKind.ANCHORS)
     if as_json:
         known = {"anchors": list(change.lines), "sha256": change.digest.hex()}
         print_json({"schema": "kms.anchors/1", **known, "approved": approved == change.digest, "rule": bool(rule)})

@@ -87,7 +87,8 @@ def break_glass_list(config: Path | None, as_json: bool, **flags: object) -> Non
     sealed, at = GlassDesk(opened.kek), moment()
     with opened.store.reading() as reader:
         found = [
-            (one, glass_state(one, closed, sealed=sealed.is_sealed(one), at=at)) for one, closed in reader.all_glasses()
+            (one, glass_state(one, closed, sealed=sealed.is_sealed(one), at=at))
+            for one, closed in reader.break_glass.all()
         ]
     if as_json:
         rows = [{"number": one.number, "state": state, **one.members()} for one, state in found]

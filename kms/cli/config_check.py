@@ -27,7 +27,6 @@ from kms.operations.services import open_identity, open_vault
 from kms.release.endorsement_dates import dated
 from kms.release.verifiers import read_verifiers
 from kms.store import open_store
-from kms.store.audit_queries import max_connections
 
 __all__ = ["ConfigFinding", "FindingOutcome", "check_settings"]
 
@@ -127,7 +126,7 @@ def _database(looking: _Looking) -> Iterator[ConfigFinding]:
         store = open_store(settings.database, access=settings.database_access)
         stack.callback(store.close)
         with store.reading() as reader:
-            size, most = reader.log_size(), reader.examined(max_connections)
+            size, most = reader.log.size(), reader.audit.max_connections()
     yield found("ok", f"answers; {size} entries in the log")
     wanted = settings.workers * settings.database_connections
     if most is not None and wanted > most:
@@ -151,7 +150,7 @@ def _clock(looking: _Looking) -> Iterator[ConfigFinding]:
     store = open_store(settings.database, access=settings.database_access)
     try:
         with store.writing() as writer:
-            writer.require_time(now)
+            writer.log.require_time(now)
     finally:
         store.close()
     yield _found("clock", "ok", rfc3339_text(now.replace(microsecond=0)))

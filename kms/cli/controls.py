@@ -97,7 +97,7 @@ _add(thaw, "Thaw", _thawing, CHANGING)
 def freeze_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List what is frozen, since when, by whom and why."""
     with vault(config, flags).store.reading() as reader:
-        found = reader.freezes()
+        found = reader.freezes.all()
     if as_json:
         print_json({"schema": "kms.freezes/1", "freezes": [one.members() for one in found]})
         return

@@ -196,9 +196,9 @@ def key_list(tenant: str | None, tags: tuple[str, ...], config: Path | None, as_
 
     wanted, at = parse_tags(tags), moment()
     with vault(config, flags).store.reading() as reader:
-        records = reader.all_keys(tenant)
+        records = reader.keys.all(tenant)
         if wanted:
-            tagged = reader.tagged(wanted)
+            tagged = reader.tags.keys_with(wanted)
             records = tuple(record for record in records if record.name in tagged)
     if as_json:
         print_json({"schema": "kms.keys/1", "keys": [record_members(record, at=at) for record in records]})
@@ -225,8 +225,8 @@ def key_show(name: KeyName, config: Path | None, as_json: bool, **flags: object)
     at = moment()
     with store.reading() as reader:
         guard = find_guard(reader, record.policy_digest)
-        versions = [record_members(one, at=at) for one in reader.versions_of(name)]
-        schedule, tags = schedule_members(reader.schedule_of(name)), dict(reader.tags_of(name))
+        versions = [record_members(one, at=at) for one in reader.keys.versions(name)]
+        schedule, tags = schedule_members(reader.schedules.find(name)), dict(reader.tags.of_key(name))
     documents = [reference_members(document) for document in guard.documents]
     obstacle = None if guard.problem is None else guard.problem.message
     if as_json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from kms.domain.keys import KeyName
     from kms.domain.limits import Limits, Usage
-    from kms.store import Reader
+    from kms.store import ReadTransaction
 
 __all__ = ["limits"]
 
@@ -69,14 +69,14 @@ def limits_set(
     **flags: object,
 ) -> None:
     """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
-    from kms.domain.limits import NO_LIMITS, read_limits
+    from kms.domain.limits import read_limits
     from kms.quorum.key_limits import KeyLimitsSet
 
     if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
         raise click.UsageError("name a limit to set, or one to --clear; 'kms key limits show' shows those there are")
     at_desk = desk(config, flags)
     with at_desk.vault.store.reading() as reader:
-        now = reader.limits_of((name,)).get(name, NO_LIMITS)
+        now = reader.limits.in_force(name)
     for one in clear:
         now = replace(now, **_CLEARED[one])  # type: ignore[arg-type]  # fields of the limits
     given: dict[str, JsonValue] = {
@@ -104,22 +104,21 @@ def limits_set(
 @with_options(*SETTINGS, AS_JSON)
 def limits_show(name: KeyName, config: Path | None, as_json: bool, **flags: object) -> None:
     """Show the limits of a key, and what was used of them up to now."""
-    from kms.domain.limits import NO_LIMITS
     from kms.keys.admin import require_key
 
     with vault(config, flags).store.reading() as reader:
         require_key(reader, name)
-        found = reader.limits_of((name,)).get(name, NO_LIMITS)
+        found = reader.limits.in_force(name)
         _show(reader, name, found, as_json=as_json)
 
 
-def _used(reader: Reader, name: KeyName, found: Limits) -> Usage:
+def _used(reader: ReadTransaction, name: KeyName, found: Limits) -> Usage:
     from kms.controls.limit_rules import usage_of
 
     return usage_of(reader, name, found, holder=None, chip=None, at=moment())
 
 
-def _show(reader: Reader, name: KeyName, found: Limits, *, as_json: bool) -> None:
+def _show(reader: ReadTransaction, name: KeyName, found: Limits, *, as_json: bool) -> None:
     used = _used(reader, name, found)
     if as_json:
         releases = {str(budget): count for budget, count in used.releases.items()}

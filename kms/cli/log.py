@@ -29,7 +29,7 @@ def log() -> None:
 def log_list(after: int, config: Path | None, as_json: bool, **flags: object) -> None:
     """List the entries, one a line; with --json one JSON document a line, hash included."""
     with vault(config, flags).store.reading() as reader:
-        for entry in reader.log(after=after):
+        for entry in reader.log.entries(after=after):
             _print(entry, as_json=as_json)
 
 
@@ -43,7 +43,7 @@ def log_tail(lines: int, follow: bool, config: Path | None, as_json: bool, **fla
 
     store = vault(config, flags).store
     with store.reading() as reader:
-        last = max(0, reader.log_size() - lines)
+        last = max(0, reader.log.size() - lines)
     last = _print_after(store, last, as_json=as_json)
     while follow:
         time.sleep(FOLLOW_SECONDS)
@@ -78,7 +78,7 @@ def log_verify(
     identity = open_identity(opened, load(config, flags).settings)
     noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
     with opened.store.reading() as reader:
-        state = verify_log(reader, noted=noted)
+        state = verify_log(reader.log, noted=noted)
     if as_json:
         print_json({"schema": "kms.log-state/1", "size": state.size, "root": state.root.hex()})
     else:
@@ -115,7 +115,7 @@ def log_export(directory: Path, config: Path | None, as_json: bool, **flags: obj
     publisher, identity = open_publisher(opened, settings, clock=system_clock, report=say)
     checkpoint = publisher.checkpoint()
     with opened.store.reading() as reader:
-        done = export_log(reader, directory, checkpoint=checkpoint, log=identity.public)
+        done = export_log(reader.log, directory, checkpoint=checkpoint, log=identity.public)
     if as_json:
         print_json({"schema": "kms.log-export/1", "size": done.size, "before": done.before, "files": done.files})
     else:
@@ -154,7 +154,7 @@ def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) 
 
 def _print_after(store: Store, last: int, *, as_json: bool) -> int:
     with store.reading() as reader:
-        for entry in reader.log(after=last):
+        for entry in reader.log.entries(after=last):
             _print(entry, as_json=as_json)
             last = entry.seq
     return last

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kms.domain.people import ChangeKind, Quorum
     from kms.domain.proposals import Proposal
     from kms.quorum.admin import Desk, ProposalStatus
-    from kms.store import Reader
+    from kms.store import ReadTransaction
 
 __all__ = ["people", "proposal", "quorum"]
 
@@ -40,7 +40,7 @@ def quorum() -> None:
 def people_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List the registered people with the ids of their keys."""
     with vault(config, flags).store.reading() as reader:
-        found = reader.quorum()
+        found = reader.quorum.current()
     if as_json:
         rows = [{"name": one.name, "key_id": one.key_id, "public_key": one.public_key} for one in found.people]
         print_json({"schema": "kms.people/1", "version": found.version, "people": rows})
@@ -94,7 +94,7 @@ def quorum_show(config: Path | None, as_json: bool, **flags: object) -> None:
     from kms.domain.people import ChangeKind
 
     with vault(config, flags).store.reading() as reader:
-        found = reader.quorum()
+        found = reader.quorum.current()
     if as_json:
         print_json(found.members() | {"sha256": found.digest})
         return
@@ -156,7 +156,7 @@ def _kind(text: str) -> ChangeKind:
 
 def _now(at_desk: Desk) -> Quorum:
     with at_desk.vault.store.reading() as reader:
-        return reader.quorum()
+        return reader.quorum.current()
 
 
 def _set(then: Quorum, at_desk: Desk, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
@@ -218,7 +218,7 @@ def proposal_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List every proposal and how it stands."""
     at_desk = desk(config, flags)
     with at_desk.vault.store.reading() as reader:
-        found = [_standing(reader, at_desk, digest) for digest in reader.proposal_digests()]
+        found = [_standing(reader, at_desk, digest) for digest in reader.proposals.digests()]
     if as_json:
         print_json({"schema": "kms.proposals/1", "proposals": [_members(one) for one in found]})
         return
@@ -326,9 +326,9 @@ def proposal_execute(which: str, config: Path | None, **flags: object) -> None:
     tell_change("proposal-execute", text, details=_serial(executed) | {"action": executed.action})
 
 
-def _digest(reader: Reader, which: str) -> str:
+def _digest(reader: ReadTransaction, which: str) -> str:
     """Return the digest for a number; anything else is taken for a digest."""
-    digests = reader.proposal_digests()
+    digests = reader.proposals.digests()
     number = int(which) if which.isascii() and which.isdigit() and len(which) < 10 else 0
     return digests[number - 1] if 0 < number <= len(digests) else which
 
@@ -337,7 +337,7 @@ def _serial(one: Proposal) -> dict[str, object]:
     return {"serial": one.serial, "sha256": one.digest}
 
 
-def _standing(reader: Reader, at_desk: Desk, digest: str) -> ProposalStatus:
+def _standing(reader: ReadTransaction, at_desk: Desk, digest: str) -> ProposalStatus:
     from kms.quorum.admin import find, standing
 
     return standing(reader, find(reader, digest), alone=at_desk.alone, at=moment())

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kms.domain.leases import LeaseFilter
     from kms.leases.affected import Concern
     from kms.leases.search import Affected
-    from kms.store import Reader
+    from kms.store import ReadTransaction
 
 __all__ = ["releases"]
 
@@ -218,7 +218,7 @@ def releases_resume(*, lease_ids: tuple[str, ...], reason: str, config: Path | N
 
 
 def _concerns(
-    reader: Reader, advisories: Iterable[str], levels: Iterable[str], policy: bytes | None, at: datetime
+    reader: ReadTransaction, advisories: Iterable[str], levels: Iterable[str], policy: bytes | None, at: datetime
 ) -> tuple[Concern, ...]:
     from kms.leases.affected import conforming_to, lists_advisory, parse_minimum
     from kms.references.resolution import load_guard
@@ -227,14 +227,14 @@ def _concerns(
     return named if policy is None else (*named, conforming_to(load_guard(reader, policy)[0], at=at))
 
 
-def _require_known(reader: Reader, wanted: LeaseFilter) -> None:
+def _require_known(reader: ReadTransaction, wanted: LeaseFilter) -> None:
     """Refuse a key, a tenant and a chip that cannot be: "nobody is concerned" would be taken for an answer."""
     from kms.domain.errors import KeyConflictError
     from kms.keys.admin import require_key
 
     if wanted.name is not None:
         require_key(reader, wanted.name)
-    if wanted.tenant is not None and wanted.tenant not in reader.tenants():
+    if wanted.tenant is not None and wanted.tenant not in reader.tenants.all():
         raise KeyConflictError(
             f"there is no tenant {wanted.tenant!r}", code="tenant-unknown", field="tenant", hint="'kms tenant list'"
         )

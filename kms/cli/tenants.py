@@ -36,7 +36,7 @@ def tenant_list(config: Path | None, as_json: bool, **flags: object) -> None:
     from attest.encoding import rfc3339_text
 
     with vault(config, flags).store.reading() as reader:
-        found = {name: rfc3339_text(since) for name, since in reader.tenants().items()}
+        found = {name: rfc3339_text(since) for name, since in reader.tenants.all().items()}
     if as_json:
         rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
         print_json({"schema": "kms.tenants/1", "tenants": rows})

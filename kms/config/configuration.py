@@ -24,7 +24,7 @@ from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError
 from kms.release.verifiers import read_verifiers, verifier_lines
-from kms.store import Reader, Store
+from kms.store import ReadTransaction, Store
 
 __all__ = [
     "ANCHORS_CHANGED",
@@ -203,11 +203,11 @@ def log_configuration(store: Store, configuration: Configuration, *, actor: Acto
         UnavailableError: the database is in use, or the clock is wrong.
         IntegrityError: ``store-fact-invalid``.
     """
-    with store.reading() as reader:
-        if reader.fact(FACT) == configuration.raw:
+    with store.reading() as tx:
+        if tx.facts.find(FACT) == configuration.raw:
             return False
-    with store.writing() as writer:
-        before = writer.fact(FACT)
+    with store.writing() as tx:
+        before = tx.facts.find(FACT)
         if before == configuration.raw:
             return False
         old = None if before is None else _stored(before)
@@ -225,7 +225,7 @@ def log_configuration(store: Store, configuration: Configuration, *, actor: Acto
             "changed": [*changed] if old is not None else [],
             "configuration": dict(configuration.document),
         }
-        writer.append(writer.prepare(kind=SETTINGS_CHANGED, at=at, body=body))
+        tx.log.add(kind=SETTINGS_CHANGED, at=at, body=body)
         if old is not None and old.anchors != configuration.anchors:
             body = {
                 **head,
@@ -234,12 +234,12 @@ def log_configuration(store: Store, configuration: Configuration, *, actor: Acto
                 "added": [*sorted(configuration.anchors - old.anchors)],
                 "removed": [*sorted(old.anchors - configuration.anchors)],
             }
-            writer.append(writer.prepare(kind=ANCHORS_CHANGED, at=at, body=body))
-        writer.put_fact(FACT, configuration.raw)
+            tx.log.add(kind=ANCHORS_CHANGED, at=at, body=body)
+        tx.facts.put(FACT, configuration.raw)
     return True
 
 
-def examine_configuration(reader: Reader) -> int:
+def examine_configuration(tx: ReadTransaction) -> int:
     """Compare what is remembered of the settings with what the log says of them last.
 
     Returns:
@@ -248,8 +248,8 @@ def examine_configuration(reader: Reader) -> int:
     Raises:
         IntegrityError: ``store-fact-invalid``.
     """
-    fact, logged, changes = reader.fact(FACT), None, 0
-    for entry in reader.log():
+    fact, logged, changes = tx.facts.find(FACT), None, 0
+    for entry in tx.log.entries():
         document = entry.document()
         if document.get("kind") == SETTINGS_CHANGED:
             logged, changes = document.get("configuration_sha256"), changes + 1

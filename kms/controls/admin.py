@@ -11,7 +11,7 @@ from kms.domain.errors import KeyConflictError
 from kms.domain.freezes import Freeze, Scope, Target, require_reason
 from kms.domain.keys import KeyName
 from kms.keys.admin import require_key
-from kms.store import Reader, Store, Writer
+from kms.store import ReadTransaction, Store, WriteTransaction
 
 __all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "require_frozen", "thaw_in"]
 
@@ -29,37 +29,37 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
         UnavailableError: the database is in use.
     """
     made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
-    with store.writing() as writer:
-        _require_there(writer, target)
-        if any(one.target == target for one in writer.freezes()):
+    with store.writing() as tx:
+        _require_there(tx, target)
+        if any(one.target == target for one in tx.freezes.all()):
             raise KeyConflictError(
                 f"{target} is frozen already",
                 code="already-frozen",
                 field=target.name or str(target.scope),
                 hint="'kms freeze list' says by whom and why",
             )
-        writer.add_freeze(made)
-        writer.append(writer.prepare(kind=FROZEN, at=at, body=_body(target, reason, actor)))
+        tx.freezes.add(made)
+        tx.log.add(kind=FROZEN, at=at, body=_body(target, reason, actor))
     return made
 
 
-def thaw_in(writer: Writer, target: Target) -> None:
+def thaw_in(tx: WriteTransaction, target: Target) -> None:
     """End a freeze, for a caller who made sure that it may be ended, and who logs it.
 
     Raises:
         KeyConflictError: ``not-frozen``.
     """
-    require_frozen(writer, target)
-    writer.remove_freeze(target)
+    require_frozen(tx, target)
+    tx.freezes.remove(target)
 
 
-def require_frozen(reader: Reader, target: Target) -> Freeze:
+def require_frozen(tx: ReadTransaction, target: Target) -> Freeze:
     """Return the freeze of a target.
 
     Raises:
         KeyConflictError: ``not-frozen``.
     """
-    found = next((one for one in reader.freezes() if one.target == target), None)
+    found = next((one for one in tx.freezes.all() if one.target == target), None)
     if found is None:
         raise KeyConflictError(
             f"{target} is not frozen",
@@ -84,10 +84,10 @@ def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Targ
     return frozenset(found)
 
 
-def _require_there(reader: Reader, target: Target) -> None:
+def _require_there(tx: ReadTransaction, target: Target) -> None:
     if target.scope is Scope.KEY:
-        require_key(reader, KeyName.parse(target.name))
-    if target.scope is Scope.TENANT and not reader.is_tenant(target.name):
+        require_key(tx, KeyName.parse(target.name))
+    if target.scope is Scope.TENANT and not tx.tenants.exists(target.name):
         raise KeyConflictError(
             f"there is no tenant {target.name!r}", code="tenant-unknown", field=target.name, hint="'kms tenant list'"
         )

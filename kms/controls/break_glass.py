@@ -13,7 +13,7 @@ from attest.release import KeyName
 from kms.domain.break_glass import Glass, glass_context
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["GlassDesk"]
 
@@ -36,7 +36,7 @@ class GlassDesk:
         self._lock = threading.Lock()
 
     def open_for(
-        self, reader: Reader, names: Collection[KeyName], *, at: datetime
+        self, tx: ReadTransaction, names: Collection[KeyName], *, at: datetime
     ) -> Mapping[KeyName, tuple[Glass, ...]]:
         """Return the relaxations of these keys that count at a moment.
 
@@ -45,7 +45,7 @@ class GlassDesk:
             UnavailableError: what holds the key-encryption key does not answer.
         """
         found: dict[KeyName, tuple[Glass, ...]] = {}
-        for one in reader.open_glasses(at=at):
+        for one in tx.break_glass.in_force(at=at):
             if one.key in names and one.counts(at) and self.is_sealed(one):
                 found[one.key] = (*found.get(one.key, ()), one)
         return found

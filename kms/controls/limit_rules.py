@@ -10,14 +10,14 @@ from kms.domain.decide import DenialReason, KeyState
 from kms.domain.devices import Shown, device_chips
 from kms.domain.keys import KeyName
 from kms.domain.leases import Attester
-from kms.domain.limits import Asking, Limits, Usage, limit_reasons
-from kms.store import Reader
+from kms.domain.limits import NO_LIMITS, Asking, Limits, Usage, limit_reasons
+from kms.store import ReadTransaction
 
 __all__ = ["limit_objections", "usage_of"]
 
 
 def limit_objections(
-    reader: Reader,
+    tx: ReadTransaction,
     *,
     keys: Iterable[KeyState],
     attester: Attester,
@@ -27,7 +27,7 @@ def limit_objections(
     """Yield what the limits of the keys of a release say against it.
 
     Args:
-        reader: the transaction that decides, and that keeps the leases of the release.
+        tx: the transaction that decides, and that keeps the leases of the release.
         keys: what would be released.
         attester: to whom.
         verified: the evidence, as it was judged; all of it is one and the same.
@@ -35,28 +35,28 @@ def limit_objections(
     """
     states = tuple(keys)
     asked = Counter(state.name for state in states)
-    limits = reader.limits_of(asked.keys())
-    if not limits:
+    limits = {name: tx.limits.in_force(name) for name in asked}
+    if all(found == NO_LIMITS for found in limits.values()):
         return
     evidence = next(iter(verified), None)
     known = () if evidence is None else device_chips(evidence)
     # A device that proved itself by another's word, without its name, is one of which nothing says which it is.
     devices = (*known, *[None] * max(0, attester.gpus - len(known)))
     for state in states:
-        found = limits.get(state.name)
-        if found is not None:
-            usage = usage_of(reader, state.name, found, holder=attester.holder, chip=attester.chip, at=at)
+        found = limits[state.name]
+        if found != NO_LIMITS:
+            usage = usage_of(tx, state.name, found, holder=attester.holder, chip=attester.chip, at=at)
             asking = Asking(cpu=attester.chip, devices=devices, versions=asked[state.name])
             yield from limit_reasons(found, asked=state.asked, asking=asking, usage=usage, at=at)
 
 
 def usage_of(
-    reader: Reader, name: KeyName, limits: Limits, *, holder: bytes | None, chip: str | None, at: datetime
+    tx: ReadTransaction, name: KeyName, limits: Limits, *, holder: bytes | None, chip: str | None, at: datetime
 ) -> Usage:
     """Count what limits speak of, and nothing else; a holder who asks does not stand in its own way."""
     counted = limits.per_chip is not None and chip is not None
     return Usage(
-        releases={one: reader.released_count(name, one, at=at) for one in limits.releases},
-        other_holders=0 if limits.holders is None else reader.holder_count(name, at=at, beside=holder),
-        to_chip=reader.released_count(name, limits.per_chip, at=at, chip=chip) if counted and limits.per_chip else 0,
+        releases={one: tx.leases.released_count(name, one, at=at) for one in limits.releases},
+        other_holders=0 if limits.holders is None else tx.leases.holder_count(name, at=at, beside=holder),
+        to_chip=tx.leases.released_count(name, limits.per_chip, at=at, chip=chip) if counted and limits.per_chip else 0,
     )

@@ -57,7 +57,7 @@ class Tile:
 class TileSource(Protocol):
     """What tiles are made from: one state of a log."""
 
-    def log_size(self) -> int:
+    def size(self) -> int:
         """Return the number of leaves."""
         ...
 
@@ -65,7 +65,7 @@ class TileSource(Protocol):
         """Return the hashes of these nodes."""
         ...
 
-    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+    def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over entries."""
         ...
 
@@ -96,10 +96,10 @@ def read_tile(source: TileSource, tile: Tile) -> bytes:
     """
     shift = TILE_LEVELS * (tile.level or 0)
     start = tile.number * TILE_WIDTH
-    if start + tile.width > source.log_size() >> shift:
+    if start + tile.width > source.size() >> shift:
         raise _unknown(tile.path)
     if tile.level is None:
-        return _bundle(source.log(after=start, limit=tile.width), tile)
+        return _bundle(source.entries(after=start, limit=tile.width), tile)
     return _hashes([(shift, start + at) for at in range(tile.width)], source.nodes)
 
 

@@ -25,7 +25,7 @@ _CHUNK = 256
 class LogSource(Protocol):
     """One state of a log, with the tree as it is stored."""
 
-    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+    def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over entries."""
         ...
 
@@ -105,7 +105,7 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
     missing = {one for one in wanted if isinstance(one, bytes)}
     frontier, stored, pending = Frontier(), 0, dict[Node, bytes]()
     _require_states(states, 0, EMPTY_ROOT)
-    for entry in chain(source.log(), [None]):
+    for entry in chain(source.entries(), [None]):
         if entry is None or len(pending) >= _CHUNK:  # a chunk at a time, and what is left at the end
             _require_stored(source, pending)
             stored += len(pending)

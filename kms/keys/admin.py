@@ -19,7 +19,7 @@ from kms.domain.secret import SecretBytes
 from kms.keys.publication import publish
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.resolution import load_guard, named_by
-from kms.store import Reader, Store
+from kms.store import ReadTransaction, Store
 
 __all__ = [
     "KEY_CREATED",
@@ -90,9 +90,9 @@ def add_key(
     )
     # Wrapped before anything is locked: what holds the key-encryption key may be far away.
     wrapped = kek.wrap(material, context=context)
-    with store.writing() as writer:
-        added = [one for one in references if take_in(writer, one, rows=rows, at=at)]
-        loaded, documents = load_guard(writer, policy)
+    with store.writing() as tx:
+        added = [one for one in references if take_in(tx, one, rows=rows, at=at)]
+        loaded, documents = load_guard(tx, policy)
         for document in documents:
             require_current(document, at=at)
         record = KeyRecord(
@@ -105,13 +105,13 @@ def add_key(
             created_at=at,
             wrapped=wrapped,
         )
-        writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
-        writer.add_key(record)
+        tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
+        tx.keys.add(record)
         for one in added:
-            body = {**added_body(effects(writer, one, new=True)), "actor": actor.members()}
-            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
-        writer.append(writer.prepare(kind=kind, at=at, body=_body(record, loaded, documents, actor)))
-        publish(writer, record, public_key, actor=actor, at=at)
+            body = {**added_body(effects(tx, one, new=True)), "actor": actor.members()}
+            tx.log.add(kind=REFERENCES_ADDED, at=at, body=body)
+        tx.log.add(kind=kind, at=at, body=_body(record, loaded, documents, actor))
+        publish(tx, record, public_key, actor=actor, at=at)
     return record
 
 
@@ -142,9 +142,9 @@ def find_key(store: Store, name: KeyName) -> tuple[KeyRecord, bytes]:
     Raises:
         KeyUnknownError: ``key-unknown``.
     """
-    with store.reading() as reader:
-        record = require_key(reader, name)
-        return record, reader.policy_document(record.policy_digest) or b""
+    with store.reading() as tx:
+        record = require_key(tx, name)
+        return record, tx.policies.document(record.policy_digest) or b""
 
 
 def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at: datetime) -> None:
@@ -155,15 +155,15 @@ def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at:
         KeyConflictError: ``key-state-unchanged``.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        record = require_key(writer, name)
+    with store.writing() as tx:
+        record = require_key(tx, name)
         if record.enabled is enabled:
             state = "enabled" if enabled else "disabled"
             problem = f"the key {str(name)!r} is {state} already"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
-        writer.set_enabled(name, enabled=enabled)
+        tx.keys.set_enabled(name, enabled=enabled)
         kind = KEY_ENABLED if enabled else KEY_DISABLED
-        writer.append(writer.prepare(kind=kind, at=at, body={**name_members(name), "actor": actor.members()}))
+        tx.log.add(kind=kind, at=at, body={**name_members(name), "actor": actor.members()})
 
 
 def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, actor: Actor, at: datetime) -> None:
@@ -174,28 +174,26 @@ def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, act
         KeyConflictError: ``key-state-unchanged``.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        record = writer.asked((asked,)).get(asked)
-        if record is None:
-            raise unknown_key(asked)
+    with store.writing() as tx:
+        record = require_key(tx, asked)
         if record.version_enabled is enabled:
             problem = f"{str(asked)!r} is {'enabled' if enabled else 'disabled'} already"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(asked))
-        writer.set_version_enabled(record, enabled=enabled)
+        tx.keys.set_version_enabled(record, enabled=enabled)
         kind = KEY_ENABLED if enabled else KEY_DISABLED
         body = {**name_members(record.name), "version": record.version, "actor": actor.members()}
-        writer.append(writer.prepare(kind=kind, at=at, body=body))
+        tx.log.add(kind=kind, at=at, body=body)
 
 
-def require_key(reader: Reader, name: KeyName) -> KeyRecord:
-    """Return the newest version of a key.
+def require_key(tx: ReadTransaction, asked: KeyName | KeyReference) -> KeyRecord:
+    """Return the version of a key that a reference names, or else the current one.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
     """
-    record = reader.newest((name,)).get(name)
+    record = tx.keys.find(asked)
     if record is None:
-        raise unknown_key(name)
+        raise unknown_key(asked)
     return record
 
 

@@ -20,7 +20,7 @@ from kms.domain.durations import duration_text
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyRecord, KeyReference
 from kms.keys.admin import name_members, unknown_key
-from kms.store import Reader, Store
+from kms.store import ReadTransaction, Store
 from kms.store.timestamps import whole_millisecond
 
 __all__ = [
@@ -55,12 +55,12 @@ class PlannedDestruction:
 
 
 def plan_destruction(
-    reader: Reader, asked: KeyReference, *, after: timedelta, minimum: timedelta, at: datetime
+    tx: ReadTransaction, asked: KeyReference, *, after: timedelta, minimum: timedelta, at: datetime
 ) -> PlannedDestruction:
     """Find out what a destruction would do, and do nothing.
 
     Args:
-        reader: sees the database.
+        tx: sees the database.
         asked: a key with all its versions, or one version that is not the current one.
         after: how long it can be undone.
         minimum: the shortest time that is allowed.
@@ -80,7 +80,7 @@ def plan_destruction(
             got=duration_text(after),
             hint="disable it: that is at once. The setting destroy_delay_seconds says how long a mistake can be undone",
         )
-    versions = _versions(reader, asked)
+    versions = _versions(tx, asked)
     if asked.version is not None and versions[0].is_current:
         raise KeyConflictError(
             f"{str(asked)!r} is the current version of its key",
@@ -114,12 +114,12 @@ def schedule_destruction(
         KeyConflictError: as ``plan_destruction``.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        planned = plan_destruction(writer, asked, after=after, minimum=minimum, at=at)
+    with store.writing() as tx:
+        planned = plan_destruction(tx, asked, after=after, minimum=minimum, at=at)
         for record in planned.versions:
-            writer.set_destruction(record, destroy_at=planned.at)
+            tx.keys.set_destruction(record, destroy_at=planned.at)
         body = _body(planned.versions, actor) | {"destroy_at": rfc3339_text(planned.at)}
-        writer.append(writer.prepare(kind=DESTRUCTION_SCHEDULED, at=at, body=body))
+        tx.log.add(kind=DESTRUCTION_SCHEDULED, at=at, body=body)
     return planned
 
 
@@ -140,8 +140,8 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
         KeyConflictError: ``key-destroyed``: its moment has come; ``key-state-unchanged``: nothing is to be destroyed.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        ending = tuple(one for one in _versions(writer, asked) if one.destroy_at is not None)
+    with store.writing() as tx:
+        ending = tuple(one for one in _versions(tx, asked) if one.destroy_at is not None)
         if not ending:
             raise KeyConflictError(
                 f"{str(asked)!r} is not to be destroyed", code="key-state-unchanged", field=str(asked)
@@ -152,8 +152,8 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
                 f"{str(asked)!r} was destroyed", code="key-destroyed", field=str(asked), hint="nothing brings it back"
             )
         for record in saved:
-            writer.set_destruction(record, destroy_at=None)
-        writer.append(writer.prepare(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor)))
+            tx.keys.set_destruction(record, destroy_at=None)
+        tx.log.add(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor))
     return saved
 
 
@@ -173,8 +173,8 @@ def destroy_due(
     Raises:
         UnavailableError: the database is in use.
     """
-    with store.reading() as reader:
-        due = reader.due_destructions(at, limit=MAX_DUE)
+    with store.reading() as tx:
+        due = tx.keys.due_destructions(at, limit=MAX_DUE)
     done: list[KeyReference] = []
     for one in due:
         try:
@@ -186,19 +186,19 @@ def destroy_due(
 
 def _destroy_if_due(store: Store, asked: KeyReference, *, at: datetime) -> bool:
     """Look again under the write lock: it may have been restored, or destroyed by another replica."""
-    with store.writing() as writer:
-        record = writer.asked((asked,)).get(asked)
+    with store.writing() as tx:
+        record = tx.keys.find(asked)
         if record is None or record.destroy_at is None or record.destroy_at > at or record.is_destroyed:
             return False
-        writer.erase(record)
+        tx.keys.erase(record)
         if record.is_current:
-            writer.drop_schedule(record.name)
-        writer.append(writer.prepare(kind=DESTROYED, at=at, body=_body((record,), SCHEDULE)))
+            tx.schedules.remove(record.name)
+        tx.log.add(kind=DESTROYED, at=at, body=_body((record,), SCHEDULE))
     return True
 
 
-def _versions(reader: Reader, asked: KeyReference) -> tuple[KeyRecord, ...]:
-    found = tuple(one for one in reader.versions_of(asked.name) if asked.version in {None, one.version})
+def _versions(tx: ReadTransaction, asked: KeyReference) -> tuple[KeyRecord, ...]:
+    found = tuple(one for one in tx.keys.versions(asked.name) if asked.version in {None, one.version})
     if not found:
         raise unknown_key(asked)
     return found

@@ -51,12 +51,12 @@ def make_import_key(
     material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
     wrapped = kek.wrap(material, context=_context(service))
     key = _key_pair(material)
-    with store.writing() as writer:
-        mine = writer.own_secret(_NAME) is None
+    with store.writing() as tx:
+        mine = tx.own_secrets.find(_NAME) is None
         if mine:
-            writer.add_own_secret(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
+            tx.own_secrets.add(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
             body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
-            writer.append(writer.prepare(kind=IMPORT_KEY_CREATED, at=at, body=body))
+            tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
     # Somebody else may have made it in between; theirs stays.
     return key if mine else find_import_key(store, kek, service=service) or key
 
@@ -67,8 +67,8 @@ def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey
     Raises:
         IntegrityError: ``wrapped-key-invalid``.
     """
-    with store.reading() as reader:
-        found = reader.own_secret(_NAME)
+    with store.reading() as tx:
+        found = tx.own_secrets.find(_NAME)
     if found is None:
         return None
     with kek.unwrap(found[1], context=_context(service)) as material:

@@ -10,16 +10,16 @@ from attest.release.prompt_keys import PUBLISHED
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyPurpose, KeyRecord
-from kms.store import Reader, Writer
+from kms.store import ReadTransaction, WriteTransaction
 
 __all__ = ["publication_problems", "publish", "require_policy_open"]
 
 
-def publish(writer: Writer, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
+def publish(tx: WriteTransaction, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
     """Log the public half of a version that was just made, and keep where it was logged.
 
     Args:
-        writer: the transaction that made it.
+        tx: the transaction that made it.
         record: the version.
         public_key: its public half; None for a key that has none, for which nothing is done.
         actor: who asked for the change.
@@ -37,9 +37,9 @@ def publish(writer: Writer, record: KeyRecord, public_key: bytes | None, *, acto
         "not_before": rfc3339_text(at),
         "actor": actor.members(),
     }
-    entry = writer.prepare(kind=PUBLISHED, at=at, body=body)
-    writer.append(entry)
-    writer.add_prompt_key(record, public_key=public_key, seq=entry.seq, at=at)
+    entry = tx.log.prepare(kind=PUBLISHED, at=at, body=body)
+    tx.log.append(entry)
+    tx.prompt_keys.add(record, public_key=public_key, seq=entry.seq, at=at)
 
 
 def require_policy_open(record: KeyRecord) -> KeyRecord:
@@ -58,15 +58,15 @@ def require_policy_open(record: KeyRecord) -> KeyRecord:
     return record
 
 
-def publication_problems(reader: Reader) -> Iterator[str]:
+def publication_problems(tx: ReadTransaction) -> Iterator[str]:
     """List what was published otherwise than the log says, or of which the log says nothing.
 
     Raises:
         IntegrityError: ``key-record-invalid``.
         LogBrokenError: ``log-entry-invalid``.
     """
-    for one in reader.all_prompt_keys():
-        entry = next(reader.log(after=one.seq - 1, limit=1), None)
+    for one in tx.prompt_keys.all():
+        entry = next(tx.log.entries(after=one.seq - 1, limit=1), None)
         said = {} if entry is None or entry.seq != one.seq else entry.document()
         told = {
             "kind": PUBLISHED,

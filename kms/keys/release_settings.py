@@ -66,15 +66,15 @@ def set_release_settings(
             expected=f"{SHORTEST_LEASE_SECONDS} to {LONGEST_LEASE_SECONDS} s",
             got=str(seconds),
         )
-    with store.writing() as writer:
-        before = ReleaseSettings.of(require_key(writer, name))
+    with store.writing() as tx:
+        before = ReleaseSettings.of(require_key(tx, name))
         if before == then:
             raise KeyConflictError(
                 f"the key {str(name)!r} is released like that already", code="key-state-unchanged", field=str(name)
             )
-        writer.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
+        tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
         body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}
-        writer.append(writer.prepare(kind=KEY_RELEASE_SET, at=at, body=body))
+        tx.log.add(kind=KEY_RELEASE_SET, at=at, body=body)
     return before
 
 

@@ -25,7 +25,7 @@ from kms.domain.secret import SecretBytes
 from kms.keys.admin import name_members, require_key
 from kms.keys.import_key import next_terms
 from kms.keys.publication import publish
-from kms.store import Store, Writer
+from kms.store import Store, WriteTransaction
 from kms.store.timestamps import whole_millisecond
 
 __all__ = [
@@ -97,20 +97,20 @@ def rotate_key(
             ``keys-changing``.
     """
     for _ in range(MAX_ATTEMPTS):
-        with rotator.store.reading() as reader:
-            before = require_key(reader, name)
+        with rotator.store.reading() as tx:
+            before = require_key(tx, name)
         _require_living(before)
         if terms is not None and next_terms(before) != terms:
             break
         record, public_key = _next_version(rotator, before, material=material, at=at)
-        with rotator.store.writing() as writer:
-            if require_key(writer, name) != before:
+        with rotator.store.writing() as tx:
+            if require_key(tx, name) != before:
                 continue
-            _put_in_place(writer, before, record, overlap=overlap, made=material is None, actor=actor, at=at)
-            publish(writer, record, public_key, actor=actor, at=at)
-            schedule = writer.schedule_of(name)
+            _put_in_place(tx, before, record, overlap=overlap, made=material is None, actor=actor, at=at)
+            publish(tx, record, public_key, actor=actor, at=at)
+            schedule = tx.schedules.find(name)
             if schedule is not None:
-                writer.put_schedule(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
+                tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
             return record
     raise UnavailableError(
         f"the key {str(name)!r} changed while it was being rotated", code="keys-changing", retryable=True
@@ -139,9 +139,9 @@ def set_schedule(
             got=duration_text(overlap),
             hint="rotate less often, or let versions overlap for a shorter time",
         ) from exc
-    with store.writing() as writer:
-        _require_living(require_key(writer, name))
-        writer.put_schedule(schedule)
+    with store.writing() as tx:
+        _require_living(require_key(tx, name))
+        tx.schedules.put(schedule)
         body: dict[str, JsonValue] = {
             **name_members(name),
             "every_seconds": every // timedelta(seconds=1),
@@ -149,7 +149,7 @@ def set_schedule(
             "due_at": rfc3339_text(schedule.due_at),
             "actor": actor.members(),
         }
-        writer.append(writer.prepare(kind=SCHEDULE_SET, at=at, body=body))
+        tx.log.add(kind=SCHEDULE_SET, at=at, body=body)
     return schedule
 
 
@@ -161,14 +161,14 @@ def remove_schedule(store: Store, name: KeyName, *, actor: Actor, at: datetime) 
         KeyConflictError: ``key-state-unchanged``: it has no schedule.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        require_key(writer, name)
-        if writer.schedule_of(name) is None:
+    with store.writing() as tx:
+        require_key(tx, name)
+        if tx.schedules.find(name) is None:
             problem = f"the key {str(name)!r} has no schedule"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
-        writer.drop_schedule(name)
+        tx.schedules.remove(name)
         body = {**name_members(name), "actor": actor.members()}
-        writer.append(writer.prepare(kind=SCHEDULE_REMOVED, at=at, body=body))
+        tx.log.add(kind=SCHEDULE_REMOVED, at=at, body=body)
 
 
 def rotate_due(
@@ -190,8 +190,8 @@ def rotate_due(
     Raises:
         UnavailableError: the database is in use.
     """
-    with rotator.store.reading() as reader:
-        due = reader.due_schedules(at, limit=MAX_DUE)
+    with rotator.store.reading() as tx:
+        due = tx.schedules.due(at, limit=MAX_DUE)
     made: list[KeyRecord] = []
     for one in due:
         try:
@@ -205,17 +205,17 @@ def rotate_due(
 
 def _rotate_if_due(rotator: Rotator, name: KeyName, *, at: datetime) -> KeyRecord | None:
     """Look again under the write lock: another replica may have been here since."""
-    with rotator.store.reading() as reader:
-        before, schedule = require_key(reader, name), reader.schedule_of(name)
+    with rotator.store.reading() as tx:
+        before, schedule = require_key(tx, name), tx.schedules.find(name)
     if schedule is None or schedule.due_at > at or before.destroy_at is not None:
         return None
     record, public_key = _next_version(rotator, before, material=None, at=at)
-    with rotator.store.writing() as writer:
-        if (require_key(writer, name), writer.schedule_of(name)) != (before, schedule):
+    with rotator.store.writing() as tx:
+        if (require_key(tx, name), tx.schedules.find(name)) != (before, schedule):
             return None
-        _put_in_place(writer, before, record, overlap=schedule.overlap, made=True, actor=SCHEDULE, at=at)
-        publish(writer, record, public_key, actor=SCHEDULE, at=at)
-        writer.put_schedule(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
+        _put_in_place(tx, before, record, overlap=schedule.overlap, made=True, actor=SCHEDULE, at=at)
+        publish(tx, record, public_key, actor=SCHEDULE, at=at)
+        tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
     return record
 
 
@@ -235,11 +235,18 @@ def _next_version(
 
 
 def _put_in_place(
-    writer: Writer, before: KeyRecord, record: KeyRecord, *, overlap: timedelta, made: bool, actor: Actor, at: datetime
+    tx: WriteTransaction,
+    before: KeyRecord,
+    record: KeyRecord,
+    *,
+    overlap: timedelta,
+    made: bool,
+    actor: Actor,
+    at: datetime,
 ) -> None:
     end = whole_millisecond(at + overlap)
-    writer.supersede(before, overlap_until=end)
-    writer.add_version(record)
+    tx.keys.supersede(before, overlap_until=end)
+    tx.keys.add_version(record)
     body: dict[str, JsonValue] = {
         **name_members(record.name),
         "version": record.version,
@@ -249,7 +256,7 @@ def _put_in_place(
         "previous_until": rfc3339_text(end),
         "actor": actor.members(),
     }
-    writer.append(writer.prepare(kind=KEY_ROTATED, at=at, body=body))
+    tx.log.add(kind=KEY_ROTATED, at=at, body=body)
 
 
 def _require_living(record: KeyRecord) -> None:

@@ -12,7 +12,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
 from kms.keys.admin import name_members, require_key
-from kms.store import Store, Writer
+from kms.store import Store, WriteTransaction
 
 __all__ = ["KEY_TAGGED", "MAX_TAGS", "change_tags", "parse_tags"]
 
@@ -65,24 +65,24 @@ def change_tags(
         UnavailableError: the database is in use.
     """
     removed = tuple(remove)
-    with store.writing() as writer:
-        require_key(writer, name)
+    with store.writing() as tx:
+        require_key(tx, name)
         for tag in removed:
-            _remove(writer, name, tag)
+            _remove(tx, name, tag)
         for tag, value in put.items():
-            writer.put_tag(name, tag, value)
-        tags = writer.tags_of(name)
+            tx.tags.put(name, tag, value)
+        tags = tx.tags.of_key(name)
         if len(tags) > MAX_TAGS:
             problem = f"a key has at most {MAX_TAGS} tags"
             raise KeyConflictError(problem, code="tags-too-many", field=str(name), got=str(len(tags)))
         told: dict[str, JsonValue] = dict(tags)
         body = {**name_members(name), "tags": told, "actor": actor.members()}
-        writer.append(writer.prepare(kind=KEY_TAGGED, at=at, body=body))
+        tx.log.add(kind=KEY_TAGGED, at=at, body=body)
     return tags
 
 
-def _remove(writer: Writer, name: KeyName, tag: str) -> None:
-    if tag not in writer.tags_of(name):
+def _remove(tx: WriteTransaction, name: KeyName, tag: str) -> None:
+    if tag not in tx.tags.of_key(name):
         problem = f"the key {str(name)!r} has no tag {tag[:64]!r}"
         raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
-    writer.drop_tag(name, tag)
+    tx.tags.remove(name, tag)

@@ -28,6 +28,6 @@ def create_tenant(store: Store, tenant: str, *, actor: Actor, at: datetime) -> N
         UnavailableError: the database is in use.
     """
     require_tenant(tenant)
-    with store.writing() as writer:
-        writer.add_tenant(tenant, at=at)
-        writer.append(writer.prepare(kind=TENANT_CREATED, at=at, body={"tenant": tenant, "actor": actor.members()}))
+    with store.writing() as tx:
+        tx.tenants.add(tenant, at=at)
+        tx.log.add(kind=TENANT_CREATED, at=at, body={"tenant": tenant, "actor": actor.members()})

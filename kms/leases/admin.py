@@ -45,15 +45,15 @@ def stop_renewals(
         UnavailableError: the database is in use.
     """
     why = require_reason(reason)
-    with store.writing() as writer:
-        found = [one for one in find_leases(writer, wanted, concerns=concerns, at=at) if one.state.stop is None]
+    with store.writing() as tx:
+        found = [one for one in find_leases(tx, wanted, concerns=concerns, at=at) if one.state.stop is None]
         for start in range(0, len(found), _IDS_IN_ENTRY):
             page = found[start : start + _IDS_IN_ENTRY]
             ids: list[JsonValue] = [one.state.lease.lease_id for one in page]
             body: dict[str, JsonValue] = {"leases": ids, "reason": why, "actor": actor.members()}
-            entry = writer.prepare(kind=RENEWALS_STOPPED, at=at, body=body)
-            writer.append(entry)
-            writer.add_stops(
+            entry = tx.log.prepare(kind=RENEWALS_STOPPED, at=at, body=body)
+            tx.log.append(entry)
+            tx.leases.add_stops(
                 [
                     LeaseStop(
                         lease_id=one.state.lease.lease_id,
@@ -78,8 +78,8 @@ def resume_renewals(store: Store, lease_ids: Sequence[str], *, reason: str, acto
         UnavailableError: the database is in use.
     """
     why = require_reason(reason)
-    with store.writing() as writer:
-        states = writer.lease_states(lease_ids)
+    with store.writing() as tx:
+        states = tx.leases.states(lease_ids)
         for lease_id in lease_ids:
             if lease_id not in states or states[lease_id].stop is None:
                 raise KeyConflictError(
@@ -91,5 +91,5 @@ def resume_renewals(store: Store, lease_ids: Sequence[str], *, reason: str, acto
         for start in range(0, len(lease_ids), _IDS_IN_ENTRY):
             page: list[JsonValue] = list(lease_ids[start : start + _IDS_IN_ENTRY])
             body: dict[str, JsonValue] = {"leases": page, "reason": why, "actor": actor.members()}
-            writer.append(writer.prepare(kind=RENEWALS_RESUMED, at=at, body=body))
-        writer.remove_stops(lease_ids)
+            tx.log.add(kind=RENEWALS_RESUMED, at=at, body=body)
+        tx.leases.remove_stops(lease_ids)

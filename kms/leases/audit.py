@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from kms.domain.lease_claims import read_claims
 from kms.domain.leases import Lease, LeaseFilter
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["lease_problems"]
 
@@ -19,30 +19,30 @@ _ANY = datetime(1970, 1, 1, tzinfo=UTC)
 _Granted: TypeAlias = dict[str, JsonValue]
 
 
-def lease_problems(reader: Reader, looked_at: list[str]) -> Iterator[str]:
+def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
     """Look at every lease, and say what is wrong, a line each.
 
     Args:
-        reader: a transaction.
+        tx: a transaction.
         looked_at: takes the id of each lease.
 
     Raises:
         IntegrityError: ``lease-record-invalid``.
         LogBrokenError: an entry of the log cannot be read.
     """
-    for digest in reader.claims_digests():
-        content = reader.claims_of(digest) or b""
+    for digest in tx.leases.claims_digests():
+        content = tx.leases.claims(digest) or b""
         if sha256(content).digest() != digest:
             yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
         else:
             yield from _readable(content)
     seq = 0
     granted: _Granted | None = None
-    for state in reader.lease_pages(LeaseFilter(live=None), at=_ANY):
+    for state in tx.leases.pages(LeaseFilter(live=None), at=_ANY):
         lease = state.lease
         looked_at.append(lease.lease_id)
         if lease.log_seq != seq:
-            seq, granted = lease.log_seq, _granted(reader, lease.log_seq)
+            seq, granted = lease.log_seq, _granted(tx, lease.log_seq)
         # Of what made an entry too long the log has a digest alone (``kms.domain.log_entries``).
         if granted is not None and granted.get(lease.lease_id) != _told(lease):
             yield f"the lease {lease.lease_id} is not what entry {lease.log_seq} of the log says [lease-record-invalid]"
@@ -55,10 +55,10 @@ def _readable(content: bytes) -> Iterator[str]:
         yield f"{exc.message} [{exc.code}]"
 
 
-def _granted(reader: Reader, seq: int) -> _Granted | None:
+def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
     """Return what an entry says of the leases that were granted with it, by their ids; None if it is left out."""
     found = _Granted()
-    for entry in reader.log(after=seq - 1, limit=1):
+    for entry in tx.log.entries(after=seq - 1, limit=1):
         document = entry.document()
         keys = document.get("keys")
         if isinstance(keys, dict):

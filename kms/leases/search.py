@@ -12,7 +12,7 @@ from kms.domain.errors import IntegrityError
 from kms.domain.lease_claims import KeptClaims, read_claims
 from kms.domain.leases import Attester, LeaseFilter, LeaseState, LeaseStop
 from kms.leases.affected import Concern
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["Affected", "find_leases", "standing_stops"]
 
@@ -31,12 +31,17 @@ class Affected:
 
 
 def find_leases(
-    reader: Reader, wanted: LeaseFilter, *, concerns: Sequence[Concern], at: datetime, after: tuple[int, str] = (0, "")
+    tx: ReadTransaction,
+    wanted: LeaseFilter,
+    *,
+    concerns: Sequence[Concern],
+    at: datetime,
+    after: tuple[int, str] = (0, ""),
 ) -> Iterator[Affected]:
     """Iterate over leases in the order in which they were granted.
 
     Args:
-        reader: a transaction.
+        tx: a transaction.
         wanted: which leases; all conditions hold.
         concerns: what may concern them; one suffices. Without any, every lease that is wanted is found.
         at: the moment for which leases are live or not.
@@ -46,34 +51,34 @@ def find_leases(
         IntegrityError: ``lease-record-invalid`` or ``lease-claims-invalid``.
     """
     kept: dict[bytes, KeptClaims] = {}
-    for state in reader.lease_pages(wanted, at=at, after=after):
+    for state in tx.leases.pages(wanted, at=at, after=after):
         why: tuple[str, ...] = ()
         if concerns:
             digest = state.lease.claims_digest
             if digest not in kept:
-                kept[digest] = _claims(reader, digest)
+                kept[digest] = _claims(tx, digest)
             why = tuple(line for concern in concerns for line in concern(state.lease, kept[digest]))
             if not why:
                 continue
         yield Affected(state=state, why=why)
 
 
-def standing_stops(reader: Reader, names: Iterable[KeyName], *, attester: Attester) -> tuple[LeaseStop, ...]:
+def standing_stops(tx: ReadTransaction, names: Iterable[KeyName], *, attester: Attester) -> tuple[LeaseStop, ...]:
     """Return the stops of these keys that stand against who asks, or may.
 
     A host chooses whether to mask the chip's id. So who masks it may be any machine with this image that was stopped;
     and what was stopped while it was masked may be any machine with this image.
     """
     if attester.tee == PASSPORT:  # nobody says on which machine, nor with which image
-        return reader.stops_of(names, instance=None)
+        return tx.leases.stops(names, instance=None)
     if attester.chip is None:
-        return reader.stops_of_image(names, tee=attester.tee, measurement=attester.measurement)
+        return tx.leases.stops_of_image(names, tee=attester.tee, measurement=attester.measurement)
     masked = instance_of(tee=attester.tee, chip=None, measurement=attester.measurement)
-    return reader.stops_of(names, instance=attester.instance, also=masked)
+    return tx.leases.stops(names, instance=attester.instance, also=masked)
 
 
-def _claims(reader: Reader, digest: bytes) -> KeptClaims:
-    content = reader.claims_of(digest)
+def _claims(tx: ReadTransaction, digest: bytes) -> KeptClaims:
+    content = tx.leases.claims(digest)
     if content is None:
         raise IntegrityError(
             f"the claims {digest.hex()} of a lease are missing", code="lease-claims-invalid", field="lease_claims"

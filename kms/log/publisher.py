@@ -49,7 +49,7 @@ def signed_state(source: TileSource, signer: Signer) -> Checkpoint:
     Raises:
         LogBrokenError: ``log-tree-broken``.
     """
-    size = source.log_size()
+    size = source.size()
     return _signed_root(size, root(size, source.nodes), signer)
 
 
@@ -83,8 +83,8 @@ class LogPublisher:
             LogBrokenError: ``log-tree-broken``.
             UnavailableError: ``store-busy`` or ``store-failed``.
         """
-        with self._store.reading() as reader:
-            size = reader.log_size()
+        with self._store.reading() as tx:
+            size = tx.log.size()
         return self._covering(size)
 
     def proof(self, seq: int) -> LogProof:
@@ -105,10 +105,10 @@ class LogPublisher:
             LogTileUnknownError: ``log-tile-unknown``.
             LogBrokenError: ``log-tree-broken``.
         """
-        with self._store.reading() as reader:
-            if not 0 <= index < size <= reader.log_size():
+        with self._store.reading() as tx:
+            if not 0 <= index < size <= tx.log.size():
                 raise _not_there(f"leaf {index} in a tree of {size}")
-            return inclusion_proof(index, size, reader.nodes)
+            return inclusion_proof(index, size, tx.log.nodes)
 
     def consistency(self, old: int, new: int) -> tuple[bytes, ...]:
         """Return the proof that the tree of one size extends that of another.
@@ -117,10 +117,10 @@ class LogPublisher:
             LogTileUnknownError: ``log-tile-unknown``.
             LogBrokenError: ``log-tree-broken``.
         """
-        with self._store.reading() as reader:
-            if not 0 <= old <= new <= reader.log_size():
+        with self._store.reading() as tx:
+            if not 0 <= old <= new <= tx.log.size():
                 raise _not_there(f"tree of {new} that extends one of {old}")
-            return consistency_proof(old, new, reader.nodes)
+            return consistency_proof(old, new, tx.log.nodes)
 
     def tile(self, tile: Tile) -> bytes:
         """Return the content of a tile.
@@ -129,8 +129,8 @@ class LogPublisher:
             LogTileUnknownError: ``log-tile-unknown``.
             LogBrokenError: ``log-tree-broken``, ``log-gap`` or ``log-entry-invalid``.
         """
-        with self._store.reading() as reader:
-            return read_tile(reader, tile)
+        with self._store.reading() as tx:
+            return read_tile(tx.log, tile)
 
     def _covering(self, size: int) -> Checkpoint:
         """Return a checkpoint of at least this size; whoever comes first makes it for all who wait."""
@@ -157,9 +157,9 @@ class LogPublisher:
 
     def _signed(self) -> Checkpoint:
         """Sign the state of the log, and read on the way what the proofs of its newest leaves are made of."""
-        with self._store.reading() as reader:
-            size = reader.log_size()
-            recent = reader.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
+        with self._store.reading() as tx:
+            size = tx.log.size()
+            recent = tx.log.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
         checkpoint = _signed_root(size, root(size, lambda _: recent), self._signer)
         self._recent = recent
         return checkpoint
@@ -169,8 +169,8 @@ class LogPublisher:
         recent = self._recent
         if all(node in recent for node in wanted):
             return recent
-        with self._store.reading() as reader:
-            return reader.nodes(wanted)
+        with self._store.reading() as tx:
+            return tx.log.nodes(wanted)
 
 
 def _with_lines(checkpoint: Checkpoint, lines: Sequence[str]) -> Checkpoint:

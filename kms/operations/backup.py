@@ -16,7 +16,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import LogBrokenError
 from kms.domain.log_verification import verify_log
 from kms.operations.continuity import NotedElsewhere
-from kms.store import Store, Writer, create_database
+from kms.store import Store, WriteTransaction, create_database
 from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
 
 __all__ = ["RESTORED", "RESTORED_AT", "back_up", "restore"]
@@ -41,13 +41,13 @@ class _Restoration:
     at: datetime
     dry_run: bool
 
-    def __call__(self, writer: Writer) -> None:
+    def __call__(self, tx: WriteTransaction) -> None:
         # (1) Every row; the database itself refuses one whose parent is missing, or that is there twice.
-        fill_from(writer, self.source)
+        fill_from(tx, self.source)
         # (2) The log is unbroken and its tree is that of its entries, it passes through what was noted elsewhere, and
         # it ends where the backup says.
-        required, lacked = self.noted.weighed(writer)
-        state = verify_log(writer, noted=required).text
+        required, lacked = self.noted.weighed(tx)
+        state = verify_log(tx.log, noted=required).text
         if state != self.summary.head:
             raise LogBrokenError(
                 "the log of the backup does not end where the backup says",
@@ -57,7 +57,7 @@ class _Restoration:
                 hint="take another backup",
             )
         # (3) Which challenges were used since the backup is not known, so none from before counts (MC-36).
-        writer.put_fact(RESTORED_AT, rfc3339_text(self.at).encode())
+        tx.facts.put(RESTORED_AT, rfc3339_text(self.at).encode())
         # (4) That it was restored is an entry: what was logged since the backup is lost, and its numbers come again.
         body: dict[str, JsonValue] = {
             "actor": self.actor.members(),
@@ -67,7 +67,7 @@ class _Restoration:
         if lacked and self.noted.accepted is not None:
             lost: list[JsonValue] = [one.text for one in lacked]
             body["accepted_rollback"] = {"reason": self.noted.accepted.reason, "noted": lost}
-        writer.append(writer.prepare(kind=RESTORED, at=self.at, body=body))
+        tx.log.add(kind=RESTORED, at=self.at, body=body)
         if self.dry_run:
             raise _DryRunError
 
@@ -95,8 +95,8 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
     except OSError as exc:
         raise _unusable(path, exc) from exc
     try:
-        with os.fdopen(descriptor, "wb") as file, store.reading() as reader:
-            summary = write_backup(reader, file, origin=origin, at=at)
+        with os.fdopen(descriptor, "wb") as file, store.reading() as tx:
+            summary = write_backup(tx, file, origin=origin, at=at)
             file.flush()
             os.fsync(file.fileno())
     except BaseException as exc:

@@ -14,7 +14,7 @@ from attest.errors import ConfigurationError
 from attest.release import VerifierKey
 from kms.domain.errors import IntegrityError, LogBrokenError
 from kms.domain.log_verification import LogState, read_noted
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["AcceptedRollback", "NotedElsewhere", "logged_identity", "require_continuity"]
 
@@ -61,7 +61,7 @@ class NotedElsewhere:
     checkpoints: Sequence[bytes] = ()
     accepted: AcceptedRollback | None = None
 
-    def weighed(self, reader: Reader) -> tuple[tuple[LogState | bytes, ...], tuple[LogState, ...]]:
+    def weighed(self, tx: ReadTransaction) -> tuple[tuple[LogState | bytes, ...], tuple[LogState, ...]]:
         """Say what this log has to hold, and which newer states it is accepted to lack.
 
         Raises:
@@ -71,9 +71,9 @@ class NotedElsewhere:
             LogBrokenError: ``log-rolled-back``.
             IntegrityError: ``identity-mismatch``: the log does not say whose it is.
         """
-        states = [read_noted(content, log=logged_identity(reader)) for content in self.checkpoints]
+        states = [read_noted(content, log=logged_identity(tx)) for content in self.checkpoints]
         every = (*self.noted, *states)
-        size = reader.log_size()
+        size = tx.log.size()
         newer = tuple(one for one in every if isinstance(one, LogState) and one.size > size)
         if newer and self.accepted is None:
             most = max(one.size for one in newer)
@@ -88,13 +88,13 @@ class NotedElsewhere:
         return tuple(one for one in every if one not in newer), newer
 
 
-def logged_identity(reader: Reader) -> VerifierKey:
+def logged_identity(tx: ReadTransaction) -> VerifierKey:
     """Return the identity that the first entry of the log names.
 
     Raises:
         IntegrityError: ``identity-mismatch``: it names none.
     """
-    first = next(iter(reader.log(limit=1)), None)
+    first = next(iter(tx.log.entries(limit=1)), None)
     text = None if first is None or first.seq != 1 else first.document().get("identity")
     try:
         return VerifierKey.parse(text if isinstance(text, str) else "")
@@ -102,13 +102,13 @@ def logged_identity(reader: Reader) -> VerifierKey:
         raise _other("its first entry names no identity", expected="a verifier key", got=str(text)[:200]) from exc
 
 
-def require_continuity(reader: Reader, public: VerifierKey) -> None:
+def require_continuity(tx: ReadTransaction, public: VerifierKey) -> None:
     """Make sure that the signing key is the one that this log began with.
 
     Raises:
         IntegrityError: ``identity-mismatch``.
     """
-    logged = logged_identity(reader)
+    logged = logged_identity(tx)
     if logged != public:
         raise _other("its signing key is another one", expected=logged.text, got=public.text)
 

@@ -27,8 +27,7 @@ from kms.quorum.break_glass import differences as glass_differences
 from kms.quorum.key_limits import differences as limit_differences
 from kms.references.intake import list_documents
 from kms.references.resolution import find_guard
-from kms.store import Reader
-from kms.store.audit_queries import loose_rows, schema_differences, storage_problems, unprotected, weak_durability
+from kms.store import ReadTransaction
 
 __all__ = ["FsckFinding", "examine"]
 
@@ -63,7 +62,7 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
     Raises:
         UnavailableError: the database is in use, or away.
     """
-    checks: tuple[tuple[str, Callable[[Reader], FsckFinding]], ...] = (
+    checks: tuple[tuple[str, Callable[[ReadTransaction], FsckFinding]], ...] = (
         ("schema", _schema),
         ("storage", _storage),
         ("foreign-keys", _foreign_keys),
@@ -82,74 +81,74 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
         ("limits", _limits),
         ("break-glass", _break_glass),
     )
-    with vault.store.reading() as reader:
+    with vault.store.reading() as tx:
         for name, check in checks:
-            yield _found(name, check, reader)
+            yield _found(name, check, tx)
 
 
-def _found(name: str, check: Callable[[Reader], FsckFinding], reader: Reader) -> FsckFinding:
+def _found(name: str, check: Callable[[ReadTransaction], FsckFinding], tx: ReadTransaction) -> FsckFinding:
     """Make a finding of a refusal as well; only a database that does not answer ends the examination."""
     try:
-        return check(reader)
+        return check(tx)
     except UnavailableError:
         raise
     except AttestError as exc:
         return FsckFinding(check=name, looked_at=0, problems=(_line(exc),))
 
 
-def _schema(reader: Reader) -> FsckFinding:
-    problems = (*reader.examined(schema_differences), *reader.examined(unprotected))
+def _schema(tx: ReadTransaction) -> FsckFinding:
+    problems = (*tx.audit.schema_differences(), *tx.audit.unprotected())
     return FsckFinding(check="schema", looked_at=1, problems=problems)
 
 
-def _storage(reader: Reader) -> FsckFinding:
-    problems, warning = reader.examined(storage_problems), reader.examined(weak_durability)
+def _storage(tx: ReadTransaction) -> FsckFinding:
+    problems, warning = tx.audit.storage_problems(), tx.audit.weak_durability()
     return FsckFinding(check="storage", looked_at=1, problems=problems, warning=warning)
 
 
-def _foreign_keys(reader: Reader) -> FsckFinding:
-    counts = reader.examined(loose_rows)
+def _foreign_keys(tx: ReadTransaction) -> FsckFinding:
+    counts = tx.audit.loose_rows()
     problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
     return FsckFinding(check="foreign-keys", looked_at=len(counts), problems=problems)
 
 
-def _log(reader: Reader, *, noted: Sequence[LogState | bytes]) -> FsckFinding:
+def _log(tx: ReadTransaction, *, noted: Sequence[LogState | bytes]) -> FsckFinding:
     """Check every entry, and that the stored tree is theirs."""
-    return FsckFinding(check="log", looked_at=verify_log(reader, noted=noted).size, problems=())
+    return FsckFinding(check="log", looked_at=verify_log(tx.log, noted=noted).size, problems=())
 
 
-def _own_keys(reader: Reader, *, kek: KeyEncryptionKey, origin: str) -> FsckFinding:
+def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> FsckFinding:
     """Open the service's own keys; one that is missing does not open either."""
 
     def opens(name: str) -> None:
-        algorithm, wrapped = reader.own_secret(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
+        algorithm, wrapped = tx.own_secrets.find(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
         kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
 
     expected = dict.fromkeys(name for name, _ in OWN_KEYS)
-    return _each("own-keys", expected | dict.fromkeys(reader.own_names()), opens)
+    return _each("own-keys", expected | dict.fromkeys(tx.own_secrets.names()), opens)
 
 
-def _keys(reader: Reader, *, kek: KeyEncryptionKey) -> FsckFinding:
+def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> FsckFinding:
     """Open every version of every key, and load the policy that guards it."""
-    records, tenants = reader.all_keys(), reader.tenants()
-    opened = _each("keys", records, lambda record: _open_key(record, kek, reader))
+    records, tenants = tx.keys.all(), tx.tenants.all()
+    opened = _each("keys", records, lambda record: _open_key(record, kek, tx))
     stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
     lost = {one.name for one in records} - {one.name for one in records if one.is_current}
     lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
-    reader.schedules()  # each has to be one that can be read
-    guards = {str(one.name): find_guard(reader, one.policy_digest).problem for one in records if one.is_current}
+    tx.schedules.all()  # each has to be one that can be read
+    guards = {str(one.name): find_guard(tx, one.policy_digest).problem for one in records if one.is_current}
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
-    unlike = setting_problems(records, (entry.document() for entry in reader.log()))
+    unlike = setting_problems(records, (entry.document() for entry in tx.log.entries()))
     problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
     return FsckFinding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
 
 
-def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
+def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> None:
     """Open a version, unless it was destroyed, and compare its public half with the one that is published."""
     if record.is_destroyed:
         return
     material = kek.unwrap(record.wrapped, context=record.context)
-    if public_half(material, algorithm=record.algorithm) != reader.public_half(record):
+    if public_half(material, algorithm=record.algorithm) != tx.prompt_keys.public_half(record):
         raise IntegrityError(
             f"the published half of {record.name}@{record.version} is not that of the key",
             code="key-record-invalid",
@@ -158,51 +157,54 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, reader: Reader) -> None:
         )
 
 
-def _prompt_keys(reader: Reader) -> FsckFinding:
+def _prompt_keys(tx: ReadTransaction) -> FsckFinding:
     """Compare every published key with the entry of the log that published it."""
-    number = sum(1 for _ in reader.all_prompt_keys())
-    return FsckFinding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(reader)))
+    number = sum(1 for _ in tx.prompt_keys.all())
+    return FsckFinding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(tx)))
 
 
-def _policies(reader: Reader) -> FsckFinding:
+def _policies(tx: ReadTransaction) -> FsckFinding:
     """Load every policy, also those that guard no key any more, and compare it with its digest."""
-    return _each("policies", reader.policy_digests(), lambda digest: find_guard(reader, digest))
+    return _each("policies", tx.policies.digests(), lambda digest: find_guard(tx, digest))
 
 
-def _references(reader: Reader) -> FsckFinding:
+def _references(tx: ReadTransaction) -> FsckFinding:
     """Verify every signature over every document."""
-    return FsckFinding(check="references", looked_at=len(list_documents(reader)), problems=())
+    return FsckFinding(check="references", looked_at=len(list_documents(tx)), problems=())
 
 
-def _grants(reader: Reader) -> FsckFinding:
+def _grants(tx: ReadTransaction) -> FsckFinding:
     """Compare who may do what with what the log says was granted and revoked."""
-    found = tuple(reader.all_grants())
-    return FsckFinding(check="grants", looked_at=len(found), problems=tuple(differences(found, reader.log())))
+    found = tuple(tx.grants.all())
+    return FsckFinding(check="grants", looked_at=len(found), problems=tuple(differences(found, tx.log.entries())))
 
 
-def _freezes(reader: Reader) -> FsckFinding:
+def _freezes(tx: ReadTransaction) -> FsckFinding:
     """Compare what is frozen with what the log says was frozen and not thawed since."""
-    there, logged = {one.target for one in reader.freezes()}, logged_freezes(entry.document() for entry in reader.log())
+    there, logged = (
+        {one.target for one in tx.freezes.all()},
+        logged_freezes(entry.document() for entry in tx.log.entries()),
+    )
     lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
     stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
     return FsckFinding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
 
 
-def _leases(reader: Reader) -> FsckFinding:
+def _leases(tx: ReadTransaction) -> FsckFinding:
     """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
     seen: list[str] = []
-    problems = tuple(lease_problems(reader, seen))
+    problems = tuple(lease_problems(tx, seen))
     return FsckFinding(check="leases", looked_at=len(seen), problems=problems)
 
 
-def _configuration(reader: Reader) -> FsckFinding:
+def _configuration(tx: ReadTransaction) -> FsckFinding:
     """Compare what is remembered of the settings with the log."""
-    return FsckFinding(check="configuration", looked_at=examine_configuration(reader), problems=())
+    return FsckFinding(check="configuration", looked_at=examine_configuration(tx), problems=())
 
 
-def _keks(reader: Reader) -> FsckFinding:
+def _keks(tx: ReadTransaction) -> FsckFinding:
     """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
-    records, under = reader.keks(), reader.wrapped_under()
+    records, under = tx.keks.all(), tx.keks.wrapped_under()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
@@ -210,24 +212,24 @@ def _keks(reader: Reader) -> FsckFinding:
     return FsckFinding(check="keks", looked_at=len(records), problems=tuple(problems))
 
 
-def _quorum(reader: Reader) -> FsckFinding:
+def _quorum(tx: ReadTransaction) -> FsckFinding:
     """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
-    found = len(reader.quorum_versions()) + reader.proposal_count()
-    return FsckFinding(check="quorum", looked_at=found, problems=tuple(quorum_differences(reader)))
+    found = len(tx.quorum.versions()) + tx.proposals.count()
+    return FsckFinding(check="quorum", looked_at=found, problems=tuple(quorum_differences(tx)))
 
 
-def _break_glass(reader: Reader) -> FsckFinding:
+def _break_glass(tx: ReadTransaction) -> FsckFinding:
     """Compare relaxations with those that the log says were opened and closed."""
-    found = reader.all_glasses()
+    found = tx.break_glass.all()
     return FsckFinding(
-        check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, reader.log()))
+        check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, tx.log.entries()))
     )
 
 
-def _limits(reader: Reader) -> FsckFinding:
+def _limits(tx: ReadTransaction) -> FsckFinding:
     """Compare the limits of keys with those that the log says were set."""
-    found = reader.all_limits()
-    return FsckFinding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, reader.log())))
+    found = tx.limits.all()
+    return FsckFinding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, tx.log.entries())))
 
 
 def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> FsckFinding:

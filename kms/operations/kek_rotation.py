@@ -28,7 +28,7 @@ from kms.keys.wrapping.definitions import Definition, FileDefinition
 from kms.keys.wrapping.keyring import Keyring
 from kms.operations.services import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
-from kms.store import Reader, Store, Writer
+from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.keks import WRAPPED_TABLES
 
 __all__ = ["KEK_CREATED", "KekStatus", "Moved", "create_kek", "finish", "kek_named", "move", "require_ready", "status"]
@@ -78,14 +78,14 @@ def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, act
     """
     backend = create_backend(definition, random=random)
     try:
-        with vault.store.reading() as reader:
-            known = identify(backend, reader.keks())
+        with vault.store.reading() as tx:
+            known = identify(backend, tx.keks.all())
         _require_new(known)
         record = new_record(backend, state=KekState.READY, random=random, at=at)
         body: dict[str, JsonValue] = {"kek": record.members(), "actor": actor.members()}
-        with vault.store.writing() as writer:
-            writer.add_kek(record)
-            writer.append(writer.prepare(kind=KEK_CREATED, at=at, body=body))
+        with vault.store.writing() as tx:
+            tx.keks.add(record)
+            tx.log.add(kind=KEK_CREATED, at=at, body=body)
     except BaseException:
         if isinstance(definition, FileDefinition):
             definition.file.unlink()  # made a moment ago, and nothing is wrapped under it
@@ -111,8 +111,8 @@ def kek_named(store: Store, text: str) -> KekRecord:
     Raises:
         KeyConflictError: ``kek-not-found`` or ``kek-ambiguous``.
     """
-    with store.reading() as reader:
-        found = [record for record in reader.keks() if text and record.id.hex().startswith(text.lower())]
+    with store.reading() as tx:
+        found = [record for record in tx.keks.all() if text and record.id.hex().startswith(text.lower())]
         if len(found) == 1:
             return found[0]
     if not found:
@@ -132,8 +132,8 @@ def kek_named(store: Store, text: str) -> KekRecord:
 
 def status(vault: Vault) -> tuple[KekStatus, ...]:
     """Say of each key what is wrapped under it and whether it can be used here and now."""
-    with vault.store.reading() as reader:
-        records, under = reader.keks(), reader.wrapped_under()
+    with vault.store.reading() as tx:
+        records, under = tx.keks.all(), tx.keks.wrapped_under()
     return tuple(
         KekStatus(
             record=record,
@@ -162,8 +162,8 @@ def require_ready(vault: Vault, target: KekRecord) -> int:
         UnavailableError: what holds one of the keys does not answer, or the settings do not say where it is.
     """
     vault.kek.named(target.id).require_same()
-    with vault.store.reading() as reader:
-        under = reader.wrapped_under()
+    with vault.store.reading() as tx:
+        under = tx.keks.wrapped_under()
     others = {kek_id: tables for kek_id, tables in under.items() if kek_id != target.id}
     for kek_id in others:
         vault.kek.named(kek_id).require_same()
@@ -195,8 +195,8 @@ def move(
     for table in WRAPPED_TABLES:
         after: Sequence[object] | None = None
         while True:
-            with vault.store.reading() as reader:
-                rows = reader.wrapped_elsewhere(table, than=target.id, after=after, limit=batch)
+            with vault.store.reading() as tx:
+                rows = tx.keks.wrapped_elsewhere(table, than=target.id, after=after, limit=batch)
             if not rows:
                 break
             after = [rows[-1][column.name] for column in table.primary_key.columns]
@@ -204,9 +204,9 @@ def move(
             # Whatever holds the keys is asked here, and the database waits for nobody.
             made = [(row, _rewrapped(vault.kek, kek, row, _context(table, row, origin))) for row in rows]
             pause("wrapped")
-            with vault.store.writing() as writer:
-                _require_wrapping(writer, target)
-                done = sum(writer.rewrap(table, row, one) for row, one in made if isinstance(one, Wrapped))
+            with vault.store.writing() as tx:
+                _require_wrapping(tx, target)
+                done = sum(tx.keks.rewrap(table, row, one) for row, one in made if isinstance(one, Wrapped))
                 pause("written")
             pause("committed")
             yield Moved(done=done, problems=tuple(one for _, one in made if isinstance(one, str)))
@@ -243,20 +243,20 @@ def finish(vault: Vault, target: KekRecord, *, actor: Actor, at: datetime) -> in
         KeyConflictError: ``kek-overtaken``.
         UnavailableError: the database is in use.
     """
-    with vault.store.writing() as writer:
-        _require_wrapping(writer, target)
-        under = writer.wrapped_under()
+    with vault.store.writing() as tx:
+        _require_wrapping(tx, target)
+        under = tx.keks.wrapped_under()
         left = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != target.id)
-        if left == 0 and find_kek(writer, target.id).state is KekState.ENTERING:
-            writer.set_kek_state(target.id, KekState.ACTIVE)
+        if left == 0 and find_kek(tx, target.id).state is KekState.ENTERING:
+            tx.keks.set_state(target.id, KekState.ACTIVE)
             total = sum(under.get(target.id, {}).values())
             body: dict[str, JsonValue] = {"phase": "end", "kek": target.members(), "wrapped": total}
-            writer.append(writer.prepare(kind=KEK_ROTATED, at=at, body={**body, "actor": actor.members()}))
+            tx.log.add(kind=KEK_ROTATED, at=at, body={**body, "actor": actor.members()})
     return left
 
 
-def _require_wrapping(reader: Reader | Writer, target: KekRecord) -> None:
-    if not find_kek(reader, target.id).wraps:
+def _require_wrapping(tx: ReadTransaction | WriteTransaction, target: KekRecord) -> None:
+    if not find_kek(tx, target.id).wraps:
         raise KeyConflictError(
             f"another key-encryption key than {target.short_id} wraps now",
             code="kek-overtaken",

@@ -40,7 +40,7 @@ from kms.release.challenges import MAC_KEY_BYTES, ChallengeDesk
 from kms.release.passports import PassportDesk
 from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
-from kms.store import Reader, Writer, create_database, locate, open_store
+from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
 from kms.store.atomic_file import tidy
 
 __all__ = [
@@ -97,16 +97,16 @@ def _fill(
     own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
     wrapped = {named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()}
 
-    def fill(writer: Writer) -> None:
-        writer.set_fact(_FACT_ORIGIN, settings.origin.encode())
-        writer.add_kek(record)
-        writer.add_tenant(DEFAULT_TENANT, at=at)
+    def fill(tx: WriteTransaction) -> None:
+        tx.facts.add(_FACT_ORIGIN, settings.origin.encode())
+        tx.keks.add(record)
+        tx.tenants.add(DEFAULT_TENANT, at=at)
         for (name, algorithm), content in wrapped.items():
-            writer.add_own_secret(name, algorithm=algorithm, wrapped=content, at=at)
+            tx.own_secrets.add(name, algorithm=algorithm, wrapped=content, at=at)
         body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
-        writer.append(writer.prepare(kind="initialised", at=at, body=body | {"kek": record.members()}))
+        tx.log.add(kind="initialised", at=at, body=body | {"kek": record.members()})
         if administrator is not None:
-            _make_administrator(writer, administrator, at=at)
+            _make_administrator(tx, administrator, at=at)
 
     create_database(settings.database, fill=fill, access=settings.database_access)
     return _identity(settings.origin, seed).public
@@ -121,8 +121,8 @@ def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
             return ()
         raise
     try:
-        with store.reading() as reader:
-            return reader.keks()
+        with store.reading() as tx:
+            return tx.keks.all()
     finally:
         store.close()
 
@@ -136,17 +136,17 @@ def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBy
     try:
         public = open_identity(vault, settings).public
         if administrator is not None:
-            with vault.store.writing() as writer:
-                held = writer.grants_of(administrator)
+            with vault.store.writing() as tx:
+                held = tx.grants.held_by(administrator)
                 if not any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in held):
-                    _make_administrator(writer, administrator, at=at)
+                    _make_administrator(tx, administrator, at=at)
         return public
     finally:
         vault.store.close()
 
 
-def _make_administrator(writer: Writer, identity: Actor, *, at: datetime) -> None:
-    write_grant(writer, identity=identity, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=local_actor(), at=at)
+def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) -> None:
+    write_grant(tx, identity=identity, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=local_actor(), at=at)
 
 
 def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
@@ -161,12 +161,12 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
     store = open_store(settings.database, access=settings.database_access)
 
     def known() -> tuple[KekRecord, ...]:
-        with store.reading() as reader:
-            return reader.keks()
+        with store.reading() as tx:
+            return tx.keks.all()
 
     try:
-        with store.reading() as reader:
-            _require_origin(reader, settings)
+        with store.reading() as tx:
+            _require_origin(tx, settings)
         ring = Keyring(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
     except BaseException:
         main.close()
@@ -182,9 +182,9 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
         ConfigurationError: ``database-not-initialised``.
         IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key that the log began with.
     """
-    with vault.store.reading() as reader:
-        identity = _identity(settings.origin, _own_secret(reader, vault.kek, settings.origin, *_IDENTITY))
-        require_continuity(reader, identity.public)
+    with vault.store.reading() as tx:
+        identity = _identity(settings.origin, _own_secret(tx, vault.kek, settings.origin, *_IDENTITY))
+        require_continuity(tx, identity.public)
         return identity
 
 
@@ -222,13 +222,13 @@ def open_services(
     vault = open_vault(settings, random=random)
     try:
         identity = open_identity(vault, settings)
-        with vault.store.reading() as reader:
-            mac_key = _own_secret(reader, vault.kek, settings.origin, *_CHALLENGE_MAC)
-            restored_at = _restored_at(reader)
+        with vault.store.reading() as tx:
+            mac_key = _own_secret(tx, vault.kek, settings.origin, *_CHALLENGE_MAC)
+            restored_at = _restored_at(tx)
             anchors = read_anchors(settings)
             verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
             # Whose word is taken instead of evidence is a root as well.
-            require_approved(reader, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
+            require_approved(tx, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
         return Services(
             store=vault.store,
             kek=vault.kek,
@@ -254,8 +254,8 @@ def open_services(
         raise
 
 
-def _require_origin(reader: Reader, settings: Settings) -> None:
-    origin = (reader.fact(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
+def _require_origin(tx: ReadTransaction, settings: Settings) -> None:
+    origin = (tx.facts.find(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
     if origin != settings.origin:
         raise ConfigurationError(
             f"the database belongs to {origin!r}, not to {settings.origin!r}",
@@ -267,9 +267,9 @@ def _require_origin(reader: Reader, settings: Settings) -> None:
         )
 
 
-def _restored_at(reader: Reader) -> datetime | None:
+def _restored_at(tx: ReadTransaction) -> datetime | None:
     """Return when the database was made from a backup, or None. What cannot be read is damage, and no None."""
-    found = reader.fact(RESTORED_AT)
+    found = tx.facts.find(RESTORED_AT)
     try:
         return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)
     except (UnicodeDecodeError, EvidenceError) as exc:
@@ -288,8 +288,8 @@ def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
     )
 
 
-def _own_secret(reader: Reader, kek: KeyEncryptionKey, origin: str, name: str, algorithm: str) -> SecretBytes:
-    found = reader.own_secret(name)
+def _own_secret(tx: ReadTransaction, kek: KeyEncryptionKey, origin: str, name: str, algorithm: str) -> SecretBytes:
+    found = tx.own_secrets.find(name)
     if found is None or found[0] != algorithm:
         raise ConfigurationError(
             f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"

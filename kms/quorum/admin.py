@@ -23,7 +23,7 @@ from kms.domain.proposals import (
 from kms.keys.vault import Vault
 from kms.quorum.change_context import Changing, Prepared, ProposedChange
 from kms.quorum.changes import read_change
-from kms.store import Reader, Writer
+from kms.store import ReadTransaction, WriteTransaction
 
 __all__ = [
     "PROPOSAL_APPROVED",
@@ -88,14 +88,16 @@ def change_now(desk: Desk, change: ProposedChange, *, actor: Actor, at: datetime
         QuorumRequiredError: ``quorum-required``.
         AttestError: whatever the change refuses.
     """
-    with desk.vault.store.reading() as reader:
-        _require_alone(change, reader.quorum(), desk)  # before anything is prepared; what counts is asked again below
-        change.state(reader)
+    with desk.vault.store.reading() as tx:
+        _require_alone(
+            change, tx.quorum.current(), desk
+        )  # before anything is prepared; what counts is asked again below
+        change.state(tx)
     prepared = change.prepare(desk.vault)
-    with desk.vault.store.writing() as writer:
-        _require_alone(change, writer.quorum(), desk)
-        change.state(writer)
-        return change.apply(_changing(desk, writer, actor=actor, at=at, approval={}, prepared=prepared))
+    with desk.vault.store.writing() as tx:
+        _require_alone(change, tx.quorum.current(), desk)
+        change.state(tx)
+        return change.apply(_changing(desk, tx, actor=actor, at=at, approval={}, prepared=prepared))
 
 
 def _require_alone(change: ProposedChange, quorum: Quorum, desk: Desk) -> None:
@@ -137,18 +139,18 @@ def propose(
             expected=f"above 0 and at most {MAX_LIFETIME}",
             got=str(lifetime),
         )
-    with desk.vault.store.writing() as writer:
-        if person is not None and person not in {one.name for one in writer.quorum().people}:
+    with desk.vault.store.writing() as tx:
+        if person is not None and person not in {one.name for one in tx.quorum.current().people}:
             raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
-        change.demanded(writer.quorum(), alone=desk.alone)
+        change.demanded(tx.quorum.current(), alone=desk.alone)
         at = at.replace(microsecond=0)
         proposal = Proposal(
             audience=desk.audience,
-            serial=writer.proposal_count() + 1,
+            serial=tx.proposals.count() + 1,
             kind=change.kind,
             action=change.action,
             arguments=change.arguments(),
-            state=change.state(writer),
+            state=change.state(tx),
             reason=reason,
             proposer=actor.members(),
             person=person,
@@ -160,9 +162,9 @@ def propose(
                 f"the proposal has {len(proposal.raw)} bytes", code="proposal-invalid", field="arguments",
                 expected=f"at most {MAX_PROPOSAL_BYTES}",
             )  # fmt: skip
-        writer.add_proposal(proposal)
+        tx.proposals.add(proposal)
         body = {**_named(proposal), "reason": reason, "expires": rfc3339_text(proposal.expires)}
-        _log(writer, PROPOSAL_CREATED, body, actor, at)
+        _log(tx, PROPOSAL_CREATED, body, actor, at)
     return proposal
 
 
@@ -174,9 +176,9 @@ def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> Pr
         KeyConflictError: ``proposal-ended``, ``proposal-expired`` or ``approval-repeated``.
         SignatureError: ``approval-signature-invalid``, or ``approval-unknown-key``: nobody here has that key.
     """
-    with desk.vault.store.writing() as writer:
-        proposal = _open(writer, approval.proposal, at)
-        people = signers(proposal, (approval,), writer.quorum())
+    with desk.vault.store.writing() as tx:
+        proposal = _open(tx, approval.proposal, at)
+        people = signers(proposal, (approval,), tx.quorum.current())
         if not people:
             raise SignatureError(
                 "nobody who is registered has the key of this signature",
@@ -185,17 +187,17 @@ def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> Pr
                 got=approval.key_id[:64],
                 hint="'kms people list' shows whose keys count",
             )
-        already = signers(proposal, writer.approvals(proposal.digest), writer.quorum())
+        already = signers(proposal, tx.proposals.approvals(proposal.digest), tx.quorum.current())
         if people[0].name in {one.name for one in already}:
             raise KeyConflictError(
                 f"{people[0].name} has signed proposal {proposal.serial} already",
                 code="approval-repeated",
                 field=people[0].name,
             )
-        writer.add_approval(approval, person=people[0].name, at=at)
+        tx.proposals.add_approval(approval, person=people[0].name, at=at)
         body: dict[str, JsonValue] = {"person": people[0].name, "key_id": approval.key_id}
-        _log(writer, PROPOSAL_APPROVED, {**_named(proposal), **body}, actor, at)
-        return standing(writer, proposal, alone=desk.alone, at=at)
+        _log(tx, PROPOSAL_APPROVED, {**_named(proposal), **body}, actor, at)
+        return standing(tx, proposal, alone=desk.alone, at=at)
 
 
 def withdraw(desk: Desk, digest: str, *, reason: str, actor: Actor, at: datetime) -> Proposal:
@@ -206,11 +208,11 @@ def withdraw(desk: Desk, digest: str, *, reason: str, actor: Actor, at: datetime
         KeyConflictError: ``proposal-ended``.
     """
     require_reason(reason)
-    with desk.vault.store.writing() as writer:
-        proposal = find(writer, digest)
-        _require_not_ended(writer, proposal)
-        writer.end_proposal(proposal, outcome="withdrawn", at=at)
-        _log(writer, PROPOSAL_WITHDRAWN, {**_named(proposal), "reason": reason}, actor, at)
+    with desk.vault.store.writing() as tx:
+        proposal = find(tx, digest)
+        _require_not_ended(tx, proposal)
+        tx.proposals.end(proposal, outcome="withdrawn", at=at)
+        _log(tx, PROPOSAL_WITHDRAWN, {**_named(proposal), "reason": reason}, actor, at)
     return proposal
 
 
@@ -225,12 +227,12 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         IntegrityError: ``proposal-altered``.
     """
     # (0) What takes long is done before anything is locked; all that counts is looked at again in the transaction.
-    with desk.vault.store.reading() as reader:
-        waiting = _open(reader, digest, at)
+    with desk.vault.store.reading() as tx:
+        waiting = _open(tx, digest, at)
     prepared = read_change(waiting.action, waiting.arguments).prepare(desk.vault)
-    with desk.vault.store.writing() as writer:
+    with desk.vault.store.writing() as tx:
         # (1) It is a proposal for this service, not ended, in time, and stored as it was made.
-        proposal = _open(writer, digest, at)
+        proposal = _open(tx, digest, at)
         if proposal.audience != desk.audience:
             raise ConfigurationError(
                 "the proposal is for another service",
@@ -241,7 +243,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
             )
         # (2) What it builds on is as it was when people read it.
         change = read_change(proposal.action, proposal.arguments)
-        if change.kind is not proposal.kind or change.state(writer) != proposal.state:
+        if change.kind is not proposal.kind or change.state(tx) != proposal.state:
             raise KeyConflictError(
                 f"what proposal {proposal.serial} builds on is no longer so",
                 code="proposal-outdated",
@@ -250,8 +252,8 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
                 hint="look at what changed, and propose it anew",
             )
         # (3) Enough people signed: verified now, against those who are registered now, by the rules of now.
-        quorum = writer.quorum()
-        people = signers(proposal, writer.approvals(digest), quorum)
+        quorum = tx.quorum.current()
+        people = signers(proposal, tx.proposals.approvals(digest), quorum)
         lacking = _lacking(change, proposal, people, quorum, alone=desk.alone)
         if lacking:
             raise QuorumRequiredError(
@@ -265,17 +267,17 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         # (4) It is done, and can never be done again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
-        done = change.apply(_changing(desk, writer, actor=actor, at=at, approval=named, prepared=prepared))
-        writer.end_proposal(proposal, outcome="executed", at=at)
-        _log(writer, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
+        done = change.apply(_changing(desk, tx, actor=actor, at=at, approval=named, prepared=prepared))
+        tx.proposals.end(proposal, outcome="executed", at=at)
+        _log(tx, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
     return done
 
 
-def standing(reader: Reader, proposal: Proposal, *, alone: bool, at: datetime) -> ProposalStatus:
+def standing(tx: ReadTransaction, proposal: Proposal, *, alone: bool, at: datetime) -> ProposalStatus:
     """Say how a proposal stands."""
-    quorum = reader.quorum()
-    people = signers(proposal, reader.approvals(proposal.digest), quorum)
-    ended = reader.proposal_outcome(proposal.digest)
+    quorum = tx.quorum.current()
+    people = signers(proposal, tx.proposals.approvals(proposal.digest), quorum)
+    ended = tx.proposals.outcome(proposal.digest)
     try:
         change = read_change(proposal.action, proposal.arguments)
         lacking = _lacking(change, proposal, people, quorum, alone=alone)
@@ -298,11 +300,9 @@ def _lacking(
 
 
 def _changing(
-    desk: Desk, writer: Writer, *, actor: Actor, at: datetime, approval: dict[str, JsonValue], prepared: Prepared
+    desk: Desk, tx: WriteTransaction, *, actor: Actor, at: datetime, approval: dict[str, JsonValue], prepared: Prepared
 ) -> Changing:
-    return Changing(
-        writer=writer, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=desk.longest_glass
-    )
+    return Changing(tx=tx, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=desk.longest_glass)
 
 
 def _named(proposal: Proposal) -> dict[str, JsonValue]:
@@ -310,18 +310,18 @@ def _named(proposal: Proposal) -> dict[str, JsonValue]:
     return {"proposal": proposal.digest, "serial": proposal.serial, "kind_of_change": kind, "action": action}
 
 
-def _log(writer: Writer, kind: str, body: dict[str, JsonValue], actor: Actor, at: datetime) -> None:
-    writer.append(writer.prepare(kind=kind, at=at, body={**body, "actor": actor.members()}))
+def _log(tx: WriteTransaction, kind: str, body: dict[str, JsonValue], actor: Actor, at: datetime) -> None:
+    tx.log.add(kind=kind, at=at, body={**body, "actor": actor.members()})
 
 
-def find(reader: Reader, digest: str) -> Proposal:
+def find(tx: ReadTransaction, digest: str) -> Proposal:
     """Return a proposal.
 
     Raises:
         KeyUnknownError: ``proposal-unknown``.
         IntegrityError: ``proposal-altered``.
     """
-    found = reader.proposal(digest)
+    found = tx.proposals.find(digest)
     if found is None:
         raise KeyUnknownError(
             f"there is no proposal {digest[:64]!r}",
@@ -339,9 +339,9 @@ def find(reader: Reader, digest: str) -> Proposal:
     return found
 
 
-def _open(reader: Reader, digest: str, at: datetime) -> Proposal:
-    proposal = find(reader, digest)
-    _require_not_ended(reader, proposal)
+def _open(tx: ReadTransaction, digest: str, at: datetime) -> Proposal:
+    proposal = find(tx, digest)
+    _require_not_ended(tx, proposal)
     if not proposal.created <= at < proposal.expires:
         raise KeyConflictError(
             f"proposal {proposal.serial} stood until {rfc3339_text(proposal.expires)}",
@@ -354,8 +354,8 @@ def _open(reader: Reader, digest: str, at: datetime) -> Proposal:
     return proposal
 
 
-def _require_not_ended(reader: Reader, proposal: Proposal) -> None:
-    ended = reader.proposal_outcome(proposal.digest)
+def _require_not_ended(tx: ReadTransaction, proposal: Proposal) -> None:
+    ended = tx.proposals.outcome(proposal.digest)
     if ended is not None:
         raise KeyConflictError(
             f"proposal {proposal.serial} was {ended}",

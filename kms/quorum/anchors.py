@@ -11,7 +11,7 @@ from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.quorum.approved_anchors import APPROVED_ANCHORS
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["ANCHORS_APPROVED", "AnchorsApprove"]
 
@@ -40,9 +40,9 @@ class AnchorsApprove:
         """Return every root."""
         return {"anchors": list(self.lines), "sha256": self.digest.hex()}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on what was approved before."""
-        before = reader.fact(APPROVED_ANCHORS)
+        before = tx.facts.find(APPROVED_ANCHORS)
         return {"approved_sha256": None if before is None else before.hex()}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
@@ -57,7 +57,7 @@ class AnchorsApprove:
 
     def apply(self, changing: Changing) -> str:
         """Approve them."""
-        before = self.state(changing.writer)
-        changing.writer.put_fact(APPROVED_ANCHORS, self.digest)
+        before = self.state(changing.tx)
+        changing.tx.facts.put(APPROVED_ANCHORS, self.digest)
         changing.log(ANCHORS_APPROVED, {**self.arguments(), **before})
         return f"{len(self.lines)} trust anchors are approved ({self.digest.hex()})"

@@ -6,7 +6,7 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 from kms.domain.people import ChangeKind
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["APPROVED_ANCHORS", "require_approved"]
 
@@ -14,14 +14,14 @@ APPROVED_ANCHORS: Final = "approved_anchors"
 """Fact: SHA-256 of the approved set, 32 bytes, as ``kms.config.configuration`` computes it."""
 
 
-def require_approved(reader: Reader, digest: bytes) -> None:
+def require_approved(tx: ReadTransaction, digest: bytes) -> None:
     """Refuse trust anchors that nobody approved, where that is demanded.
 
     Raises:
         ConfigurationError: ``anchors-not-approved``.
     """
-    approved = reader.fact(APPROVED_ANCHORS)
-    if reader.quorum().rule(ChangeKind.ANCHORS) is None or approved == digest:
+    approved = tx.facts.find(APPROVED_ANCHORS)
+    if tx.quorum.current().rule(ChangeKind.ANCHORS) is None or approved == digest:
         return
     raise ConfigurationError(
         "the trust anchors of these settings are not those that were approved",

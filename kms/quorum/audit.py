@@ -8,45 +8,45 @@ from attest.errors import SignatureError
 from kms.domain.proposals import signers
 from kms.quorum.admin import PROPOSAL_CREATED, PROPOSAL_EXECUTED, PROPOSAL_WITHDRAWN
 from kms.quorum.changes import QUORUM_CHANGED
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["differences"]
 
 _ENDS = {PROPOSAL_EXECUTED: "executed", PROPOSAL_WITHDRAWN: "withdrawn"}
 
 
-def differences(reader: Reader) -> Iterator[str]:
+def differences(tx: ReadTransaction) -> Iterator[str]:
     """Yield a line for everything that is not as the log says.
 
     Raises:
         IntegrityError: something cannot be read at all.
     """
-    versions, created, ended = _logged(reader)
-    if [one.digest for one in reader.quorum_versions()] != versions:
+    versions, created, ended = _logged(tx)
+    if [one.digest for one in tx.quorum.versions()] != versions:
         yield "people and rules are not those that the log says were put into force"
-    stored = reader.proposal_digests()
+    stored = tx.proposals.digests()
     if set(stored) != created:
         yield "the proposals are not those that the log says were made"
-    quorum = reader.quorum()
+    quorum = tx.quorum.current()
     for digest in stored:
-        proposal = reader.proposal(digest)
+        proposal = tx.proposals.find(digest)
         if proposal is None or proposal.digest != digest:
             yield f"proposal {digest} is not what was proposed"
             continue
-        if reader.proposal_outcome(digest) != ended.get(digest):
+        if tx.proposals.outcome(digest) != ended.get(digest):
             yield f"proposal {proposal.serial} did not end as the log says"
         try:
-            signers(proposal, reader.approvals(digest), quorum)
+            signers(proposal, tx.proposals.approvals(digest), quorum)
         except SignatureError as exc:
             yield exc.message
 
 
-def _logged(reader: Reader) -> tuple[list[str], set[str], dict[str, str]]:
+def _logged(tx: ReadTransaction) -> tuple[list[str], set[str], dict[str, str]]:
     """Return what the log says: digests of people and rules, proposals, and how these ended."""
     versions: list[str] = []
     created: set[str] = set()
     ended: dict[str, str] = {}
-    for entry in reader.log():
+    for entry in tx.log.entries():
         document = entry.document()
         kind, digest = str(document.get("kind")), str(document.get("proposal"))
         if kind == QUORUM_CHANGED:

@@ -27,7 +27,7 @@ from kms.keys.publication import require_policy_open
 from kms.keys.vault import Vault
 from kms.quorum.change_context import Changing, Prepared
 from kms.references.resolution import load_guard, named_by
-from kms.store import Reader, Store
+from kms.store import ReadTransaction, Store
 
 __all__ = ["GLASS_CLOSED", "GLASS_OPENED", "BreakGlassOpen", "close_glass", "differences"]
 
@@ -73,20 +73,20 @@ class BreakGlassOpen:
         """SHA-256 of the policy, or None."""
         return None if self.policy is None else identity_of(read_document(self.policy)).digest
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the policy in force, and on the very freeze that is lifted.
 
         Raises:
             KeyUnknownError: ``key-unknown``.
             KeyConflictError: ``not-frozen`` or ``prompt-key-policy``.
         """
-        record = require_key(reader, self.name)
+        record = require_key(tx, self.name)
         if self.policy is not None:
             require_policy_open(record)
             named_by(self.policy)
         return {
             "policy_sha256": record.policy_digest.hex(),
-            "freeze": None if self.lifts is None else require_frozen(reader, self.lifts).members(),
+            "freeze": None if self.lifts is None else require_frozen(tx, self.lifts).members(),
         }
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
@@ -119,16 +119,14 @@ class BreakGlassOpen:
             ConfigurationError: the policy does not load.
             KeyConflictError: ``break-glass-time``: it would end too late, or has ended; ``break-glass-open``.
         """
-        writer, at, seal = changing.writer, changing.at, changing.prepared.seal
+        tx, at, seal = changing.tx, changing.at, changing.prepared.seal
         if seal is None:
             raise UnavailableError("nothing was sealed", code="keys-changing", retryable=True)
         self._require_time(at, changing.longest_glass)
         if self.policy is not None:
-            loaded, _ = load_guard(writer, self.policy)
-            writer.add_policy(
-                digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at
-            )
-        for one in writer.open_glasses(at=at):
+            loaded, _ = load_guard(tx, self.policy)
+            tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
+        for one in tx.break_glass.in_force(at=at):
             if one.key == self.name and (one.lifts, one.policy_digest is None) == (self.lifts, self.policy is None):
                 raise KeyConflictError(
                     f"break-glass {one.number} relaxes the same already",
@@ -136,9 +134,9 @@ class BreakGlassOpen:
                     field=str(self.name),
                     hint=f"'kms break-glass close {one.number}' ends it",
                 )
-        writer.require_wrapping(seal)
+        tx.keks.require_wrapping(seal)
         glass = Glass(
-            number=writer.glass_count() + 1,
+            number=tx.break_glass.count() + 1,
             key=self.name,
             lifts=self.lifts,
             policy_digest=self.policy_digest,
@@ -147,7 +145,7 @@ class BreakGlassOpen:
             until=self.until,
             seal=seal,
         )
-        writer.add_glass(glass)
+        tx.break_glass.add(glass)
         body: dict[str, JsonValue] = {"break_glass": True, "number": glass.number, "relaxation": glass.relaxation}
         changing.log(GLASS_OPENED, {**body, **glass.members(), "sha256": _digest(glass)})
         return f"BREAK-GLASS {glass.number}: {glass.relaxation} for {self.name} until {rfc3339_text(self.until)}"
@@ -177,17 +175,17 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
         KeyConflictError: ``break-glass-not-open``.
     """
     require_reason(reason)
-    with store.writing() as writer:
-        if number not in {one.number for one in writer.open_glasses(at=at)}:
+    with store.writing() as tx:
+        if number not in {one.number for one in tx.break_glass.in_force(at=at)}:
             raise KeyConflictError(
                 f"break-glass {number} is not open",
                 code="break-glass-not-open",
                 field=str(number),
                 hint="'kms break-glass list' shows what is",
             )
-        writer.close_glass(number, at=at)
+        tx.break_glass.close(number, at=at)
         body: dict[str, JsonValue] = {"number": number, "reason": reason, "actor": actor.members()}
-        writer.append(writer.prepare(kind=GLASS_CLOSED, at=at, body=body))
+        tx.log.add(kind=GLASS_CLOSED, at=at, body=body)
 
 
 def differences(stored: Iterable[tuple[Glass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:

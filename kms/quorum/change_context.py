@@ -12,7 +12,7 @@ from kms.domain.actors import Actor
 from kms.domain.keys import Wrapped
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
-from kms.store import Reader, Writer
+from kms.store import ReadTransaction, WriteTransaction
 
 __all__ = ["NOTHING_PREPARED", "Changing", "Prepared", "ProposedChange", "Rewrapped"]
 
@@ -51,7 +51,7 @@ class Changing:
     """What a change is done with, in one transaction.
 
     Attributes:
-        writer: the transaction.
+        tx: the transaction.
         actor: who executes it.
         at: when.
         approval: what the log says of the proposal and of those who signed it; empty without one.
@@ -59,7 +59,7 @@ class Changing:
         longest_glass: the setting ``break_glass_seconds``.
     """
 
-    writer: Writer
+    tx: WriteTransaction
     actor: Actor
     at: datetime
     approval: Mapping[str, JsonValue]
@@ -69,7 +69,7 @@ class Changing:
     def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Write the change's entry."""
         whole = {**body, **self.approval, "actor": self.actor.members()}
-        self.writer.append(self.writer.prepare(kind=kind, at=self.at, body=whole))
+        self.tx.log.add(kind=kind, at=self.at, body=whole)
 
 
 class ProposedChange(Protocol):
@@ -89,7 +89,7 @@ class ProposedChange(Protocol):
         """Return everything that ``read_change`` makes it from again."""
         ...
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Return what it builds on; refuse what could not be done now."""
         ...
 

@@ -22,7 +22,7 @@ from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared, Prop
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]
 
@@ -46,13 +46,13 @@ class QuorumSet:
         """Return the whole document."""
         return {"quorum": self.then.members(), "sha256": self.then.digest}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the version before. The first rules are not set up while something is frozen.
 
         Raises:
             KeyConflictError: ``quorum-version`` or ``quorum-while-frozen``.
         """
-        now = reader.quorum()
+        now = tx.quorum.current()
         if self.then.version != now.version + 1:
             raise KeyConflictError(
                 f"people and rules are at version {now.version}",
@@ -62,7 +62,7 @@ class QuorumSet:
                 got=f"version {self.then.version}",
                 hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
             )
-        if self.then.rules and not now.rules and reader.freezes():
+        if self.then.rules and not now.rules and tx.freezes.all():
             # Who does not thaw alone would make himself the quorum, and then thaw alone. Where there are rules, they
             # are what another one takes.
             raise KeyConflictError(
@@ -86,7 +86,7 @@ class QuorumSet:
 
     def apply(self, changing: Changing) -> str:
         """Put the document into force."""
-        changing.writer.add_quorum(self.then, at=changing.at)
+        changing.tx.quorum.add(self.then, at=changing.at)
         rules: list[JsonValue] = [f"{one.kind}: {one.threshold} of {', '.join(one.people)}" for one in self.then.rules]
         people: list[JsonValue] = [f"{one.name} {one.key_id}" for one in self.then.people]
         body: dict[str, JsonValue] = {"version": self.then.version, "sha256": self.then.digest}
@@ -113,13 +113,13 @@ class Thaw:
         """Return what is thawed, and why."""
         return {"scope": str(self.target.scope), "name": self.target.name, "reason": self.reason}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on this very freeze: one that was made anew is another one.
 
         Raises:
             KeyConflictError: ``not-frozen``.
         """
-        found = require_frozen(reader, self.target)
+        found = require_frozen(tx, self.target)
         return {"freeze": found.members()}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
@@ -150,7 +150,7 @@ class Thaw:
 
     def apply(self, changing: Changing) -> str:
         """End it."""
-        thaw_in(changing.writer, self.target)
+        thaw_in(changing.tx, self.target)
         changing.log(THAWED, self.arguments())
         return f"{self.target} is not frozen any more"
 

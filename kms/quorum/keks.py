@@ -11,7 +11,7 @@ from kms.domain.kek_records import KekRecord, KekState
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["KEK_RETIRED", "KEK_ROTATED", "KekRetirement", "KekRotation", "find_kek"]
 
@@ -36,13 +36,13 @@ class KekRotation:
         """Return the key's id."""
         return {"kek": self.kek_id.hex()}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the key that wraps now.
 
         Raises:
             KeyConflictError: ``kek-not-found``, ``kek-is-retired``, or ``kek-state-unchanged``: it wraps already.
         """
-        record = find_kek(reader, self.kek_id)
+        record = find_kek(tx, self.kek_id)
         if record.wraps:
             raise KeyConflictError(
                 f"the key-encryption key {record.short_id} wraps already",
@@ -57,7 +57,7 @@ class KekRotation:
                 field=record.short_id,
                 hint="make another with 'kms kek create'",
             )
-        return {"wraps": [one.id.hex() for one in reader.keks() if one.wraps]}
+        return {"wraps": [one.id.hex() for one in tx.keks.all() if one.wraps]}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Take the rule for key-encryption keys, if there is one."""
@@ -71,13 +71,13 @@ class KekRotation:
 
     def apply(self, changing: Changing) -> str:
         """Let it wrap, and log the beginning."""
-        writer = changing.writer
-        before = [one for one in writer.keks() if one.wraps]
+        tx = changing.tx
+        before = [one for one in tx.keks.all() if one.wraps]
         for one in before:
-            writer.set_kek_state(one.id, KekState.LEAVING)
-        writer.set_kek_state(self.kek_id, KekState.ENTERING)
-        record = find_kek(writer, self.kek_id)
-        under = writer.wrapped_under()
+            tx.keks.set_state(one.id, KekState.LEAVING)
+        tx.keks.set_state(self.kek_id, KekState.ENTERING)
+        record = find_kek(tx, self.kek_id)
+        under = tx.keks.wrapped_under()
         waiting = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != self.kek_id)
         moved: dict[str, JsonValue] = {"phase": "begin", "kek": record.members(), "to_rewrap": waiting}
         changing.log(KEK_ROTATED, {**moved, "before": [dict(one.members()) for one in before]})
@@ -101,20 +101,20 @@ class KekRetirement:
         """Return the key's id."""
         return {"kek": self.kek_id.hex()}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on its having nothing left.
 
         Raises:
             KeyConflictError: ``kek-not-found``, ``kek-in-use`` or ``kek-state-unchanged``.
         """
-        record = find_kek(reader, self.kek_id)
+        record = find_kek(tx, self.kek_id)
         if record.state is KekState.RETIRED:
             raise KeyConflictError(
                 f"the key-encryption key {record.short_id} is retired already",
                 code="kek-state-unchanged",
                 field=record.short_id,
             )
-        left = sum(reader.wrapped_under().get(record.id, {}).values())
+        left = sum(tx.keks.wrapped_under().get(record.id, {}).values())
         if record.wraps or left:
             raise KeyConflictError(
                 f"the key-encryption key {record.short_id} is still needed",
@@ -138,19 +138,19 @@ class KekRetirement:
 
     def apply(self, changing: Changing) -> str:
         """Retire it."""
-        record = find_kek(changing.writer, self.kek_id)
-        changing.writer.set_kek_state(record.id, KekState.RETIRED)
+        record = find_kek(changing.tx, self.kek_id)
+        changing.tx.keks.set_state(record.id, KekState.RETIRED)
         changing.log(KEK_RETIRED, {"kek": record.members()})
         return f"{record.short_id} is retired: backups of before need it, this database does not"
 
 
-def find_kek(reader: Reader, kek_id: bytes) -> KekRecord:
+def find_kek(tx: ReadTransaction, kek_id: bytes) -> KekRecord:
     """Return what the database knows of a key-encryption key.
 
     Raises:
         KeyConflictError: ``kek-not-found``.
     """
-    for record in reader.keks():
+    for record in tx.keks.all():
         if record.id == kek_id:
             return record
     raise KeyConflictError(

@@ -9,13 +9,13 @@ from hashlib import sha256
 from attest.encoding import JsonValue
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
-from kms.domain.limits import NO_LIMITS, Limits, canonical_limits
+from kms.domain.limits import Limits, canonical_limits
 from kms.domain.log_entries import LogEntry
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.admin import name_members, require_key
 from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]
 
@@ -41,15 +41,15 @@ class KeyLimitsSet:
         """Return the key and its limits."""
         return {"key": str(self.name), "limits": self.limits.members()}
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the version before.
 
         Raises:
             KeyUnknownError: ``key-unknown``.
             KeyConflictError: ``limits-version``.
         """
-        require_key(reader, self.name)
-        now = reader.limits_of((self.name,)).get(self.name, NO_LIMITS)
+        require_key(tx, self.name)
+        now = tx.limits.in_force(self.name)
         if self.limits.version != now.version + 1:
             raise KeyConflictError(
                 f"the limits of {str(self.name)!r} are at version {now.version}",
@@ -73,9 +73,9 @@ class KeyLimitsSet:
 
     def apply(self, changing: Changing) -> str:
         """Put the limits into force."""
-        before = changing.writer.limits_of((self.name,)).get(self.name, NO_LIMITS)
+        before = changing.tx.limits.in_force(self.name)
         digests: dict[str, JsonValue] = {"before_sha256": _digest(before), "limits_sha256": _digest(self.limits)}
-        changing.writer.add_limits(self.name, self.limits, at=changing.at)
+        changing.tx.limits.add(self.name, self.limits, at=changing.at)
         changing.log(
             LIMITS_CHANGED,
             {**name_members(self.name), **digests, "limits": self.limits.members()},

@@ -33,7 +33,7 @@ from kms.references.intake import (
     take_in,
 )
 from kms.references.resolution import in_force, load_guard, named_by, proved
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["POLICY_CHANGED", "KeyPolicySet", "read_references", "reference_arguments"]
 
@@ -71,7 +71,7 @@ class KeyPolicySet:
             "references": reference_arguments(self.references),
         }
 
-    def state(self, reader: Reader) -> dict[str, JsonValue]:
+    def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the policy in force, which has the same name and a lower version (MC-23).
 
         Raises:
@@ -80,8 +80,8 @@ class KeyPolicySet:
             ConfigurationError: ``policy-name-differs``, or it is no policy.
             SignatureError: ``policy-rolled-back``.
         """
-        record = require_policy_open(require_key(reader, self.name))
-        before = identity_of(read_document(reader.policy_document(record.policy_digest) or b""))
+        record = require_policy_open(require_key(tx, self.name))
+        before = identity_of(read_document(tx.policies.document(record.policy_digest) or b""))
         require_newer(self.identity, than=before)
         named_by(self.policy)
         return {"policy": before.name, "policy_version": before.version, "policy_sha256": before.digest.hex()}
@@ -91,30 +91,30 @@ class KeyPolicySet:
         del alone
         return quorum.demanded(self.kind)
 
-    def difference(self, reader: Reader) -> PolicyDifference:
+    def difference(self, tx: ReadTransaction) -> PolicyDifference:
         """Say what becomes stricter, looser or other."""
-        before = reader.policy_document(require_key(reader, self.name).policy_digest) or b""
+        before = tx.policies.document(require_key(tx, self.name).policy_digest) or b""
         given = {one.name: proved(one) for one in self.references}
-        documents = _documents(reader, before), {**_documents(reader, self.policy), **given}
+        documents = _documents(tx, before), {**_documents(tx, self.policy), **given}
         return policy_difference(before, self.policy, references=documents)
 
-    def policies(self, reader: Reader) -> tuple[Policy, Policy]:
+    def policies(self, tx: ReadTransaction) -> tuple[Policy, Policy]:
         """Load the policy in force, and the other one, to try them out.
 
         Raises:
             ConfigurationError: a document of reference values is missing, not accepted or of no use.
         """
-        before = reader.policy_document(require_key(reader, self.name).policy_digest) or b""
+        before = tx.policies.document(require_key(tx, self.name).policy_digest) or b""
         documents = {one.name: proved(one) for one in self.references}
         return (
-            load_policy(before, references=_documents(reader, before)),
-            load_policy(self.policy, references={**_documents(reader, self.policy), **documents}),
+            load_policy(before, references=_documents(tx, before)),
+            load_policy(self.policy, references={**_documents(tx, self.policy), **documents}),
         )
 
     def prepare(self, vault: Vault) -> Prepared:
         """Wrap the material of every version anew, tied to the new policy, before anything is locked."""
-        with vault.store.reading() as reader:
-            records = _with_material(reader, self.name)
+        with vault.store.reading() as tx:
+            records = _with_material(tx, self.name)
         digest = self.identity.digest
         rewrapped = {
             one.version: Rewrapped(
@@ -130,16 +130,16 @@ class KeyPolicySet:
 
     def apply(self, changing: Changing) -> str:
         """Keep policy and documents, and put every version of the key under it."""
-        writer, at = changing.writer, changing.at
-        difference = self.difference(writer)
-        before = self.state(writer)
+        tx, at = changing.tx, changing.at
+        difference = self.difference(tx)
+        before = self.state(tx)
         rows = named_by(self.policy)
-        added = [one for one in self.references if take_in(writer, one, rows=rows, at=at)]
-        loaded, documents = load_guard(writer, self.policy)
+        added = [one for one in self.references if take_in(tx, one, rows=rows, at=at)]
+        loaded, documents = load_guard(tx, self.policy)
         for document in documents:
             require_current(document, at=at)
-        writer.add_policy(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
-        records = _with_material(writer, self.name)
+        tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
+        records = _with_material(tx, self.name)
         for record in records:
             rewrapped = changing.prepared.rewrapped.get(record.version)
             if rewrapped is None or rewrapped.before != record.wrapped:
@@ -149,10 +149,10 @@ class KeyPolicySet:
                     hint="repeat the command",
                     retryable=True,
                 )
-            writer.require_wrapping(rewrapped.after)
-            writer.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
+            tx.keks.require_wrapping(rewrapped.after)
+            tx.keys.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
         for one in added:
-            changing.log(REFERENCES_ADDED, added_body(effects(writer, one, new=True)))
+            changing.log(REFERENCES_ADDED, added_body(effects(tx, one, new=True)))
         self._end_stand_ins(changing)
         versions: list[JsonValue] = [record.version for record in records]
         changing.log(
@@ -172,19 +172,19 @@ class KeyPolicySet:
 
     def _end_stand_ins(self, changing: Changing) -> None:
         """Close break-glass that lets another document judge: what it stands in for is the policy that goes."""
-        for one in changing.writer.open_glasses(at=changing.at):
+        for one in changing.tx.break_glass.in_force(at=changing.at):
             if one.key == self.name and one.policy_digest is not None:
-                changing.writer.close_glass(one.number, at=changing.at)
+                changing.tx.break_glass.close(one.number, at=changing.at)
                 changing.log(GLASS_CLOSED, {"number": one.number, "reason": "the key has another policy now"})
 
 
-def _with_material(reader: Reader, name: KeyName) -> tuple[KeyRecord, ...]:
+def _with_material(tx: ReadTransaction, name: KeyName) -> tuple[KeyRecord, ...]:
     """Return every version that still has its material; the others stay under the policy that they ended under."""
-    return tuple(one for one in reader.versions_of(name) if not one.is_destroyed)
+    return tuple(one for one in tx.keys.versions(name) if not one.is_destroyed)
 
 
-def _documents(reader: Reader, policy: bytes) -> dict[str, ReferenceDocument]:
-    return {one.name: proved(one) for one in in_force(reader, named_by(policy))}
+def _documents(tx: ReadTransaction, policy: bytes) -> dict[str, ReferenceDocument]:
+    return {one.name: proved(one) for one in in_force(tx, named_by(policy))}
 
 
 def reference_arguments(references: tuple[StoredDocument, ...]) -> list[JsonValue]:

@@ -25,7 +25,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.references import Proof, StoredDocument
 from kms.references.resolution import find_guard, in_force, proved, stored_policy
-from kms.store import Reader, Store, Writer
+from kms.store import ReadTransaction, Store, WriteTransaction
 
 __all__ = [
     "REFERENCES_ADDED",
@@ -148,17 +148,17 @@ def add_document(store: Store, given: StoredDocument, *, actor: Actor, at: datet
         IntegrityError: something stored is not what it was.
         UnavailableError: the database is in use.
     """
-    with store.writing() as writer:
-        rows = [row for rows in _rows_of_keys(writer).values() for row in rows]
-        new = take_in(writer, given, rows=rows, at=at)
-        done = effects(writer, given, new=new)
+    with store.writing() as tx:
+        rows = [row for rows in _rows_of_keys(tx).values() for row in rows]
+        new = take_in(tx, given, rows=rows, at=at)
+        done = effects(tx, given, new=new)
         if new:
             body = {**added_body(done), "actor": actor.members()}
-            writer.append(writer.prepare(kind=REFERENCES_ADDED, at=at, body=body))
+            tx.log.add(kind=REFERENCES_ADDED, at=at, body=body)
     return done
 
 
-def take_in(writer: Writer, given: StoredDocument, *, rows: Iterable[AcceptedDocument], at: datetime) -> bool:
+def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[AcceptedDocument], at: datetime) -> bool:
     """Keep a document that one of these rows accepts.
 
     Returns:
@@ -180,7 +180,7 @@ def take_in(writer: Writer, given: StoredDocument, *, rows: Iterable[AcceptedDoc
         )
     require_current(document, at=at)
     accepting = _accepting(naming, document)
-    before = [in_force(writer, (row,)) for row in accepting]
+    before = [in_force(tx, (row,)) for row in accepting]
     if all(_goes_back(row, given, current) for row, current in zip(accepting, before, strict=True)):
         current = before[0][0]
         raise KeyConflictError(
@@ -191,7 +191,7 @@ def take_in(writer: Writer, given: StoredDocument, *, rows: Iterable[AcceptedDoc
             got=str(given.version),
             hint="raise the version with every change; what was withdrawn by a newer version stays withdrawn",
         )
-    return writer.add_reference_document(given, at=at)
+    return tx.references.add(given, at=at)
 
 
 def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> list[AcceptedDocument]:
@@ -241,23 +241,23 @@ def require_current(document: ReferenceDocument, *, at: datetime) -> None:
     )
 
 
-def _policies_of_keys(reader: Reader) -> dict[str, bytes]:
+def _policies_of_keys(tx: ReadTransaction) -> dict[str, bytes]:
     """Return the policy of the newest version of each key."""
-    return {str(record.name): record.policy_digest for record in reader.all_keys()}
+    return {str(record.name): record.policy_digest for record in tx.keys.all()}
 
 
-def _rows_of_keys(reader: Reader) -> dict[str, tuple[AcceptedDocument, ...]]:
+def _rows_of_keys(tx: ReadTransaction) -> dict[str, tuple[AcceptedDocument, ...]]:
     """Return what the policy of each key names."""
-    newest = _policies_of_keys(reader)
-    return {one: stored_policy(reader, digest)[1] for one, digest in newest.items()}
+    newest = _policies_of_keys(tx)
+    return {one: stored_policy(tx, digest)[1] for one, digest in newest.items()}
 
 
-def effects(reader: Reader, given: StoredDocument, *, new: bool) -> Intake:
+def effects(tx: ReadTransaction, given: StoredDocument, *, new: bool) -> Intake:
     """Find out for which keys a document is in force, and which of these nobody gets now."""
     keys: list[str] = []
     blocked: dict[str, str] = {}
-    for one, digest in _policies_of_keys(reader).items():
-        guard = find_guard(reader, digest)
+    for one, digest in _policies_of_keys(tx).items():
+        guard = find_guard(tx, digest)
         if any(document.digest == given.digest for document in guard.documents):
             keys.append(one)
             if guard.problem is not None:
@@ -275,15 +275,15 @@ def added_body(done: Intake) -> dict[str, JsonValue]:
     }
 
 
-def list_documents(reader: Reader) -> tuple[InForce, ...]:
+def list_documents(tx: ReadTransaction) -> tuple[InForce, ...]:
     """Return every stored document by name, the newest first.
 
     Raises:
         IntegrityError: something stored is not what it was.
     """
-    guards = {one: find_guard(reader, digest).documents for one, digest in _policies_of_keys(reader).items()}
-    digests = [digest for name in reader.reference_names() for _, digest in reader.reference_versions(name)]
-    stored = [one for digest in digests if (one := reader.reference_document(digest)) is not None]
+    guards = {one: find_guard(tx, digest).documents for one, digest in _policies_of_keys(tx).items()}
+    digests = [digest for name in tx.references.names() for _, digest in tx.references.versions(name)]
+    stored = [one for digest in digests if (one := tx.references.find(digest)) is not None]
     return tuple(
         InForce(
             document=proved(one),

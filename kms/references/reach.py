@@ -8,18 +8,18 @@ from attest.errors import ConfigurationError
 from attest.policy.reference_values.accepted_documents import accept_document
 from kms.domain.references import StoredDocument
 from kms.references.resolution import proved, stored_policy
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["reach_of"]
 
 
-def reach_of(reader: Reader, given: StoredDocument) -> tuple[str, ...]:
+def reach_of(tx: ReadTransaction, given: StoredDocument) -> tuple[str, ...]:
     """Return the keys whose policy accepts a document; none when all of it is there already, so that nothing changes.
 
     Raises:
         IntegrityError: something stored is not what it was.
     """
-    stored = reader.reference_document(given.digest)
+    stored = tx.references.find(given.digest)
     before = () if stored is None else stored.proofs
     known = {proof.key_id for proof in before}
     fresh = tuple(proof for proof in given.proofs if proof.key_id not in known)
@@ -27,8 +27,8 @@ def reach_of(reader: Reader, given: StoredDocument) -> tuple[str, ...]:
         return ()
     whole = proved(replace(given, proofs=tuple(sorted((*before, *fresh), key=lambda proof: proof.key_id))))
     found: list[str] = []
-    for record in reader.all_keys():
-        for row in stored_policy(reader, record.policy_digest)[1]:
+    for record in tx.keys.all():
+        for row in stored_policy(tx, record.policy_digest)[1]:
             if row.document != whole.name:
                 continue
             try:

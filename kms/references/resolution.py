@@ -25,7 +25,7 @@ from attest.policy.reference_values.reference_documents import ReferenceDocument
 from attest.policy.reference_values.signed_documents import read_signed_document
 from kms.domain.errors import IntegrityError
 from kms.domain.references import StoredDocument
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["Guard", "find_guard", "in_force", "load_guard", "named_by", "proved", "stored_policy"]
 
@@ -45,7 +45,7 @@ class Guard:
     problem: AttestError | None = None
 
 
-def find_guard(reader: Reader, digest: bytes) -> Guard:
+def find_guard(tx: ReadTransaction, digest: bytes) -> Guard:
     """Load a stored policy with the documents that are in force for it.
 
     A policy that names no documents loads, since it did when it came in. One that does may be left without values by a
@@ -54,8 +54,8 @@ def find_guard(reader: Reader, digest: bytes) -> Guard:
     Raises:
         IntegrityError: ``policy-missing``, ``policy-altered`` or ``references-altered``.
     """
-    document, rows = stored_policy(reader, digest)
-    stored = in_force(reader, rows)
+    document, rows = stored_policy(tx, digest)
+    stored = in_force(tx, rows)
     documents = tuple(map(proved, stored))
     try:
         return Guard(policy=_loaded(document, stored), documents=documents)
@@ -65,13 +65,13 @@ def find_guard(reader: Reader, digest: bytes) -> Guard:
         return Guard(policy=None, documents=documents, problem=exc)
 
 
-def stored_policy(reader: Reader, digest: bytes) -> tuple[bytes, tuple[AcceptedDocument, ...]]:
+def stored_policy(tx: ReadTransaction, digest: bytes) -> tuple[bytes, tuple[AcceptedDocument, ...]]:
     """Return a stored policy, and which documents it names.
 
     Raises:
         IntegrityError: ``policy-missing`` or ``policy-altered``.
     """
-    document = reader.policy_document(digest)
+    document = tx.policies.document(digest)
     if document is None:
         raise _altered("policy-missing", digest)
     try:
@@ -80,14 +80,14 @@ def stored_policy(reader: Reader, digest: bytes) -> tuple[bytes, tuple[AcceptedD
         raise _altered("policy-altered", digest) from exc
 
 
-def load_guard(reader: Reader, document: bytes) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
+def load_guard(tx: ReadTransaction, document: bytes) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
     """Load a policy that is about to be kept, with the documents that are in force for it; it has to load.
 
     Raises:
         ConfigurationError: it is no policy, or a document that it names is missing, not accepted or of no use to it.
         IntegrityError: ``references-altered``.
     """
-    stored = in_force(reader, named_by(document))
+    stored = in_force(tx, named_by(document))
     return _loaded(document, stored), tuple(map(proved, stored))
 
 
@@ -104,24 +104,24 @@ def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument
         raise placed(exc, document, name=name) from exc
 
 
-def in_force(reader: Reader, rows: Iterable[AcceptedDocument]) -> tuple[StoredDocument, ...]:
+def in_force(tx: ReadTransaction, rows: Iterable[AcceptedDocument]) -> tuple[StoredDocument, ...]:
     """Return the documents that are in force for these rows of a policy; what is not there is left out.
 
     Raises:
         IntegrityError: ``references-altered``.
     """
-    found = (_current(reader, row) for row in rows)
+    found = (_current(tx, row) for row in rows)
     return tuple(one for one in found if one is not None)
 
 
-def _current(reader: Reader, row: AcceptedDocument) -> StoredDocument | None:
+def _current(tx: ReadTransaction, row: AcceptedDocument) -> StoredDocument | None:
     if row.sha256 is not None:
-        stored = reader.reference_document(row.sha256)
+        stored = tx.references.find(row.sha256)
         return stored if stored is not None and _accepts(row, stored) else None
-    for version, digest in reader.reference_versions(row.document):
+    for version, digest in tx.references.versions(row.document):
         if version < row.minimum_version:
             return None
-        stored = reader.reference_document(digest)
+        stored = tx.references.find(digest)
         if stored is not None and _accepts(row, stored):
             return stored
     return None

@@ -12,7 +12,7 @@ from kms.domain.errors import KeyUnknownError, LogBrokenError
 from kms.domain.freezes import freezing
 from kms.domain.log_entries import LogEntry
 from kms.release.services import Services
-from kms.store import Reader
+from kms.store import ReadTransaction
 from kms.store.prompt_keys import StoredPromptKey
 
 __all__ = ["MAX_PAGE", "NOTE_SECONDS", "PromptKeyPage", "PromptKeyService"]
@@ -62,11 +62,11 @@ class PromptKeyService:
             UnavailableError: the database is in use, or away.
         """
         at = self._services.clock()
-        with self._services.store.reading() as reader:
-            stored = reader.current_prompt_keys(tenant=tenant, key_id=key_id, after=after, limit=limit + 1)
-            freezes = reader.freezes()
+        with self._services.store.reading() as tx:
+            stored = tx.prompt_keys.current(tenant=tenant, key_id=key_id, after=after, limit=limit + 1)
+            freezes = tx.freezes.all()
             free = (one for one in stored[:limit] if not any(freezing(freezes, key=one.name)))
-            found = tuple(_find(reader, one, at=at) for one in free)
+            found = tuple(_find(tx, one, at=at) for one in free)
         last = stored[limit - 1].name if len(stored) > limit else None
         return PromptKeyPage(keys=tuple(map(self._published, found)), after=last)
 
@@ -103,11 +103,11 @@ class PromptKeyService:
         )
 
 
-def _find(reader: Reader, stored: StoredPromptKey, *, at: datetime) -> _Found:
+def _find(tx: ReadTransaction, stored: StoredPromptKey, *, at: datetime) -> _Found:
     """Find the entry, and until when the key is to be used: not beyond a rotation that is coming."""
-    entry = next(reader.log(after=stored.seq - 1, limit=1), None)
+    entry = next(tx.log.entries(after=stored.seq - 1, limit=1), None)
     if entry is None or entry.seq != stored.seq:
         raise LogBrokenError(f"log entry {stored.seq}: it is missing", code="log-gap", field=f"entry {stored.seq}")
-    end, schedule = at + timedelta(seconds=NOTE_SECONDS), reader.schedule_of(stored.name)
+    end, schedule = at + timedelta(seconds=NOTE_SECONDS), tx.schedules.find(stored.name)
     due = schedule is not None and at < schedule.due_at < end
     return _Found(stored=stored, entry=entry, use_until=schedule.due_at if schedule is not None and due else end)

@@ -48,7 +48,7 @@ from kms.release.challenges import OpenedChallenge
 from kms.release.dry_run import Trial, assumed_nonce
 from kms.release.services import Services
 from kms.release.snapshot import Snapshot, relaxed_by_all, take_snapshot, tolerated_by_all
-from kms.store import Reader, Writer
+from kms.store import ReadTransaction, WriteTransaction
 from kms.telemetry import carried, stage, tee_of
 
 __all__ = ["ReleaseService"]
@@ -191,25 +191,25 @@ class ReleaseService:
         """Try once; what is told of keys, leases and limits is told of one transaction, the last."""
         key_ids, at = exchange.request.key_ids, exchange.at
         results: dict[str, Result] = {}
-        with self._services.store.reading() as reader:
-            snapshot = take_snapshot(reader, key_ids, caller=None, glass=self._glass, at=at)
+        with self._services.store.reading() as tx:
+            snapshot = take_snapshot(tx, key_ids, caller=None, glass=self._glass, at=at)
         try:
             verified = self._verify(exchange, snapshot.policies)
             results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
             outcome = self._outcome(exchange, snapshot, verified, results)
-            with self._services.store.reading() as reader:
-                self._require_unchanged(reader, exchange, snapshot)
-                decision = self._objected(reader, exchange, outcome).decision
+            with self._services.store.reading() as tx:
+                self._require_unchanged(tx, exchange, snapshot)
+                decision = self._objected(tx, exchange, outcome).decision
             if decision.recipient is not None:
                 seal(b"", recipient=decision.recipient, info=b"")  # whether anything can be sealed to it
         except (EvidenceError, VerificationError, EndorsementError) as exc:
             return Trial(requested=key_ids, at=at, decision=None, results=results, refusal=exc)
         return Trial(requested=key_ids, at=at, decision=decision, results=results, refusal=None)
 
-    def _require_unchanged(self, reader: Reader, exchange: _Exchange, before: Snapshot) -> None:
+    def _require_unchanged(self, tx: ReadTransaction, exchange: _Exchange, before: Snapshot) -> None:
         """Start over unless this transaction sees what the decision was made on."""
         key_ids = exchange.request.key_ids
-        now = take_snapshot(reader, key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
+        now = take_snapshot(tx, key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
         if (now.records, now.states) != (before.records, before.states):
             raise _StateChangedError  # which takes back what was written
 
@@ -217,10 +217,10 @@ class ReleaseService:
         request, at = exchange.request, exchange.at
         # (2) The challenge was not used before, which is asked again when it is used up (6). The keys and the policies
         # that guard them.
-        with self._services.store.reading() as reader:
-            reader.require_unused(exchange.challenge.nonce_digest)
+        with self._services.store.reading() as tx:
+            tx.nonces.require_unused(exchange.challenge.nonce_digest)
             snapshot = take_snapshot(
-                reader, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at
+                tx, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at
             )
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
@@ -329,13 +329,13 @@ class ReleaseService:
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
     def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> None:
-        def record(writer: Writer) -> None:
-            _use_up(writer, exchange)
-            writer.append(self._refusal(writer, error, exchange, snapshot))
+        def record(tx: WriteTransaction) -> None:
+            _use_up(tx, exchange)
+            tx.log.append(self._refusal(tx, error, exchange, snapshot))
 
         self._services.store.write(record)
 
-    def _refusal(self, writer: Writer, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> LogEntry:
+    def _refusal(self, tx: WriteTransaction, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> LogEntry:
         body = refusal_body(
             error,
             nonce_digest=exchange.challenge.nonce_digest,
@@ -345,7 +345,7 @@ class ReleaseService:
             at=exchange.at,
             allow_simulated=self._services.allow_simulated,
         )
-        return writer.prepare(kind=DECISION, at=exchange.at, body={**body, **_caller(exchange)})
+        return tx.log.prepare(kind=DECISION, at=exchange.at, body={**body, **_caller(exchange)})
 
     def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
         """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
@@ -387,62 +387,60 @@ class ReleaseService:
             return exc
         return None
 
-    def _written(self, exchange: _Exchange, outcome: _Outcome, writer: Writer) -> _Written:
+    def _written(self, exchange: _Exchange, outcome: _Outcome, tx: WriteTransaction) -> _Written:
         """Do the part of it that a transaction holds together."""
-        _use_up(writer, exchange)
-        self._require_unchanged(writer, exchange, outcome.snapshot)
-        outcome = self._objected(writer, exchange, outcome)
+        _use_up(tx, exchange)
+        self._require_unchanged(tx, exchange, outcome.snapshot)
+        outcome = self._objected(tx, exchange, outcome)
         if outcome.decision.verdict is not ReleaseOutcome.ALLOW and isinstance(outcome.strictly, EndorsementError):
             raise outcome.strictly  # as for an unknown key: nothing was decided, and the challenge still counts
-        granted = self._leases(writer, exchange, outcome)
-        entry = writer.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
+        granted = self._leases(tx, exchange, outcome)
+        entry = tx.log.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
         try:
             with stage("wrap"):
                 sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
         except VerificationError as exc:  # the workload's key is none
-            entry = self._refusal(writer, exc, exchange, outcome.snapshot)
-            writer.append(entry)
+            entry = self._refusal(tx, exc, exchange, outcome.snapshot)
+            tx.log.append(entry)
             return _Written(outcome=outcome, entry=entry, sealed=(), refusal=exc)
-        writer.append(entry)
+        tx.log.append(entry)
         if outcome.attester is not None:
-            writer.add_leases(tuple(granted.leases.values()), attester=outcome.attester)
-            writer.end_leases(granted.ends)
+            tx.leases.add(tuple(granted.leases.values()), attester=outcome.attester)
+            tx.leases.end(granted.ends)
         return _Written(outcome=outcome, entry=entry, sealed=sealed, refusal=None)
 
-    def _objected(self, reader: Reader, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
+    def _objected(self, tx: ReadTransaction, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
         """Decide again where leases or limits, as this transaction sees them, stand against it: then it is a no."""
         attester, names = outcome.attester, {state.name for state in outcome.decision.keys}
         if attester is None:
             return outcome
         objections = lease_objections(
             renews=exchange.request.renews,
-            states=reader.lease_states(exchange.request.renews),
-            stops=standing_stops(reader, names, attester=attester),
+            states=tx.leases.states(exchange.request.renews),
+            stops=standing_stops(tx, names, attester=attester),
             requested=names,
             attester=attester,
             at=exchange.at,
         )
         verified = (result.verified for result in outcome.results.values())
-        limited = limit_objections(
-            reader, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at
-        )
+        limited = limit_objections(tx, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at)
         objections = (*objections, *limited)
         if not objections:
             return outcome
         decision = self._decided(exchange, outcome.snapshot, outcome.results, objections)
         return replace(outcome, decision=decision, secrets={}, attester=None)
 
-    def _leases(self, writer: Writer, exchange: _Exchange, outcome: _Outcome) -> Granted:
+    def _leases(self, tx: WriteTransaction, exchange: _Exchange, outcome: _Outcome) -> Granted:
         """Make the leases of a release, and end those of its holder that they take the place of."""
         attester, keys = outcome.attester, outcome.decision.keys
         if attester is None:
             return NOTHING_GRANTED
-        held = writer.leases_of({state.name for state in keys}, holder=attester.holder, at=exchange.at)
+        held = tx.leases.held({state.name for state in keys}, holder=attester.holder, at=exchange.at)
         granted = self._services.leases.grant(
             keys=keys,
             attester=attester,
             evidence_digest=exchange.request.evidence.digest,
-            log_seq=writer.head().seq + 1,
+            log_seq=tx.log.head().seq + 1,
             held=held,
             renews=exchange.request.renews,
             seconds={asked: record.lease_seconds for asked, record in outcome.snapshot.records.items()},
@@ -533,9 +531,9 @@ def _keys_changing() -> UnavailableError:
     )
 
 
-def _use_up(writer: Writer, exchange: _Exchange) -> None:
+def _use_up(tx: WriteTransaction, exchange: _Exchange) -> None:
     challenge = exchange.challenge
-    writer.use_nonce(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
+    tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
 
 
 def _caller(exchange: _Exchange) -> dict[str, JsonValue]:

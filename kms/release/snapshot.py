@@ -18,7 +18,7 @@ from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_hindrances
 from kms.domain.keys import KeyRecord, KeyReference
 from kms.references.resolution import Guard, find_guard
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["Snapshot", "relaxed_by_all", "take_snapshot", "tolerated_by_all"]
 
@@ -43,26 +43,25 @@ class Snapshot:
 
 
 def take_snapshot(
-    reader: Reader, key_ids: Sequence[str], *, caller: Actor | None, glass: GlassDesk, at: datetime
+    tx: ReadTransaction, key_ids: Sequence[str], *, caller: Actor | None, glass: GlassDesk, at: datetime
 ) -> Snapshot:
     """Look at what is asked for.
 
     Args:
-        reader: a transaction.
+        tx: a transaction.
         key_ids: the keys, as asked for.
         caller: who asks, if that is known; keys out of their reach do not exist.
         glass: tells what an emergency relaxes.
         at: the moment.
     """
     asked_for = map(KeyReference.parse, key_ids)
-    found = reader.asked(within_reach(reader, asked_for, caller=caller))
-    records = {str(one): record for one, record in found.items()}
-    freezes = reader.freezes()
-    opened = glass.open_for(reader, {record.name for record in records.values()}, at=at)
+    within = dict.fromkeys(within_reach(tx, asked_for, caller=caller))
+    records = {str(one): record for one in within if (record := tx.keys.find(one)) is not None}
+    freezes = tx.freezes.all()
+    opened = glass.open_for(tx, {record.name for record in records.values()}, at=at)
     broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
     guards = {
-        asked: find_guard(reader, judging_policy(record.policy_digest, broken[asked]))
-        for asked, record in records.items()
+        asked: find_guard(tx, judging_policy(record.policy_digest, broken[asked])) for asked, record in records.items()
     }
     states = {
         asked: replace(

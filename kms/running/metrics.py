@@ -23,7 +23,6 @@ from kms.config.settings import Settings
 from kms.domain.freezes import Scope
 from kms.release.endorsement_dates import KINDS, dated
 from kms.release.services import Services
-from kms.store.audit_queries import waiting_nonces
 from kms.telemetry import Outcome, Stage
 
 __all__ = ["CONTENT_TYPE", "NAMES", "Meter", "SlowGauge", "share_between_workers"]
@@ -216,8 +215,8 @@ class _State(Collector):
         self._live = SlowGauge(self._count_leases)
 
     def _count_leases(self) -> int:
-        with self._services.store.reading() as reader:
-            return reader.live_lease_count(at=self._services.clock())
+        with self._services.store.reading() as tx:
+            return tx.leases.live_count(at=self._services.clock())
 
     def describe(self) -> Iterable[Metric]:
         """Say nothing: registering shall not open the database."""
@@ -260,8 +259,8 @@ class _State(Collector):
         yield ends
 
     def _freezes(self) -> Iterable[Metric]:
-        with self._services.store.reading() as reader:
-            found = [freeze.target.scope for freeze in reader.freezes()]
+        with self._services.store.reading() as tx:
+            found = [freeze.target.scope for freeze in tx.freezes.all()]
         frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
         for scope in Scope:
             frozen.add_metric((str(scope),), float(found.count(scope)))
@@ -271,9 +270,9 @@ class _State(Collector):
         yield GaugeMetricFamily("kms_leases_live", "Leases that count.", value=float(self._live()))
 
     def _log(self) -> Iterable[Metric]:
-        with self._services.store.reading() as reader:
-            size, head = reader.log_size(), reader.head()
-            nonces = reader.examined(waiting_nonces)
+        with self._services.store.reading() as tx:
+            size, head = tx.log.size(), tx.log.head()
+            nonces = tx.nonces.count()
         yield GaugeMetricFamily("kms_log_entries", "Entries of the log.", value=float(size))
         yield GaugeMetricFamily("kms_nonces_used", "Used challenges that are remembered.", value=float(nonces))
         if head.time is not None:

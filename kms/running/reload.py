@@ -100,8 +100,8 @@ class Meaning:
                     field="verifiers_file",
                     hint="send SIGHUP once more",
                 )
-            with self._services.store.reading() as reader:
-                require_approved(reader, fresh.anchors_digest)
+            with self._services.store.reading() as tx:
+                require_approved(tx, fresh.anchors_digest)
             values = {**self._configuration.settings, "verifiers_file": fresh.settings["verifiers_file"]}
             anchors = fresh.document["anchors"]
             self._log(Configuration(document={**fresh.document, "settings": values, "anchors": anchors}))

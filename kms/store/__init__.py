@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from kms.store.bootstrap import create_database, migrate_database, open_store
-from kms.store.database import Reader, Store, Writer
+from kms.store.database import Store
 from kms.store.location import Access, locate
+from kms.store.transactions import ReadTransaction, WriteTransaction
 
-__all__ = ["Access", "Reader", "Store", "Writer", "create_database", "locate", "migrate_database", "open_store"]
+__all__ = [
+    "Access",
+    "ReadTransaction",
+    "Store",
+    "WriteTransaction",
+    "create_database",
+    "locate",
+    "migrate_database",
+    "open_store",
+]

@@ -30,8 +30,8 @@ from attest.errors import ConfigurationError, EvidenceError
 from kms.domain.errors import IntegrityError
 from kms.domain.log_tree import root
 from kms.domain.log_verification import LogState
-from kms.store.database import Reader, Writer
 from kms.store.schema import REVISIONS, metadata
+from kms.store.transactions import ReadTransaction, WriteTransaction
 
 __all__ = ["BackupSummary", "check_backup", "fill_from", "write_backup"]
 
@@ -63,7 +63,7 @@ class BackupSummary:
     digest: bytes
 
 
-def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -> BackupSummary:
+def write_backup(tx: ReadTransaction, sink: BinaryIO, *, origin: str, at: datetime) -> BackupSummary:
     """Write every row that this transaction sees.
 
     Raises:
@@ -80,13 +80,13 @@ def write_backup(reader: Reader, sink: BinaryIO, *, origin: str, at: datetime) -
     created_at = rfc3339_text(at)
     write({"schema": SCHEMA, "revision": REVISIONS[-1], "origin": origin, "created_at": created_at})
     for table in metadata.sorted_tables:
-        with closing(reader.rows_of(table)) as rows_of_table:
+        with closing(tx.tables.rows(table)) as rows_of_table:
             for row in rows_of_table:
                 write([table.name, {column.name: _encoded(table, column, row) for column in table.columns}])
                 counts[table.name] += 1
     rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
-    size = reader.log_size()
-    head = LogState(size=size, root=root(size, reader.nodes)).text
+    size = tx.log.size()
+    head = LogState(size=size, root=root(size, tx.log.nodes)).text
     write({"head": head, "rows": dict(rows)})
     total = digest.digest()
     write({"sha256": total.hex()})
@@ -136,7 +136,7 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     )
 
 
-def fill_from(writer: Writer, source: BinaryIO) -> None:
+def fill_from(tx: WriteTransaction, source: BinaryIO) -> None:
     """Write every row of a backup, which was checked, into empty tables.
 
     Raises:
@@ -151,13 +151,13 @@ def fill_from(writer: Writer, source: BinaryIO) -> None:
             break
         of, row = _row(line)
         if table is not None and (of is not table or len(waiting) >= _ROWS_AT_A_TIME):
-            writer.add_rows(table, waiting)
+            tx.tables.add(table, waiting)
             waiting = []
         table = of
         waiting.append(row)
     if table is not None:
-        writer.add_rows(table, waiting)
-    writer.settle_numbers()
+        tx.tables.add(table, waiting)
+    tx.tables.settle_numbers()
 
 
 def _lines(source: BinaryIO) -> Iterator[bytes]:

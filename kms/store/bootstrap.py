@@ -11,18 +11,19 @@ from sqlalchemy.engine import URL
 
 from attest.errors import ConfigurationError
 from kms.store import postgres, sqlite
-from kms.store.database import Store, Writer
+from kms.store.database import Store
 from kms.store.failures import not_initialised, translated
 from kms.store.location import Access, locate
 from kms.store.schema import REVISIONS
 from kms.store.timeouts import WRITING
+from kms.store.transactions import WriteTransaction
 
 __all__ = ["create_database", "migrate_database", "open_store"]
 
 _DEFAULT = Access()
 
 
-def create_database(database: str, *, fill: Callable[[Writer], None], access: Access = _DEFAULT) -> None:
+def create_database(database: str, *, fill: Callable[[WriteTransaction], None], access: Access = _DEFAULT) -> None:
     """Make a database with the newest schema and its first rows, all or nothing.
 
     Args:
@@ -43,7 +44,7 @@ def create_database(database: str, *, fill: Callable[[Writer], None], access: Ac
                 postgres.require_empty(connection)
                 postgres.require_none_serving(connection)  # one that knew another database in its place
             upgrade(connection)
-            fill(Writer(connection))
+            fill(WriteTransaction(connection))
 
 
 def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:

@@ -5,28 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select
+from sqlalchemy import Row, bindparam, func, insert, select
 
-from attest.errors import AttestError
 from attest.release import KeyName
 from kms.domain.break_glass import Glass
-from kms.domain.errors import IntegrityError
 from kms.domain.freezes import Scope, Target
 from kms.domain.keys import Wrapped
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import break_glass, break_glass_ends
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["GlassReader", "GlassWriter"]
+__all__ = ["BreakGlassReader", "BreakGlassRepository"]
 
 
-class GlassReader:
-    """What can be read of them in one transaction."""
+class BreakGlassReader(Repository):
+    """Relaxations in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def open_glasses(self, *, at: datetime) -> tuple[Glass, ...]:
+    def in_force(self, *, at: datetime) -> tuple[Glass, ...]:
         """Return those that were opened, have not ended and were not closed; their seals are not looked at.
 
         Raises:
@@ -34,20 +29,20 @@ class GlassReader:
         """
         return tuple(_glass(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
-    def all_glasses(self) -> tuple[tuple[Glass, datetime | None], ...]:
+    def all(self) -> tuple[tuple[Glass, datetime | None], ...]:
         """Return all that were ever opened, and when they were closed early."""
         rows = self._connection.execute(_GLASSES)
         return tuple((_glass(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
 
-    def glass_count(self) -> int:
+    def count(self) -> int:
         """Return how many were ever opened."""
         return self._connection.execute(select(func.count()).select_from(break_glass)).scalar_one()
 
 
-class GlassWriter(GlassReader):
-    """What can be written."""
+class BreakGlassRepository(BreakGlassReader):
+    """Relaxations in a writing transaction."""
 
-    def add_glass(self, glass: Glass) -> None:
+    def add(self, glass: Glass) -> None:
         """Keep one that was opened."""
         self._connection.execute(
             insert(break_glass).values(
@@ -65,7 +60,7 @@ class GlassWriter(GlassReader):
             )
         )
 
-    def close_glass(self, number: int, *, at: datetime) -> None:
+    def close(self, number: int, *, at: datetime) -> None:
         """Note that one was closed early."""
         self._connection.execute(insert(break_glass_ends).values(number=number, closed_at=milliseconds(at)))
 
@@ -79,34 +74,19 @@ _OPEN = _GLASSES.where(break_glass.c.until > bindparam("at"), break_glass_ends.c
 
 
 def _glass(row: Row[Any]) -> Glass:  # Any: rows of two tables
-    try:
+    problem = "a stored relaxation (break-glass) cannot be read"
+    with readable(problem, code="glass-record-invalid", field="break_glass"):
         lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))
         if (lifts is None) is (row.policy_digest is None):
-            raise _damaged()
+            msg = "expected a freeze or a policy"
+            raise ValueError(msg)
         return Glass(
             number=row.number,
             key=KeyName(tenant=row.tenant, key_id=row.key_id),
             lifts=lifts,
-            policy_digest=None if row.policy_digest is None else _bytes(row.policy_digest),
+            policy_digest=None if row.policy_digest is None else blob(row.policy_digest),
             reason=str(row.reason),
             opened_at=moment_of(row.opened_at),
             until=moment_of(row.until),
-            seal=Wrapped(kek_id=_bytes(row.kek_id), content=_bytes(row.seal)),
+            seal=Wrapped(kek_id=blob(row.kek_id), content=blob(row.seal)),
         )
-    except (ValueError, TypeError, OverflowError, AttestError) as exc:
-        raise _damaged() from exc
-
-
-def _bytes(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise _damaged()
-    return value
-
-
-def _damaged() -> IntegrityError:
-    return IntegrityError(
-        "a stored relaxation (break-glass) cannot be read",
-        code="glass-record-invalid",
-        field="break_glass",
-        hint="the database was altered or damaged; restore it from a backup",
-    )

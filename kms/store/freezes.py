@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Row, delete, insert, select
 
 from attest.encoding import rfc3339, rfc3339_text
-from attest.errors import AttestError
-from kms.domain.errors import IntegrityError
 from kms.domain.freezes import Freeze, Scope, Target
+from kms.store.repository import Repository, readable
 from kms.store.schema import freezes
 
-__all__ = ["FreezeReader", "FreezeWriter"]
+__all__ = ["FreezeReader", "FreezeRepository"]
 
 
-class FreezeReader:
-    """What can be read of them in one transaction."""
+class FreezeReader(Repository):
+    """Freezes in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def freezes(self) -> tuple[Freeze, ...]:
+    def all(self) -> tuple[Freeze, ...]:
         """Return every freeze that is in force, in the order of what they stop.
 
         Raises:
@@ -29,10 +24,10 @@ class FreezeReader:
         return tuple(map(_freeze, self._connection.execute(_FREEZES)))
 
 
-class FreezeWriter(FreezeReader):
-    """What can be written."""
+class FreezeRepository(FreezeReader):
+    """Freezes in a writing transaction."""
 
-    def add_freeze(self, freeze: Freeze) -> None:
+    def add(self, freeze: Freeze) -> None:
         """Put a freeze into force that is not yet."""
         self._connection.execute(
             insert(freezes).values(
@@ -45,7 +40,7 @@ class FreezeWriter(FreezeReader):
             )
         )
 
-    def remove_freeze(self, target: Target) -> None:
+    def remove(self, target: Target) -> None:
         """End a freeze."""
         same = (freezes.c.scope == str(target.scope)) & (freezes.c.name == target.name)
         self._connection.execute(delete(freezes).where(same))
@@ -55,7 +50,8 @@ _FREEZES = select(freezes).order_by(freezes.c.scope, freezes.c.name)
 
 
 def _freeze(row: Row[tuple[object, ...]]) -> Freeze:
-    try:
+    problem = f"the stored freeze of {row.scope!s} {row.name!s} cannot be read"
+    with readable(problem, code="freeze-record-invalid", field="freezes"):
         return Freeze(
             target=Target(scope=Scope(row.scope), name=str(row.name)),
             reason=str(row.reason),
@@ -63,10 +59,3 @@ def _freeze(row: Row[tuple[object, ...]]) -> Freeze:
             means=str(row.means),
             frozen_at=rfc3339(row.frozen_at, what="frozen_at"),
         )
-    except (ValueError, TypeError, AttestError) as exc:
-        raise IntegrityError(
-            f"the stored freeze of {row.scope!s} {row.name!s} cannot be read",
-            code="freeze-record-invalid",
-            field="freezes",
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc

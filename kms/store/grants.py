@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Row, func, insert, select, update
 
 from attest.encoding import rfc3339, rfc3339_text
-from attest.errors import AttestError
 from kms.domain.actors import Actor, Means
-from kms.domain.errors import IntegrityError
 from kms.domain.permissions import Grant, Role
+from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import grants
 
-__all__ = ["GrantReader", "GrantWriter"]
+__all__ = ["GrantReader", "GrantRepository"]
 
 
-class GrantReader:
-    """What can be read of them in one transaction."""
+class GrantReader(Repository):
+    """Grants in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def grants_of(self, identity: Actor) -> tuple[Grant, ...]:
+    def held_by(self, identity: Actor) -> tuple[Grant, ...]:
         """Return the grants of an identity that count.
 
         Raises:
@@ -33,7 +28,7 @@ class GrantReader:
         statement = _ALL.where(grants.c.means == str(identity.means), grants.c.name == identity.name)
         return tuple(grant for grant in map(_grant, self._connection.execute(statement)) if grant.counts)
 
-    def all_grants(self) -> Iterator[Grant]:
+    def all(self) -> Iterator[Grant]:
         """Iterate over all grants, revoked ones too, in the order in which they were given.
 
         Raises:
@@ -42,10 +37,10 @@ class GrantReader:
         yield from map(_grant, self._connection.execute(_ALL).all())
 
 
-class GrantWriter(GrantReader):
-    """What can be written."""
+class GrantRepository(GrantReader):
+    """Grants in a writing transaction."""
 
-    def add_grant(self, *, identity: Actor, tenant: str, role: Role, by: Actor, at: datetime) -> Grant:
+    def add(self, *, identity: Actor, tenant: str, role: Role, by: Actor, at: datetime) -> Grant:
         """Keep a grant under the next number."""
         last: int | None = self._connection.execute(select(func.max(grants.c.number))).scalar_one()
         grant = Grant(number=(last or 0) + 1, identity=identity, tenant=tenant, role=role, granted_by=by, granted_at=at)
@@ -63,7 +58,7 @@ class GrantWriter(GrantReader):
         )
         return grant
 
-    def revoke_grant(self, number: int, *, by: Actor, at: datetime) -> None:
+    def revoke(self, number: int, *, by: Actor, at: datetime) -> None:
         """Mark a grant as revoked."""
         values = {"revoked_by_means": str(by.means), "revoked_by": by.name, "revoked_at": rfc3339_text(at)}
         self._connection.execute(update(grants).where(grants.c.number == number).values(**values))
@@ -73,15 +68,16 @@ _ALL = select(grants).order_by(grants.c.number)
 
 
 def _grant(row: Row[tuple[object, ...]]) -> Grant:
-    """Read a row; one that was altered into nonsense gives nobody anything."""
-    try:
+    with readable(
+        f"the stored grant {row.number} cannot be read", code="grant-record-invalid", field=f"grant {row.number}"
+    ):
         revoked = (row.revoked_by_means, row.revoked_by, row.revoked_at)
         whole = all(one is None for one in revoked) or all(isinstance(one, str) for one in revoked)
-        if not whole or not isinstance(row.number, int):
+        if not whole:
             msg = "half a revocation"
-            raise ValueError(msg)  # noqa: TRY301  one place that says what a bad row is
+            raise ValueError(msg)
         return Grant(
-            number=row.number,
+            number=whole_number(row.number),
             identity=Actor(name=str(row.name), means=Means(row.means)),
             tenant=str(row.tenant),
             role=Role(row.role),
@@ -92,10 +88,3 @@ def _grant(row: Row[tuple[object, ...]]) -> Grant:
             else Actor(name=row.revoked_by, means=Means(row.revoked_by_means)),
             revoked_at=None if row.revoked_at is None else rfc3339(row.revoked_at, what="revoked_at"),
         )
-    except (ValueError, TypeError, AttestError) as exc:
-        raise IntegrityError(
-            f"the stored grant {row.number} cannot be read",
-            code="grant-record-invalid",
-            field=f"grant {row.number}",
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc

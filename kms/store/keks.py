@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Row, Table, func, insert, select, tuple_, update
 
 from attest.encoding import rfc3339, rfc3339_text
-from attest.errors import AttestError
-from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.errors import UnavailableError
 from kms.domain.kek_records import Backend, KekRecord, KekState
 from kms.domain.keys import Wrapped
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import keks, key_versions, keys, metadata
 
-__all__ = ["WRAPPED_TABLES", "KekReader", "KekWriter"]
+__all__ = ["WRAPPED_TABLES", "KekReader", "KekRepository"]
 
 WRAPPED_TABLES = tuple(
     table for table in metadata.sorted_tables if any(key.references(keks) for key in table.foreign_keys)
@@ -21,14 +21,10 @@ WRAPPED_TABLES = tuple(
 """Every table with something wrapped in it: columns ``wrapped`` and ``kek_id``."""
 
 
-class KekReader:
-    """What can be read of key-encryption keys in one transaction."""
+class KekReader(Repository):
+    """Key-encryption keys in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Read by this connection."""
-        self._connection = connection
-
-    def keks(self) -> tuple[KekRecord, ...]:
+    def all(self) -> tuple[KekRecord, ...]:
         """Return all of them, oldest first.
 
         Raises:
@@ -66,34 +62,6 @@ class KekReader:
         rows = self._connection.execute(statement.order_by(*columns).limit(limit)).mappings()
         return tuple({str(name): value for name, value in row.items()} for row in rows)
 
-
-class KekWriter(KekReader):
-    """What can be written of them."""
-
-    def add_kek(self, record: KekRecord) -> None:
-        """Keep what is known of a key-encryption key that is not there yet."""
-        self._connection.execute(
-            insert(keks).values(
-                id=record.id,
-                backend=str(record.backend),
-                description=record.description,
-                state=str(record.state),
-                proof=record.proof,
-                created_at=rfc3339_text(record.created_at),
-            )
-        )
-
-    def set_kek_state(self, kek_id: bytes, state: KekState) -> None:
-        """Change what a key-encryption key is used for."""
-        self._connection.execute(update(keks).where(keks.c.id == kek_id).values(state=str(state)))
-
-    def rewrap(self, table: Table, row: Mapping[str, object], wrapped: Wrapped) -> bool:
-        """Put another wrapped form in the place of the one that a row had when it was read, if it still has it."""
-        same = [table.c[column.name] == row[column.name] for column in table.primary_key.columns]
-        same += [table.c.kek_id == row["kek_id"], table.c.wrapped == row["wrapped"]]
-        values = {"wrapped": wrapped.content, "kek_id": wrapped.kek_id}
-        return self._connection.execute(update(table).where(*same).values(**values)).rowcount == 1
-
     def require_wrapping(self, wrapped: Wrapped) -> None:
         """Refuse what was wrapped under a key that does not wrap any more; asked wherever something new is kept.
 
@@ -110,32 +78,47 @@ class KekWriter(KekReader):
             )
 
 
+class KekRepository(KekReader):
+    """Key-encryption keys in a writing transaction."""
+
+    def add(self, record: KekRecord) -> None:
+        """Keep what is known of a key-encryption key that is not there yet."""
+        self._connection.execute(
+            insert(keks).values(
+                id=record.id,
+                backend=str(record.backend),
+                description=record.description,
+                state=str(record.state),
+                proof=record.proof,
+                created_at=rfc3339_text(record.created_at),
+            )
+        )
+
+    def set_state(self, kek_id: bytes, state: KekState) -> None:
+        """Change what a key-encryption key is used for."""
+        self._connection.execute(update(keks).where(keks.c.id == kek_id).values(state=str(state)))
+
+    def rewrap(self, table: Table, row: Mapping[str, object], wrapped: Wrapped) -> bool:
+        """Put another wrapped form in the place of the one that a row had when it was read, if it still has it."""
+        same = [table.c[column.name] == row[column.name] for column in table.primary_key.columns]
+        same += [table.c.kek_id == row["kek_id"], table.c.wrapped == row["wrapped"]]
+        values = {"wrapped": wrapped.content, "kek_id": wrapped.kek_id}
+        return self._connection.execute(update(table).where(*same).values(**values)).rowcount == 1
+
+
 def _holds_something(table: Table) -> ColumnElement[bool]:
     """Leave out what was wiped: it needs no key any more."""
     return func.length(table.c.wrapped) > 0
 
 
 def _record(row: Row[tuple[object, ...]]) -> KekRecord:
-    try:
+    problem = "what is stored of a key-encryption key cannot be read"
+    with readable(problem, code="kek-record-invalid", field="keks"):
         return KekRecord(
-            id=_blob(row.id),
+            id=blob(row.id),
             backend=Backend(row.backend),
             description=row.description,
             state=KekState(row.state),
-            proof=None if row.proof is None else _blob(row.proof),
+            proof=None if row.proof is None else blob(row.proof),
             created_at=rfc3339(row.created_at, what="created_at"),
         )
-    except (ValueError, TypeError, AttestError) as exc:
-        raise IntegrityError(
-            "what is stored of a key-encryption key cannot be read",
-            code="kek-record-invalid",
-            field="keks",
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc
-
-
-def _blob(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        msg = "expected bytes in the database"
-        raise TypeError(msg)
-    return value

@@ -1,20 +1,17 @@
-"""Keys, their versions and their tenants in the database."""
+"""Keys and their versions in the database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Integer,
     Row,
     Select,
     Table,
     and_,
     bindparam,
-    exists,
     insert,
     select,
     type_coerce,
@@ -23,88 +20,66 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import rfc3339, rfc3339_text
-from attest.errors import AttestError
-from kms.domain.errors import IntegrityError, KeyConflictError
+from kms.domain.errors import KeyConflictError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
-from kms.store.keks import KekWriter
-from kms.store.schema import key_versions, keys, tenants
+from kms.store.keks import KekReader
+from kms.store.repository import Repository, blob, readable
+from kms.store.schema import key_versions, keys
+from kms.store.tenants import TenantReader
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["KeyReader", "KeyWriter", "of_key", "stored_name"]
+__all__ = ["KeyReader", "KeyRepository", "of_key", "stored_name"]
 
 
-class KeyReader:
-    """What can be read of keys in one transaction."""
+class KeyReader(Repository):
+    """Keys in a reading transaction. One that cannot be read is an ``IntegrityError``, ``key-record-invalid``."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def newest(self, names: Iterable[KeyName]) -> Mapping[KeyName, KeyRecord]:
-        """Return the current version of each of these keys; unknown ones are absent."""
-        found = self.asked(KeyReference(name=name) for name in names)
-        return {one.name: record for one, record in found.items()}
-
-    def asked(self, references: Iterable[KeyReference]) -> Mapping[KeyReference, KeyRecord]:
-        """Return what is asked for: a version, or the current one; what there is none of is absent."""
-        found = {one: self._one(one) for one in dict.fromkeys(references)}
-        return {one: record for one, record in found.items() if record is not None}
-
-    def _one(self, asked: KeyReference) -> KeyRecord | None:
-        if asked.version is None:
-            row = self._connection.execute(_CURRENT, stored_name(asked.name)).one_or_none()
+    def find(self, asked: KeyName | KeyReference) -> KeyRecord | None:
+        """Return the version that a reference names, or else the current one; None when there is none."""
+        reference = asked if isinstance(asked, KeyReference) else KeyReference(name=asked)
+        if reference.version is None:
+            row = self._connection.execute(_CURRENT, stored_name(reference.name)).one_or_none()
         else:
-            values = {**stored_name(asked.name), "version": asked.version}
+            values = {**stored_name(reference.name), "version": reference.version}
             row = self._connection.execute(_VERSION, values).one_or_none()
         return None if row is None else _record(row)
 
-    def versions_of(self, name: KeyName) -> tuple[KeyRecord, ...]:
+    def versions(self, name: KeyName) -> tuple[KeyRecord, ...]:
         """Return every version of a key, the oldest first; none when it is unknown."""
         rows = self._connection.execute(_KEY_VERSIONS.where(of_key(key_versions, name)))
         return tuple(_record(row) for row in rows)
 
-    def all_keys(self, tenant: str | None = None) -> tuple[KeyRecord, ...]:
+    def all(self, tenant: str | None = None) -> tuple[KeyRecord, ...]:
         """Return every version of every key of a tenant, or of all, in the order of names and versions."""
         statement = _KEY_VERSIONS if tenant is None else _KEY_VERSIONS.where(keys.c.tenant == tenant)
         return tuple(_record(row) for row in self._connection.execute(statement))
 
-    def tenants(self) -> Mapping[str, datetime]:
-        """Return every tenant, and since when there is it."""
-        rows = self._connection.execute(select(tenants).order_by(tenants.c.name))
-        return {row.name: rfc3339(row.created_at, what="created_at") for row in rows}
+    def due_destructions(self, at: datetime, *, limit: int) -> tuple[KeyReference, ...]:
+        """Return the versions whose material is there although its moment has come, the oldest first."""
+        columns = key_versions.c
+        statement = (
+            select(columns.tenant, columns.key_id, columns.version)
+            .where(columns.destroy_at <= milliseconds(at), columns.wrapped != b"")
+            .order_by(columns.destroy_at)
+            .limit(limit)
+        )
+        return tuple(
+            KeyReference(name=KeyName(tenant=row.tenant, key_id=row.key_id), version=row.version)
+            for row in self._connection.execute(statement)
+        )
 
-    def is_tenant(self, name: str) -> bool:
-        """Say whether there is a tenant of this name."""
-        return self._connection.execute(select(exists().where(tenants.c.name == name))).scalar_one()
 
+class KeyRepository(KeyReader):
+    """Keys in a writing transaction."""
 
-class KeyWriter(KeyReader, KekWriter):
-    """What can be written of them."""
-
-    def add_tenant(self, name: str, *, at: datetime) -> None:
-        """Keep a tenant that is not there yet.
-
-        Raises:
-            KeyConflictError: ``tenant-exists``.
-        """
-        try:
-            self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
-        except ConstraintError as exc:
-            raise KeyConflictError(
-                f"there is a tenant {name!r} already",
-                code="tenant-exists",
-                field=name,
-                hint="'kms tenant list' shows all of them",
-            ) from exc
-
-    def add_key(self, record: KeyRecord) -> None:
+    def add(self, record: KeyRecord) -> None:
         """Keep a key that is not there yet, with its first version.
 
         Raises:
             KeyConflictError: ``key-exists`` or ``tenant-unknown``.
             UnavailableError: ``kek-changing``.
         """
-        if not self.is_tenant(record.name.tenant):
+        if not TenantReader(self._connection).exists(record.name.tenant):
             raise KeyConflictError(
                 f"there is no tenant {record.name.tenant!r}",
                 code="tenant-unknown",
@@ -130,7 +105,7 @@ class KeyWriter(KeyReader, KekWriter):
         Raises:
             UnavailableError: ``kek-changing``.
         """
-        self.require_wrapping(record.wrapped)
+        KekReader(self._connection).require_wrapping(record.wrapped)
         self._connection.execute(
             insert(key_versions).values(
                 **stored_name(record.name),
@@ -160,6 +135,10 @@ class KeyWriter(KeyReader, KekWriter):
     def set_version_enabled(self, record: KeyRecord, *, enabled: bool) -> None:
         """Let one version be released, or stop it."""
         self._update(record, enabled=enabled)
+
+    def put_under_policy(self, record: KeyRecord, *, digest: bytes, wrapped: Wrapped) -> None:
+        """Tie a version of a key to another policy, with its material wrapped for that."""
+        self._update(record, policy_digest=digest, wrapped=wrapped.content, kek_id=wrapped.kek_id)
 
     def set_destruction(self, record: KeyRecord, *, destroy_at: datetime | None) -> None:
         """Say when a version's material is destroyed, or that it is not."""
@@ -207,34 +186,20 @@ _ENABLED = {1: True, 0: False}
 
 
 def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
-    """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
-    try:
+    problem = f"the stored record of key {row.key_id!r} cannot be read"
+    with readable(problem, code="key-record-invalid", field=str(row.key_id)):
         return KeyRecord(
             name=KeyName(tenant=row.tenant, key_id=row.key_id),
             version=row.version,
             purpose=KeyPurpose(row.purpose),
             algorithm=row.algorithm,
-            policy_digest=_blob(row.policy_digest),
+            policy_digest=blob(row.policy_digest),
             enabled=_ENABLED[row.enabled],
             version_enabled=_ENABLED[row.version_enabled],
             overlap_until=None if row.overlap_until is None else moment_of(row.overlap_until),
             destroy_at=None if row.destroy_at is None else moment_of(row.destroy_at),
             created_at=rfc3339(row.created_at, what="created_at"),
-            wrapped=Wrapped(kek_id=_blob(row.kek_id), content=_blob(row.wrapped)),
+            wrapped=Wrapped(kek_id=blob(row.kek_id), content=blob(row.wrapped)),
             disclosure=DEFAULT_DISCLOSURE if row.disclosure is None else Disclosure(row.disclosure),
             lease_seconds=row.lease_seconds,
         )
-    except (ValueError, TypeError, KeyError, OverflowError, AttestError) as exc:
-        raise IntegrityError(
-            f"the stored record of key {row.key_id!r} cannot be read",
-            code="key-record-invalid",
-            field=str(row.key_id),
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc
-
-
-def _blob(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        msg = "expected bytes in the database"
-        raise TypeError(msg)
-    return value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Row,
     Select,
     Table,
@@ -25,35 +25,30 @@ from sqlalchemy import (
     true,
 )
 
-from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.domain.errors import IntegrityError
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
+from kms.domain.limits import Budget
 from kms.store.keys import stored_name
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import lease_claims, lease_ends, lease_stops, leases
+from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["LeaseReader", "LeaseWriter"]
+__all__ = ["LeaseReader", "LeaseRepository"]
 
 _PAGE_ROWS = 500
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
-class LeaseReader:
-    """What can be read of them in one transaction."""
+class LeaseReader(Repository):
+    """Leases in a reading transaction. One that cannot be read is an ``IntegrityError``, ``lease-record-invalid``."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def live_leases(self, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
+    def live(self, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
         """Return the leases of a key that are neither expired nor ended at this moment, the oldest first."""
         statement = _STATES.where(_live_of(name, at)).order_by(leases.c.log_seq, leases.c.lease_id)
         return tuple(_state(row).lease for row in self._connection.execute(statement))
 
-    def live_lease_count(self, *, at: datetime) -> int:
+    def live_count(self, *, at: datetime) -> int:
         """Count the leases of all keys that count at this moment; every lease is looked at."""
-        live = and_(leases.c.expires_at > _number(at), _NOT_ENDED)
+        live = and_(leases.c.expires_at > milliseconds(at), _NOT_ENDED)
         return int(self._connection.execute(select(func.count()).select_from(_WITH_END).where(live)).scalar_one())
 
     def holder_count(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
@@ -70,21 +65,34 @@ class LeaseReader:
         statement = select(func.count(distinct(leases.c.holder))).select_from(_WITH_END).where(where)
         return int(self._connection.execute(statement).scalar_one())
 
-    def leases_of(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
+    def released_count(self, name: KeyName, budget: Budget, *, at: datetime, chip: str | None = None) -> int:
+        """Count the releases of all versions of a key, in the period of a budget that ends now; perhaps to one chip."""
+        columns = leases.c
+        where = and_(columns.tenant == name.tenant, columns.key_id == name.key_id)
+        length = budget.per.length
+        if length is not None:
+            # Leases end after they begin, so that the index over their ends finds those that began lately.
+            start = milliseconds(at - length)
+            where = and_(where, columns.expires_at > start, columns.released_at > start)
+        if chip is not None:
+            where = and_(where, columns.chip == chip)
+        return int(self._connection.execute(select(func.count()).select_from(leases).where(where)).scalar_one())
+
+    def held(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
         """Return the leases of these keys that a holder has and that count at this moment, the oldest first."""
-        given = {"holder": holder, "at": _number(at)}
+        given = {"holder": holder, "at": milliseconds(at)}
         found = (self._connection.execute(_HELD, {**given, **stored_name(one)}) for one in names)
         leases_found = (_state(row).lease for rows in found for row in rows)
         return tuple(sorted(leases_found, key=lambda one: (one.log_seq, one.lease_id)))
 
-    def lease_states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
+    def states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with what became of them; unknown ones are absent."""
         if not lease_ids:
             return {}
-        found = self._states(_STATES.where(leases.c.lease_id.in_(lease_ids)))
+        found = self._read(_STATES.where(leases.c.lease_id.in_(lease_ids)))
         return {one.lease.lease_id: one for one in found}
 
-    def stops_of(
+    def stops(
         self, names: Iterable[KeyName], *, instance: bytes | None, also: bytes | None = None
     ) -> tuple[LeaseStop, ...]:
         """Return the stops of these keys that stand against this image on this machine; None: against any.
@@ -112,9 +120,7 @@ class LeaseReader:
         stops = (_stop(row) for rows in found for row in rows)
         return tuple(sorted(stops, key=lambda one: (one.log_seq, one.lease_id)))
 
-    def lease_pages(
-        self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")
-    ) -> Iterator[LeaseState]:
+    def pages(self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
         """Iterate over the leases that are wanted, by entry of the log and id, page by page.
 
         Args:
@@ -127,13 +133,13 @@ class LeaseReader:
             seq, lease_id = after
             behind = (leases.c.log_seq > seq) | ((leases.c.log_seq == seq) & (leases.c.lease_id > lease_id))
             ordered = _STATES.where(where, behind).order_by(leases.c.log_seq, leases.c.lease_id)
-            page = self._states(ordered.limit(_PAGE_ROWS))
+            page = self._read(ordered.limit(_PAGE_ROWS))
             yield from page
             if len(page) < _PAGE_ROWS:
                 return
             after = (page[-1].lease.log_seq, page[-1].lease.lease_id)
 
-    def claims_of(self, digest: bytes) -> bytes | None:
+    def claims(self, digest: bytes) -> bytes | None:
         """Return the claims of this digest; bytes that somebody made text are none of ours."""
         value = self._connection.execute(_CLAIMS, {"digest": digest}).scalar_one_or_none()
         return value if value is None or isinstance(value, bytes) else b""
@@ -143,27 +149,27 @@ class LeaseReader:
         found = self._connection.execute(select(lease_claims.c.digest).order_by(lease_claims.c.digest)).scalars()
         return tuple(value if isinstance(value, bytes) else b"" for value in found)
 
-    def _states(self, statement: Select[Any]) -> tuple[LeaseState, ...]:  # Any: rows of several tables
+    def _read(self, statement: Select[Any]) -> tuple[LeaseState, ...]:  # Any: rows of several tables
         return tuple(_state(row) for row in self._connection.execute(statement))
 
 
-class LeaseWriter(LeaseReader):
-    """What can be written."""
+class LeaseRepository(LeaseReader):
+    """Leases in a writing transaction."""
 
-    def add_leases(self, granted: Sequence[Lease], *, attester: Attester) -> None:
+    def add(self, granted: Sequence[Lease], *, attester: Attester) -> None:
         """Keep leases, and the claims that they rest on unless they are there already."""
         if not granted:
             return
         digest = attester.claims_digest
-        if self.claims_of(digest) is None:
+        if self.claims(digest) is None:
             self._connection.execute(_ADD_CLAIMS, {"digest": digest, "claims": attester.claims})
         self._connection.execute(_ADD_LEASES, [_row(one) for one in granted])
 
-    def end_leases(self, ends: Sequence[LeaseEnd]) -> None:
+    def end(self, ends: Sequence[LeaseEnd]) -> None:
         """Write down that leases ended."""
         if ends:
             rows = [
-                {"lease_id": e.lease_id, "ended_at": _number(e.at), "reason": e.reason, "log_seq": e.log_seq}
+                {"lease_id": e.lease_id, "ended_at": milliseconds(e.at), "reason": e.reason, "log_seq": e.log_seq}
                 for e in ends
             ]
             self._connection.execute(_ADD_ENDS, rows)
@@ -178,7 +184,7 @@ class LeaseWriter(LeaseReader):
                     "key_id": one.name.key_id,
                     "instance": one.instance,
                     "reason": one.reason,
-                    "stopped_at": _number(one.at),
+                    "stopped_at": milliseconds(one.at),
                     "log_seq": one.log_seq,
                 }
                 for one in stops
@@ -241,11 +247,11 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
     if wanted.product is not None:
         yield or_(func.lower(columns.product) == wanted.product.lower(), columns.tee == wanted.product.lower())
     if wanted.released_from is not None:
-        yield columns.released_at >= _number(wanted.released_from)
+        yield columns.released_at >= milliseconds(wanted.released_from)
     if wanted.released_until is not None:
-        yield columns.released_at <= _number(wanted.released_until)
+        yield columns.released_at <= milliseconds(wanted.released_until)
     if wanted.live is not None:
-        live = and_(columns.expires_at > _number(at), _NOT_ENDED)
+        live = and_(columns.expires_at > milliseconds(at), _NOT_ENDED)
         yield live if wanted.live else not_(live)
     if wanted.stopped:
         yield lease_stops.c.lease_id.is_not(None)
@@ -254,81 +260,61 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
 
 
 def _live_of(name: KeyName, at: datetime) -> ColumnElement[bool]:
-    return and_(_named(leases, [name]), leases.c.expires_at > _number(at), _NOT_ENDED)
-
-
-def _number(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MILLISECOND
-
-
-def _name(row: Row[Any]) -> KeyName:  # Any: as above
-    try:
-        return KeyName(tenant=row.tenant, key_id=row.key_id)
-    except (ConfigurationError, TypeError) as exc:
-        raise _altered() from exc
-
-
-def _moment(number: object) -> datetime:
-    if not isinstance(number, int):
-        raise _altered()
-    return _EPOCH + number * _MILLISECOND
-
-
-def _blob(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        raise _altered()
-    return value
+    return and_(_named(leases, [name]), leases.c.expires_at > milliseconds(at), _NOT_ENDED)
 
 
 def _row(lease: Lease) -> dict[str, object]:
     row = {column: getattr(lease, column) for column in _PLAIN}
     row |= {"tenant": lease.name.tenant, "key_id": lease.name.key_id}
-    return row | {"released_at": _number(lease.released_at), "expires_at": _number(lease.expires_at)}
+    return row | {"released_at": milliseconds(lease.released_at), "expires_at": milliseconds(lease.expires_at)}
 
 
 _PLAIN = tuple(name for name in Lease.__dataclass_fields__ if name != "name")
 _BLOBS = ("policy_digest", "evidence_digest", "instance", "holder", "recipient", "claims_digest")
 
 
+def _readable() -> AbstractContextManager[None]:
+    return readable("a stored lease cannot be read", code="lease-record-invalid", field="leases")
+
+
 def _state(row: Row[Any]) -> LeaseState:  # Any: rows of several tables
-    """Read a row; one that was altered into nonsense is an integrity failure and no crash."""
     found = row._mapping  # noqa: SLF001  SQLAlchemy's public name of it
-    plain = {name: found[name] for name in _PLAIN}
-    plain |= {name: _blob(found[name]) for name in _BLOBS}
-    plain["measurement"] = None if row.measurement is None else _blob(row.measurement)
-    plain |= {"released_at": _moment(row.released_at), "expires_at": _moment(row.expires_at)}
-    plain["simulated"] = bool(row.simulated)
-    lease = Lease(name=_name(row), **plain)
-    end = stop = None
-    if row.ended_at is not None:
-        end = LeaseEnd(lease_id=lease.lease_id, at=_moment(row.ended_at), reason=row.end_reason, log_seq=row.end_seq)
-    if row.stopped_at is not None:
-        stop = LeaseStop(
-            lease_id=lease.lease_id,
-            name=lease.name,
-            instance=lease.instance,
-            reason=row.stop_reason,
-            at=_moment(row.stopped_at),
-            log_seq=row.stop_seq,
-        )
-    return LeaseState(lease=lease, end=end, stop=stop)
+    with _readable():
+        plain = {name: found[name] for name in _PLAIN}
+        plain |= {name: blob(found[name]) for name in _BLOBS}
+        plain["measurement"] = None if row.measurement is None else blob(row.measurement)
+        plain |= {"released_at": moment_of(row.released_at), "expires_at": moment_of(row.expires_at)}
+        plain["simulated"] = bool(row.simulated)
+        lease = Lease(name=KeyName(tenant=row.tenant, key_id=row.key_id), **plain)
+        return LeaseState(lease=lease, end=_end_of(lease, row), stop=_stop_of(lease, row))
+
+
+def _end_of(lease: Lease, row: Row[Any]) -> LeaseEnd | None:  # Any: as above
+    if row.ended_at is None:
+        return None
+    return LeaseEnd(lease_id=lease.lease_id, at=moment_of(row.ended_at), reason=row.end_reason, log_seq=row.end_seq)
+
+
+def _stop_of(lease: Lease, row: Row[Any]) -> LeaseStop | None:  # Any: as above
+    if row.stopped_at is None:
+        return None
+    return LeaseStop(
+        lease_id=lease.lease_id,
+        name=lease.name,
+        instance=lease.instance,
+        reason=row.stop_reason,
+        at=moment_of(row.stopped_at),
+        log_seq=row.stop_seq,
+    )
 
 
 def _stop(row: Row[Any]) -> LeaseStop:  # Any: as above
-    return LeaseStop(
-        lease_id=row.lease_id,
-        name=_name(row),
-        instance=_blob(row.instance),
-        reason=row.reason,
-        at=_moment(row.stopped_at),
-        log_seq=row.log_seq,
-    )
-
-
-def _altered() -> IntegrityError:
-    return IntegrityError(
-        "a stored lease cannot be read",
-        code="lease-record-invalid",
-        field="leases",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    with _readable():
+        return LeaseStop(
+            lease_id=row.lease_id,
+            name=KeyName(tenant=row.tenant, key_id=row.key_id),
+            instance=blob(row.instance),
+            reason=row.reason,
+            at=moment_of(row.stopped_at),
+            log_seq=row.log_seq,
+        )

@@ -1,42 +1,34 @@
-"""Limits of keys in the database, and what was released of them, counted in the transaction that decides."""
+"""Limits of keys in the database; the highest version of a key's limits is in force."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
-from sqlalchemy import Connection, and_, bindparam, func, insert, select
+from sqlalchemy import bindparam, insert, select
 
 from attest.encoding import json_value, rfc3339_text
-from attest.errors import AttestError
 from attest.release import KeyName
-from kms.domain.errors import IntegrityError
-from kms.domain.limits import NO_LIMITS, Budget, Limits, canonical_limits, read_limits
+from kms.domain.limits import NO_LIMITS, Limits, canonical_limits, read_limits
 from kms.store.keys import stored_name
-from kms.store.schema import key_limits, leases
+from kms.store.repository import Repository, blob, readable
+from kms.store.schema import key_limits
 
-__all__ = ["LimitReader", "LimitWriter"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["LimitReader", "LimitRepository"]
 
 
-class LimitReader:
-    """What can be read of them in one transaction."""
+class LimitReader(Repository):
+    """Limits in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def limits_of(self, names: Collection[KeyName]) -> Mapping[KeyName, Limits]:
-        """Return the limits in force of these keys; a key without any is absent.
+    def in_force(self, name: KeyName) -> Limits:
+        """Return the limits of a key, or ``NO_LIMITS``.
 
         Raises:
             IntegrityError: ``limits-record-invalid``. Nothing is released while they cannot be read.
         """
-        found = {one: self._connection.execute(_NEWEST, stored_name(one)).one_or_none() for one in names}
-        return {name: _limits(row.version, row.document) for name, row in found.items() if row is not None}
+        row = self._connection.execute(_NEWEST, stored_name(name)).one_or_none()
+        return NO_LIMITS if row is None else _limits(row.version, row.document)
 
-    def all_limits(self) -> tuple[tuple[KeyName, Limits], ...]:
+    def all(self) -> tuple[tuple[KeyName, Limits], ...]:
         """Return every version of the limits of every key."""
         columns = key_limits.c
         rows = self._connection.execute(
@@ -46,24 +38,11 @@ class LimitReader:
             (KeyName(tenant=row.tenant, key_id=row.key_id), _limits(row.version, row.document)) for row in rows
         )
 
-    def released_count(self, name: KeyName, budget: Budget, *, at: datetime, chip: str | None = None) -> int:
-        """Count the releases of all versions of a key, in the period of a budget that ends now; perhaps to one chip."""
-        columns = leases.c
-        where = and_(columns.tenant == name.tenant, columns.key_id == name.key_id)
-        length = budget.per.length
-        if length is not None:
-            # Leases end after they begin, so that the index over their ends finds those that began lately.
-            start = (at - length - _EPOCH) // timedelta(milliseconds=1)
-            where = and_(where, columns.expires_at > start, columns.released_at > start)
-        if chip is not None:
-            where = and_(where, columns.chip == chip)
-        return int(self._connection.execute(select(func.count()).select_from(leases).where(where)).scalar_one())
 
+class LimitRepository(LimitReader):
+    """Limits in a writing transaction."""
 
-class LimitWriter(LimitReader):
-    """What can be written."""
-
-    def add_limits(self, name: KeyName, limits: Limits, *, at: datetime) -> None:
+    def add(self, name: KeyName, limits: Limits, *, at: datetime) -> None:
         """Put limits into force."""
         self._connection.execute(
             insert(key_limits).values(
@@ -85,19 +64,9 @@ _NEWEST = (
 
 
 def _limits(version: object, document: object) -> Limits:
-    try:
-        found = read_limits(json_value(document if isinstance(document, bytes) else b"", what="limits"))
-    except AttestError as exc:
-        raise _damaged() from exc
-    if found.version != version or canonical_limits(found) != document or found == NO_LIMITS:
-        raise _damaged()
-    return found
-
-
-def _damaged() -> IntegrityError:
-    return IntegrityError(
-        "stored limits of a key cannot be read",
-        code="limits-record-invalid",
-        field="key_limits",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
+        found = read_limits(json_value(blob(document), what="limits"))
+        if found.version != version or canonical_limits(found) != document or found == NO_LIMITS:
+            msg = "these limits are not what was stored"
+            raise ValueError(msg)
+        return found

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select
 
-from kms.domain.errors import LogBrokenError
-from kms.domain.log_entries import GENESIS, LogEntry, LogHead
+from attest.encoding import JsonValue, rfc3339_text
+from kms.domain.errors import LogBrokenError, UnavailableError
+from kms.domain.log_entries import GENESIS, LogEntry, LogHead, make_entry
 from kms.domain.log_tree import Node, grown, node_position
+from kms.store.repository import Repository
 from kms.store.schema import log_entries, log_nodes
 
-__all__ = ["LogReader", "LogWriter"]
+__all__ = ["CLOCK_TOLERANCE_SECONDS", "LogReader", "LogRepository"]
+
+CLOCK_TOLERANCE_SECONDS = 60
+"""How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
+after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
 
 _PAGE_ROWS = 500
 
 
-class LogReader:
-    """What can be read of it in one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
+class LogReader(Repository):
+    """The log in a reading transaction."""
 
     def head(self) -> LogHead:
         """Return the newest entry of the log."""
@@ -31,7 +34,7 @@ class LogReader:
         entry = _entry(row)
         return LogHead(seq=entry.seq, time=entry.time())
 
-    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+    def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over the entries behind a number, in their order, at most so many."""
         left = limit
         # Page by page: a reader who stops in the middle leaves no cursor open on the server.
@@ -46,7 +49,7 @@ class LogReader:
             after = rows[-1].seq
             left = None if left is None else left - page
 
-    def log_size(self) -> int:
+    def size(self) -> int:
         """Return the number of entries, which is the number of leaves of the tree."""
         size: int | None = self._connection.execute(_SIZE).scalar_one()
         return size or 0
@@ -66,8 +69,8 @@ class LogReader:
         return self._connection.execute(select(func.count()).select_from(log_nodes)).scalar_one()
 
 
-class LogWriter(LogReader):
-    """What can be written. What this transaction has written of the log it need not read again."""
+class LogRepository(LogReader):
+    """The log in a writing transaction, which does not read again what it has written."""
 
     def __init__(self, connection: Connection) -> None:
         """Begin with nothing written."""
@@ -80,6 +83,42 @@ class LogWriter(LogReader):
         if self._newest is None:
             self._newest = super().head()
         return self._newest
+
+    def require_time(self, at: datetime) -> LogHead:
+        """Return the head of the log, and refuse a moment that lies before it by more than the tolerance (MC-35).
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        head = self.head()
+        if head.time is not None and at < head.time - timedelta(seconds=CLOCK_TOLERANCE_SECONDS):
+            raise UnavailableError(
+                f"the clock says {rfc3339_text(at)}, and the log was written at {rfc3339_text(head.time)}",
+                code="clock-went-back",
+                expected=f"at most {CLOCK_TOLERANCE_SECONDS} s before the newest log entry",
+                got=rfc3339_text(at),
+                hint="correct the machine's clock",
+                retryable=True,
+            )
+        return head
+
+    def add(self, *, kind: str, at: datetime, body: Mapping[str, JsonValue]) -> LogEntry:
+        """Make the next entry of the log and write it.
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        entry = self.prepare(kind=kind, at=at, body=body)
+        self.append(entry)
+        return entry
+
+    def prepare(self, *, kind: str, at: datetime, body: Mapping[str, JsonValue]) -> LogEntry:
+        """Make the next entry of the log; ``append`` writes it.
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        return make_entry(self.require_time(at), kind=kind, at=at, body=body)
 
     def append(self, entry: LogEntry) -> None:
         """Write the next entry of the log, and the hashes of the tree that it completes."""

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, insert, or_, select, true
+from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, true
 
 from attest.encoding import rfc3339, rfc3339_text
-from attest.errors import AttestError
-from kms.domain.errors import IntegrityError
 from kms.domain.keys import Disclosure, KeyName, KeyRecord
 from kms.store.keys import of_key, stored_name
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import key_versions, keys, prompt_keys
 
-__all__ = ["PromptKeyReader", "PromptKeyWriter", "StoredPromptKey"]
+__all__ = ["PromptKeyReader", "PromptKeyRepository", "StoredPromptKey"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +40,10 @@ class StoredPromptKey:
     seq: int
 
 
-class PromptKeyReader:
-    """What can be read of them in one transaction."""
+class PromptKeyReader(Repository):
+    """Public halves in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def current_prompt_keys(
+    def current(
         self, *, tenant: str | None = None, key_id: str | None = None, after: KeyName | None = None, limit: int
     ) -> tuple[StoredPromptKey, ...]:
         """Return prompt keys to encrypt to, in the order of names.
@@ -80,7 +75,7 @@ class PromptKeyReader:
         found = self._connection.execute(statement.order_by(prompt_keys.c.seq).limit(1)).scalar_one_or_none()
         return found if found is None or isinstance(found, bytes) else b""
 
-    def all_prompt_keys(self) -> Iterator[StoredPromptKey]:
+    def all(self) -> Iterator[StoredPromptKey]:
         """Iterate over everything that was published, in the order of the log.
 
         Raises:
@@ -89,10 +84,10 @@ class PromptKeyReader:
         yield from map(_stored, self._connection.execute(_ALL).all())
 
 
-class PromptKeyWriter(PromptKeyReader):
-    """What can be written of them."""
+class PromptKeyRepository(PromptKeyReader):
+    """Public halves in a writing transaction."""
 
-    def add_prompt_key(self, record: KeyRecord, *, public_key: bytes, seq: int, at: datetime) -> None:
+    def add(self, record: KeyRecord, *, public_key: bytes, seq: int, at: datetime) -> None:
         """Keep what an entry of the log published."""
         self._connection.execute(
             insert(prompt_keys).values(
@@ -132,28 +127,14 @@ def _behind(name: KeyName) -> ColumnElement[bool]:
 
 
 def _stored(row: Row[tuple[object, ...]]) -> StoredPromptKey:
-    """Read a row; one that was altered into nonsense is published to nobody."""
-    try:
+    problem = f"what is stored of the published key {row.key_id!r} cannot be read"
+    with readable(problem, code="key-record-invalid", field=str(row.key_id)):
         return StoredPromptKey(
             name=KeyName(tenant=row.tenant, key_id=row.key_id),
             version=row.version,
             algorithm=row.algorithm,
-            policy_digest=_blob(row.policy_digest),
-            public_key=_blob(row.public_key),
+            policy_digest=blob(row.policy_digest),
+            public_key=blob(row.public_key),
             published_at=rfc3339(row.published_at, what="published_at"),
             seq=row.seq,
         )
-    except (ValueError, TypeError, AttestError) as exc:
-        raise IntegrityError(
-            f"what is stored of the published key {row.key_id!r} cannot be read",
-            code="key-record-invalid",
-            field=str(row.key_id),
-            hint="the database was altered or damaged; restore it from a backup",
-        ) from exc
-
-
-def _blob(value: object) -> bytes:
-    if not isinstance(value, bytes):
-        msg = "expected bytes in the database"
-        raise TypeError(msg)
-    return value

@@ -4,51 +4,60 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
-from attest.errors import AttestError
-from kms.domain.errors import IntegrityError
 from kms.domain.people import NOBODY, Quorum, canonical, read_quorum
 from kms.domain.proposals import Approval, Proposal, read_proposal
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import approvals, proposal_ends, proposals, quorum_documents
 
-__all__ = ["QuorumReader", "QuorumWriter"]
+__all__ = ["ProposalReader", "ProposalRepository", "QuorumReader", "QuorumRepository"]
 
 
-class QuorumReader:
-    """What can be read of it in one transaction."""
+class QuorumReader(Repository):
+    """People and rules in a reading transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        """Work on a transaction that the store opened."""
-        self._connection = connection
-
-    def quorum(self) -> Quorum:
+    def current(self) -> Quorum:
         """Return people and rules as they are now.
 
         Raises:
             IntegrityError: ``quorum-record-invalid``. Nothing that takes a quorum is done while it cannot be read.
         """
-        versions = self.quorum_versions()
+        versions = self.versions()
         return versions[-1] if versions else NOBODY
 
-    def quorum_versions(self) -> tuple[Quorum, ...]:
+    def versions(self) -> tuple[Quorum, ...]:
         """Return people and rules as they were, the oldest first.
 
         Raises:
             IntegrityError: ``quorum-record-invalid``.
         """
         rows = self._connection.execute(select(quorum_documents).order_by(quorum_documents.c.version)).all()
-        found = tuple(_quorum(row.version, row.document) for row in rows)
-        if [one.version for one in found] != list(range(1, len(found) + 1)):
-            raise _damaged("quorum-record-invalid", "a version of people and rules is missing")
-        return found
+        with readable("stored people and rules cannot be read", code="quorum-record-invalid", field="quorum"):
+            return tuple(_quorum(row.version, row.document, number=number) for number, row in enumerate(rows, start=1))
 
-    def proposal_count(self) -> int:
+
+class QuorumRepository(QuorumReader):
+    """People and rules in a writing transaction."""
+
+    def add(self, quorum: Quorum, *, at: datetime) -> None:
+        """Put people and rules into force."""
+        self._connection.execute(
+            insert(quorum_documents).values(
+                version=quorum.version, document=canonical(quorum.members()), set_at=rfc3339_text(at)
+            )
+        )
+
+
+class ProposalReader(Repository):
+    """Proposals and approvals in a reading transaction."""
+
+    def count(self) -> int:
         """Return how many proposals there ever were."""
         return self._connection.execute(select(func.count()).select_from(proposals)).scalar_one()
 
-    def proposal(self, digest: str) -> Proposal | None:
+    def find(self, digest: str) -> Proposal | None:
         """Return the proposal that is stored under this digest, which the caller compares.
 
         Raises:
@@ -57,11 +66,11 @@ class QuorumReader:
         row = self._connection.execute(select(proposals).where(proposals.c.digest == digest)).one_or_none()
         return None if row is None else _proposal(row.document)
 
-    def proposal_digests(self) -> tuple[str, ...]:
+    def digests(self) -> tuple[str, ...]:
         """Return the digests of all proposals in their order."""
         return tuple(self._connection.execute(select(proposals.c.digest).order_by(proposals.c.serial)).scalars())
 
-    def proposal_outcome(self, digest: str) -> str | None:
+    def outcome(self, digest: str) -> str | None:
         """Return how a proposal ended, or None."""
         columns = proposal_ends.c
         return self._connection.execute(select(columns.outcome).where(columns.digest == digest)).scalar_one_or_none()
@@ -81,18 +90,10 @@ class QuorumReader:
         )
 
 
-class QuorumWriter(QuorumReader):
-    """What can be written."""
+class ProposalRepository(ProposalReader):
+    """Proposals and approvals in a writing transaction."""
 
-    def add_quorum(self, quorum: Quorum, *, at: datetime) -> None:
-        """Put people and rules into force."""
-        self._connection.execute(
-            insert(quorum_documents).values(
-                version=quorum.version, document=canonical(quorum.members()), set_at=rfc3339_text(at)
-            )
-        )
-
-    def add_proposal(self, proposal: Proposal) -> None:
+    def add(self, proposal: Proposal) -> None:
         """Keep a proposal."""
         self._connection.execute(
             insert(proposals).values(digest=proposal.digest, serial=proposal.serial, document=proposal.raw)
@@ -110,31 +111,21 @@ class QuorumWriter(QuorumReader):
             )
         )
 
-    def end_proposal(self, proposal: Proposal, *, outcome: str, at: datetime) -> None:
+    def end(self, proposal: Proposal, *, outcome: str, at: datetime) -> None:
         """Note how a proposal ended; there is room for one end."""
         self._connection.execute(
             insert(proposal_ends).values(digest=proposal.digest, outcome=outcome, ended_at=rfc3339_text(at))
         )
 
 
-def _quorum(version: int, document: object) -> Quorum:
-    try:
-        raw = document if isinstance(document, bytes) else b""
-        found = read_quorum(json_value(raw, what="people and rules"))
-    except AttestError as exc:
-        raise _damaged("quorum-record-invalid", "stored people and rules cannot be read") from exc
-    if found.version != version or canonical(found.members()) != document:
-        raise _damaged("quorum-record-invalid", "stored people and rules are not what was stored")
+def _quorum(version: int, document: object, *, number: int) -> Quorum:
+    found = read_quorum(json_value(blob(document), what="people and rules"))
+    if not found.version == version == number or canonical(found.members()) != document:
+        msg = "people and rules are not what was stored, or a version is missing"
+        raise ValueError(msg)
     return found
 
 
 def _proposal(document: object) -> Proposal:
-    try:
-        return read_proposal(document if isinstance(document, bytes) else b"")
-    except AttestError as exc:
-        raise _damaged("proposal-altered", "a stored proposal cannot be read") from exc
-
-
-def _damaged(code: str, problem: str) -> IntegrityError:
-    hint = "the database was altered or damaged; restore it from a backup"
-    return IntegrityError(problem, code=code, field="quorum", hint=hint)
+    with readable("a stored proposal cannot be read", code="proposal-altered", field="quorum"):
+        return read_proposal(blob(document))

@@ -179,8 +179,8 @@ class Harness:
         )
 
     def entries(self) -> list[dict[str, object]]:
-        with self.services.store.reading() as reader:
-            return [dict(entry.document()) for entry in reader.log()]
+        with self.services.store.reading() as tx:
+            return [dict(entry.document()) for entry in tx.log.entries()]
 
     def decisions(self) -> list[dict[str, object]]:
         return [entry for entry in self.entries() if entry["kind"] == "decision"]

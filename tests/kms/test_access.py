@@ -28,7 +28,7 @@ from kms.domain.break_glass import Glass
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
 from kms.domain.permissions import Role
-from kms.keys.admin import set_enabled
+from kms.keys.admin import require_key, set_enabled
 from kms.keys.destruction import schedule_destruction
 from kms.keys.import_key import make_import_key
 from kms.keys.rotation import Rotator, rotate_key
@@ -78,8 +78,8 @@ class Row:
 def _enabled(*, enabled: bool) -> Callable[[Harness, str], None]:
     def before(harness: Harness, tenant: str) -> None:
         name = KeyName(tenant=tenant, key_id="model")
-        with harness.services.store.reading() as reader:
-            held = reader.newest((name,))[name].enabled
+        with harness.services.store.reading() as tx:
+            held = require_key(tx, name).enabled
         if held is not enabled:
             set_enabled(harness.services.store, name, enabled=enabled, actor=ROOT, at=harness.clock())
 
@@ -119,8 +119,8 @@ def _new_grant(tenant: str) -> Body:
 def _old_version_to_restore(harness: Harness, tenant: str) -> None:
     services, at, name = harness.services, harness.clock(), KeyName(tenant=tenant, key_id="model")
     old = KeyReference(name=name, version=1)
-    with services.store.reading() as reader:
-        versions = reader.versions_of(name)
+    with services.store.reading() as tx:
+        versions = tx.keys.versions(name)
     if len(versions) == 1:
         rotator = Rotator(store=services.store, kek=services.kek, random=harness.random)
         rotate_key(rotator, name, overlap=timedelta(days=1), actor=ROOT, at=at)
@@ -130,16 +130,16 @@ def _old_version_to_restore(harness: Harness, tenant: str) -> None:
 
 
 def _not_frozen(harness: Harness, tenant: str) -> None:
-    with harness.services.store.writing() as writer:
-        writer.remove_freeze(target("tenant", tenant))
+    with harness.services.store.writing() as tx:
+        tx.freezes.remove(target("tenant", tenant))
 
 
 def _open_glass(harness: Harness, tenant: str) -> None:
     until, key = harness.clock() + timedelta(hours=1), KeyName(tenant=tenant, key_id="model")
-    with harness.services.store.writing() as writer:
-        seal = writer.newest((key,))[key].wrapped  # not one that opens; who may close it is asked before that
+    with harness.services.store.writing() as tx:
+        seal = require_key(tx, key).wrapped  # not one that opens; who may close it is asked before that
         glass = Glass(
-            number=writer.glass_count() + 1,
+            number=tx.break_glass.count() + 1,
             key=key,
             lifts=target("all", None),
             policy_digest=None,
@@ -148,13 +148,13 @@ def _open_glass(harness: Harness, tenant: str) -> None:
             until=until,
             seal=seal,
         )
-        writer.add_glass(glass)
+        tx.break_glass.add(glass)
 
 
 def _limits(harness: Harness, tenant: str) -> Body:
     name = KeyName(tenant=tenant, key_id="model")
-    with harness.services.store.reading() as reader:
-        now = reader.limits_of([name]).get(name, NO_LIMITS)
+    with harness.services.store.reading() as tx:
+        now = tx.limits.in_force(name)
     return {"key": str(name), "limits": {**now.members(), "version": now.version + 1}}
 
 
@@ -358,8 +358,8 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminClient]:
         client.give_to(Actor(name=f"sha256:{PERSON.pin}", means=Means.MTLS), Role.KEY_OWNER, HERE)
         for role in Role:
             client.give("revoked", role)
-        with harness.services.store.reading() as reader:
-            numbers = [grant.number for grant in reader.grants_of(jwt_identity(ISSUER, "revoked"))]
+        with harness.services.store.reading() as tx:
+            numbers = [grant.number for grant in tx.grants.held_by(jwt_identity(ISSUER, "revoked"))]
         for number in numbers:
             revoke_role(harness.services.store, number, actor=ROOT, at=harness.clock())
         yield client
@@ -369,11 +369,11 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminClient]:
 def ask(admin: AdminClient, route: tuple[str, str], row: Row, who: Who, tenant: str) -> int:
     harness = admin.harness
     row.before(harness, tenant)
-    with harness.services.store.reading() as reader:
-        last = max(grant.number for grant in reader.all_grants())
-        last = reader.glass_count() if route[1].startswith("/v1/break-glass/") else last
+    with harness.services.store.reading() as tx:
+        last = max(grant.number for grant in tx.grants.all())
+        last = tx.break_glass.count() if route[1].startswith("/v1/break-glass/") else last
         proposals = route[1].startswith("/v1/proposals/")
-        digest = reader.proposal_digests()[-1] if proposals else reader.policy_digests()[0].hex()
+        digest = tx.proposals.digests()[-1] if proposals else tx.policies.digests()[0].hex()
     path = route[1].format(tenant=tenant, key_id="model", digest=digest, number=last)
     admin.connection.certificate = who.certificate
     body = None if row.body is None else row.body(tenant)
@@ -469,8 +469,8 @@ def test_mc_19_a_role_that_is_taken_away_counts_no_more_in_the_next_request(admi
     identity = admin.give("leaving", Role.AUDITOR)
     headers = admin.bearer("leaving")
     assert admin.http.get("/v1/log/tail", headers=headers).status_code == 200
-    with admin.harness.services.store.reading() as reader:
-        (grant,) = reader.grants_of(identity)
+    with admin.harness.services.store.reading() as tx:
+        (grant,) = tx.grants.held_by(identity)
     revoke_role(admin.harness.services.store, grant.number, actor=ROOT, at=admin.harness.clock())
     assert admin.http.get("/v1/log/tail", headers=headers).status_code == 403
 

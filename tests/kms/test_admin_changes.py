@@ -51,8 +51,8 @@ def test_a_change_that_takes_two_people_is_proposed_signed_and_executed(admin: A
     assert admin.http.get(path, headers=auditor).json()["missing"] != []
     early = admin.http.post(f"{path}/execute", json={}, headers=owner)
     assert (early.status_code, early.json()["code"]) == (403, "quorum-not-reached")
-    with harness.services.store.reading() as reader:
-        proposal = find(reader, digest)
+    with harness.services.store.reading() as tx:
+        proposal = find(tx, digest)
     for name in THREE[:2]:
         approval = json.dumps(approve_with(proposal, KEYS[name]).members())
         handed = admin.http.post(f"{path}/approve", json={"approval": approval}, headers=auditor)
@@ -78,8 +78,8 @@ def test_a_signature_over_one_proposal_is_not_handed_in_for_another(admin: Admin
         admin.http.post("/v1/changes", json={**wanted, "propose": True}, headers=owner).json()["proposal"]
         for _ in range(2)
     )
-    with harness.services.store.reading() as reader:
-        approval = json.dumps(approve_with(find(reader, one), KEYS["alice"]).members())
+    with harness.services.store.reading() as tx:
+        approval = json.dumps(approve_with(find(tx, one), KEYS["alice"]).members())
     answer = admin.http.post(f"/v1/proposals/{other}/approve", json={"approval": approval}, headers=owner)
     assert answer.status_code == 403
 
@@ -97,8 +97,8 @@ def test_mc_31_nobody_makes_himself_the_quorum_over_the_network(admin: AdminClie
             answer = admin.http.post("/v1/changes", json={**wanted, **more}, headers=headers)
             assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
     board = Board(harness).found(rule(ChangeKind.QUORUM))
-    with harness.services.store.reading() as reader:
-        change = QuorumSet(then=reader.quorum().with_person("dave", pem(KEYS["mallory"])))
+    with harness.services.store.reading() as tx:
+        change = QuorumSet(then=tx.quorum.current().with_person("dave", pem(KEYS["mallory"])))
     wanted = {"action": change.action, "arguments": change.arguments(), "reason": "he is new"}
     assert admin.http.post("/v1/changes", json={**wanted, "propose": True}, headers=headers).status_code == 200
     assert "quorum-changed" in board.kinds()
@@ -248,7 +248,7 @@ def test_limits_and_the_quorum_are_read_as_they_are_in_force(admin: AdminClient)
     assert admin.http.get("/v1/keys/default/absent/limits", headers=owner).status_code == 404
     assert admin.http.get("/v1/quorum", headers=auditor).json()["quorum"]["people"] == []
     board = Board(harness).found(rule(ChangeKind.QUORUM))
-    with board.desk.vault.store.reading() as reader:
-        now = reader.quorum()
+    with board.desk.vault.store.reading() as tx:
+        now = tx.quorum.current()
     read = admin.http.get("/v1/quorum", headers=auditor).json()
     assert read == {"quorum": now.members(), "sha256": now.digest}

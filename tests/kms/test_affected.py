@@ -56,8 +56,8 @@ def release(harness: Harness, *key_ids: str, workload: Workload | None = None) -
 
 
 def found(harness: Harness, wanted: LeaseFilter = EVERYTHING, concerns: Sequence[Concern] = ()) -> list[Affected]:
-    with harness.services.store.reading() as reader:
-        return list(find_leases(reader, wanted, concerns=concerns, at=harness.clock()))
+    with harness.services.store.reading() as tx:
+        return list(find_leases(tx, wanted, concerns=concerns, at=harness.clock()))
 
 
 def ids(harness: Harness, wanted: LeaseFilter = EVERYTHING, *concerns: Concern) -> list[str]:
@@ -114,10 +114,10 @@ def test_pages_follow_each_other_without_a_gap(harness: Harness, monkeypatch: py
     assert len(whole) == 4
     monkeypatch.setattr("kms.store.leases._PAGE_ROWS", 2)
     assert ids(harness) == whole
-    with harness.services.store.reading() as reader:
+    with harness.services.store.reading() as tx:
         for number, one in enumerate(found(harness)):
             after = one.state.lease.log_seq, one.state.lease.lease_id
-            rest = find_leases(reader, EVERYTHING, concerns=(), at=harness.clock(), after=after)
+            rest = find_leases(tx, EVERYTHING, concerns=(), at=harness.clock(), after=after)
             assert [each.state.lease.lease_id for each in rest] == whole[number + 1 :]
 
 
@@ -163,8 +163,8 @@ def test_mc_26_an_advisory_is_found_where_intel_lists_it(harness: Harness) -> No
     concern = lists_advisory("INTEL-SA-00002")
     assert ids(harness, EVERYTHING, concern) == []
     lease = found(harness)[0].state.lease
-    with harness.services.store.reading() as reader:
-        kept = read_claims(reader.claims_of(lease.claims_digest) or b"")
+    with harness.services.store.reading() as tx:
+        kept = read_claims(tx.leases.claims(lease.claims_digest) or b"")
     assert kept.items[0].values["advisory_ids"] == ()
     listed = {**kept.items[0].values, "advisory_ids": ("INTEL-SA-00001", "INTEL-SA-00002")}
     concerned = replace(kept, items=(replace(kept.items[0], values=listed),))

@@ -82,8 +82,8 @@ def test_a_backup_of_either_database_is_restored_into_either(
     if harness.on_postgres == again.on_postgres:
         assert rows(again) == before
     assert {name: len(found) for name, found in rows(again).items()} == dict(summary.rows)
-    with again.services.store.reading() as reader:
-        verify_log(reader, noted=[parse_noted(summary.head)])
+    with again.services.store.reading() as tx:
+        verify_log(tx.log, noted=[parse_noted(summary.head)])
     last = again.entries()[-1]
     assert (last["kind"], last["backup_head"], last["backup_sha256"]) == (
         RESTORED,
@@ -112,10 +112,10 @@ def test_mc_33_a_backup_is_private_and_holds_no_key_in_the_clear(harness: Harnes
 def test_a_backup_is_of_one_moment(harness: Harness) -> None:
     filled(harness)
     path = harness.folder / "backup"
-    with harness.services.store.reading() as reader:
-        head = reader.head()
+    with harness.services.store.reading() as tx:
+        head = tx.log.head()
         harness.add_key("later")
-        assert reader.head() == head
+        assert tx.log.head() == head
     summary = back_up(harness.services.store, path, origin=harness.settings.origin, at=harness.clock())
     assert summary.rows["keys"] == 3
     assert check_backup(io.BytesIO(path.read_bytes())) == summary
@@ -195,8 +195,8 @@ def test_the_backup_of_another_service_is_refused(harness: Harness) -> None:
 def test_mc_36_a_backup_without_what_was_noted_elsewhere_is_refused(harness: Harness) -> None:
     path, _ = made(filled(harness))
     set_enabled(harness.services.store, MODEL, enabled=False, actor=ACTOR, at=harness.clock())
-    with harness.services.store.reading() as reader:
-        state = verify_log(reader)
+    with harness.services.store.reading() as tx:
+        state = verify_log(tx.log)
     with pytest.raises(LogBrokenError) as caught:
         restored(harness, path, elsewhere(harness), noted=[state])
     assert caught.value.code == "log-rolled-back"
@@ -371,6 +371,6 @@ def test_a_backup_that_cannot_be_written_to_its_end_leaves_no_file_and_no_open_t
             return super().write(data)
 
     filled(harness)
-    with pytest.raises(OSError, match="No space"), harness.services.store.reading() as reader:
-        write_backup(reader, Full(), origin="kms.test/unit", at=AT)
+    with pytest.raises(OSError, match="No space"), harness.services.store.reading() as tx:
+        write_backup(tx, Full(), origin="kms.test/unit", at=AT)
     made(harness)

@@ -107,8 +107,8 @@ def test_a_freeze_is_lifted_for_one_key_until_a_moment_and_everything_says_so(
     if scope != "key":
         assert refusal(board, "other") == code, "for the one key alone"
         assert "break_glass" not in board.harness.decisions()[-1]
-    with board.desk.vault.store.reading() as reader:
-        (lease,) = reader.live_leases(MODEL, at=AT)
+    with board.desk.vault.store.reading() as tx:
+        (lease,) = tx.leases.live(MODEL, at=AT)
     assert lease.expires_at == UNTIL, "nobody is promised anything beyond it"
     board.harness.clock.at = UNTIL - timedelta(milliseconds=1)
     release(board)
@@ -234,8 +234,8 @@ def test_a_freeze_that_was_made_after_it_was_opened_counts(board: Board) -> None
     frozen(board)
     board.agreed(lifting())
     release(board)
-    with board.desk.vault.store.writing() as writer:
-        thaw_in(writer, ALL)
+    with board.desk.vault.store.writing() as tx:
+        thaw_in(tx, ALL)
     board.harness.clock.at = AT + timedelta(milliseconds=1)
     frozen(board)
     assert refusal(board) == "service-frozen"
@@ -266,8 +266,8 @@ def test_mc_28_what_somebody_wrote_into_the_database_opens_nothing(board: Board,
             release(board, key_id)
         assert "break_glass" not in board.harness.decisions()[-1]
     assert problems(board) == ("break-glass 1 is not as the log says",)
-    with board.desk.vault.store.reading() as reader:
-        ((glass, _),) = reader.all_glasses()
+    with board.desk.vault.store.reading() as tx:
+        ((glass, _),) = tx.break_glass.all()
     assert not GlassDesk(board.desk.vault.kek).is_sealed(glass)
 
 

@@ -22,7 +22,7 @@ from kms.domain.errors import ForbiddenError, KeyUnknownError
 from kms.domain.permissions import Role
 from kms.keys.tenants import create_tenant
 from kms.release.service import ReleaseService
-from kms.store import Reader, Store, Writer
+from kms.store import ReadTransaction, Store, WriteTransaction
 from tests.kms.admins import LOGIN, ROOT, AdminClient, CertificateOf, authenticator_of
 from tests.kms.oidc import ISSUER, OidcIssuer
 from tests.kms.support import Harness, Workload
@@ -67,8 +67,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminClient]:
         client.give_to(Actor(name=f"sha256:{PERSON.pin}", means=Means.MTLS), Role.WORKLOAD, HERE)
         client.give("all", Role.WORKLOAD)
         client.give("revoked", Role.WORKLOAD)
-        with harness.services.store.reading() as reader:
-            (grant,) = reader.grants_of(jwt_identity(ISSUER, "revoked"))
+        with harness.services.store.reading() as tx:
+            (grant,) = tx.grants.held_by(jwt_identity(ISSUER, "revoked"))
         revoke_role(harness.services.store, grant.number, actor=ROOT, at=harness.clock())
         yield client
     harness.close()
@@ -159,14 +159,14 @@ class _Between(GuardedStore):
     """Takes a role away before the first transaction that writes, outside of it, and guards nothing."""
 
     def __init__(self, store: Store, identity: Actor) -> None:
-        super().__init__(store, demand=lambda reader: None)
+        super().__init__(store, demand=lambda tx: None)
         self._leaving = [identity]
 
-    def write(self, work: Callable[[Writer], T]) -> T:
+    def write(self, work: Callable[[WriteTransaction], T]) -> T:
         while self._leaving:
-            with self._store.writing() as writer:
-                (grant,) = writer.grants_of(self._leaving.pop())
-                writer.revoke_grant(grant.number, by=ROOT, at=grant.granted_at)
+            with self._store.writing() as tx:
+                (grant,) = tx.grants.held_by(self._leaving.pop())
+                tx.grants.revoke(grant.number, by=ROOT, at=grant.granted_at)
         return self._store.write(work)
 
 
@@ -202,7 +202,7 @@ def test_mc_31_a_token_never_counts_on_both_planes(harness: Harness, tmp_path: P
 
 
 def test_a_guarded_store_asks_in_every_transaction(harness: Harness) -> None:
-    def never(reader: Reader) -> None:
+    def never(tx: ReadTransaction) -> None:
         raise ForbiddenError("no", code="not-permitted")
 
     guarded = GuardedStore(harness.services.store, demand=never)
@@ -212,7 +212,7 @@ def test_a_guarded_store_asks_in_every_transaction(harness: Harness) -> None:
     with pytest.raises(ForbiddenError), guarded.writing():
         pass
     with pytest.raises(ForbiddenError):
-        guarded.write(lambda writer: writer.append(writer.prepare(kind="x", at=harness.clock(), body={})))
+        guarded.write(lambda tx: tx.log.add(kind="x", at=harness.clock(), body={}))
     assert len(harness.entries()) == before
     opening = {name for name in vars(Store) if not name.startswith("_")}
     assert opening <= set(vars(GuardedStore)), "a way into the database that nothing guards"

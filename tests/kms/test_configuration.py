@@ -129,12 +129,12 @@ def test_a_file_stands_for_its_content(harness: Harness) -> None:
 
 def test_what_was_remembered_and_altered_is_found(harness: Harness) -> None:
     logged(harness, meaning(harness))
-    with harness.services.store.reading() as reader:
-        assert examine_configuration(reader) == 1
+    with harness.services.store.reading() as tx:
+        assert examine_configuration(tx) == 1
     for value in (meaning(harness, fetch=True).raw, b"nonsense"):
         harness.alter("UPDATE meta SET value = ? WHERE name = 'configuration'", value)
-        with harness.services.store.reading() as reader, pytest.raises(IntegrityError) as caught:
-            examine_configuration(reader)
+        with harness.services.store.reading() as tx, pytest.raises(IntegrityError) as caught:
+            examine_configuration(tx)
         assert caught.value.code == "store-fact-invalid"
     with pytest.raises(IntegrityError):
         logged(harness, meaning(harness))

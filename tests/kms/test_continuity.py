@@ -132,13 +132,13 @@ def test_mc_27_a_database_with_another_signing_key_than_its_log_began_with_does_
 
 def test_a_log_that_names_no_identity_is_nobodys(harness: Harness) -> None:
     public = harness.services.identity.public
-    with harness.services.store.reading() as reader:
-        assert logged_identity(reader) == public
-        require_continuity(reader, public)
+    with harness.services.store.reading() as tx:
+        assert logged_identity(tx) == public
+        require_continuity(tx, public)
         stranger = Ed25519PrivateKey.from_private_bytes(b"\x02" * 32).public_key().public_bytes_raw()
         with pytest.raises(IntegrityError):
-            require_continuity(reader, replace(public, public=stranger))
+            require_continuity(tx, replace(public, public=stranger))
     harness.unprotect("log_entries")
     harness.alter("DELETE FROM log_entries")
-    with harness.services.store.reading() as reader, pytest.raises(IntegrityError):
-        logged_identity(reader)
+    with harness.services.store.reading() as tx, pytest.raises(IntegrityError):
+        logged_identity(tx)

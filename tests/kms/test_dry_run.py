@@ -26,7 +26,7 @@ from kms.keys.tenants import create_tenant
 from kms.leases.admin import stop_renewals
 from kms.release.dry_run import Trial
 from kms.release.service import ReleaseService
-from kms.store import Reader
+from kms.store import ReadTransaction
 from kms.store.schema import used_nonces
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import ACTOR, MODEL, Harness, Workload, policy_text, write_endorsements
@@ -60,8 +60,8 @@ def tried(service: Harness, given: Evidence, *key_ids: str, **more: object) -> T
     options = {"at": service.clock()} | more
     trial = service.releases.try_release(given, key_ids or ("model",), **options)  # type: ignore[arg-type]
     assert service.entries() == before
-    with service.services.store.reading() as reader:
-        assert list(reader.rows_of(used_nonces)) == []
+    with service.services.store.reading() as tx:
+        assert list(tx.tables.rows(used_nonces)) == []
     return trial
 
 
@@ -78,8 +78,8 @@ def test_what_would_be_released_is_told_and_stays_where_it_is(service: Harness) 
     members = trial.members()
     assert (members["outcome"], members["reasons"]) == ("allow", [])
     assert trial.failed() == ()
-    with service.services.store.reading() as reader:
-        assert reader.live_leases(MODEL, at=service.clock()) == ()
+    with service.services.store.reading() as tx:
+        assert tx.leases.live(MODEL, at=service.clock()) == ()
     # What was tried answers no challenge: nothing is released on it.
     challenge = service.releases.challenge()
     request = replace(Workload().request(challenge, "model"), evidence=evidence(service))
@@ -181,13 +181,13 @@ def test_a_key_that_changes_meanwhile_is_tried_anew_and_not_told_of_two_moments(
         """Freezes between the first transaction of a trial and the second."""
 
         @contextmanager
-        def reading(self) -> Iterator[Reader]:
-            with super().reading() as reader:
-                yield reader
+        def reading(self) -> Iterator[ReadTransaction]:
+            with super().reading() as tx:
+                yield tx
             for one in freezes:
                 freeze(store, one, reason="x", actor=ACTOR, at=service.clock())
 
-    between = Between(store, demand=lambda reader: None)
+    between = Between(store, demand=lambda tx: None)
     trial = ReleaseService(replace(service.services, store=between)).try_release(given, ("model",), at=service.clock())
     assert codes(trial) == ["tenant-frozen"]
 

@@ -80,8 +80,8 @@ def until_full(harness: Harness) -> UnavailableError:
 
 
 def verified(harness: Harness) -> None:
-    with harness.services.store.reading() as reader:
-        verify_log(reader)
+    with harness.services.store.reading() as tx:
+        verify_log(tx.log)
 
 
 @NEEDS_MOUNT

@@ -56,8 +56,8 @@ def failed(harness: Harness) -> set[str]:
 
 
 def test_what_is_sound_is_found_sound(filled: Harness) -> None:
-    with filled.services.store.reading() as reader:
-        state = verify_log(reader)
+    with filled.services.store.reading() as tx:
+        state = verify_log(tx.log)
     found = examined(filled, state)
     assert list(found) == CHECKS
     assert [finding.problems for finding in found.values()] == [()] * len(CHECKS)

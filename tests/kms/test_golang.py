@@ -61,16 +61,16 @@ def test_roots_and_every_proof_are_those_of_go(tlogcheck: Path) -> None:
 def grown_log(harness: Harness) -> Harness:
     """A service whose log has more than one full tile."""
     harness.add_key("model")
-    with harness.services.store.writing() as writer:
+    with harness.services.store.writing() as tx:
         for number in range(600):
-            writer.append(writer.prepare(kind="test", at=harness.clock(), body={"number": number}))
+            tx.log.add(kind="test", at=harness.clock(), body={"number": number})
     return harness
 
 
 def export(harness: Harness, directory: Path) -> None:
     services = harness.services
-    with services.store.reading() as reader:
-        export_log(reader, directory, checkpoint=services.log.checkpoint(), log=services.identity.public)
+    with services.store.reading() as tx:
+        export_log(tx.log, directory, checkpoint=services.log.checkpoint(), log=services.identity.public)
 
 
 def test_go_reads_the_exported_log_and_finds_every_entry(tlogcheck: Path, grown_log: Harness, tmp_path: Path) -> None:

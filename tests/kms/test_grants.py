@@ -35,8 +35,8 @@ def revoke(harness: Harness, number: int, by: Actor = LOCAL) -> Grant:
 
 
 def of(harness: Harness, identity: Actor) -> list[tuple[Role, str]]:
-    with harness.services.store.reading() as reader:
-        return [(grant.role, grant.tenant) for grant in reader.grants_of(identity)]
+    with harness.services.store.reading() as tx:
+        return [(grant.role, grant.tenant) for grant in tx.grants.held_by(identity)]
 
 
 def problems(harness: Harness) -> tuple[str, ...]:
@@ -187,8 +187,8 @@ def test_a_role_counts_from_its_grant_to_its_revocation_and_both_are_logged(harn
         ("grant-added", {"name": "root", "means": "local"}),
         ("grant-revoked", {"name": BOB.name, "means": "mtls"}),
     ]
-    with harness.services.store.reading() as reader:
-        (kept,) = reader.all_grants()
+    with harness.services.store.reading() as tx:
+        (kept,) = tx.grants.all()
     assert (kept.granted_by, kept.revoked_by, kept.revoked_at) == (LOCAL, BOB, harness.clock())
     assert told == kept
     assert give(harness, ALICE, Role.AUDITOR, "team").number == 2
@@ -280,7 +280,7 @@ def test_a_role_that_was_written_past_the_log_is_found(harness: Harness) -> None
 def test_a_grant_that_was_altered_into_nonsense_gives_nothing(harness: Harness, statement: str) -> None:
     give(harness, ALICE, Role.AUDITOR)
     harness.alter(statement)
-    with harness.services.store.reading() as reader, pytest.raises(IntegrityError) as caught:
-        list(reader.all_grants())
+    with harness.services.store.reading() as tx, pytest.raises(IntegrityError) as caught:
+        list(tx.grants.all())
     assert caught.value.code == "grant-record-invalid"
     assert "[grant-record-invalid]" in problems(harness)[0]

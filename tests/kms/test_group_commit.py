@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 from kms.domain.errors import ChallengeUsedError, KeyConflictError, ReleaseDeniedError, UnavailableError
 from kms.domain.keys import KeyName
 from kms.log import verify_log
-from kms.store import Store, Writer, open_store
+from kms.store import Store, WriteTransaction, open_store
 from kms.store.group_commit import MAX_PIECES, Batching
 from tests.kms.postgres import Server
 from tests.kms.process import REPOSITORY, environment
@@ -64,7 +64,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def together(store: Store, pool: ThreadPoolExecutor, works: list[Callable[[Writer], T]]) -> list[Future[T]]:
+def together(store: Store, pool: ThreadPoolExecutor, works: list[Callable[[WriteTransaction], T]]) -> list[Future[T]]:
     """Write all of these in one transaction, in their order; wait for the end."""
     with gathered(store, pool, [lambda work=work: store.write(work) for work in works]) as futures:  # type: ignore[misc]
         pass
@@ -74,14 +74,14 @@ def together(store: Store, pool: ThreadPoolExecutor, works: list[Callable[[Write
 
 
 def facts(store: Store, *names: str) -> list[bytes | None]:
-    with store.reading() as reader:
-        return [reader.fact(name) for name in names]
+    with store.reading() as tx:
+        return [tx.facts.find(name) for name in names]
 
 
-def set_fact(name: str) -> Callable[[Writer], Writer]:
-    def work(writer: Writer) -> Writer:
-        writer.set_fact(name, b"1")
-        return writer
+def set_fact(name: str) -> Callable[[WriteTransaction], WriteTransaction]:
+    def work(tx: WriteTransaction) -> WriteTransaction:
+        tx.facts.add(name, b"1")
+        return tx
 
     return work
 
@@ -90,24 +90,24 @@ class OwnError(Exception):
     """Of a piece of work."""
 
 
-def failing(name: str) -> Callable[[Writer], Writer]:
-    def work(writer: Writer) -> Writer:
-        writer.set_fact(name, b"1")
-        writer.append(writer.prepare(kind="test", at=AT, body={"name": name}))
+def failing(name: str) -> Callable[[WriteTransaction], WriteTransaction]:
+    def work(tx: WriteTransaction) -> WriteTransaction:
+        tx.facts.add(name, b"1")
+        tx.log.add(kind="test", at=AT, body={"name": name})
         raise OwnError(name)
 
     return work
 
 
-def use_nonce(digest: bytes) -> Callable[[Writer], None]:
-    return lambda writer: writer.use_nonce(digest, expires_at=AT + timedelta(minutes=5), at=AT)
+def use_nonce(digest: bytes) -> Callable[[WriteTransaction], None]:
+    return lambda tx: tx.nonces.use(digest, expires_at=AT + timedelta(minutes=5), at=AT)
 
 
 def test_who_waits_at_the_same_time_shares_one_transaction(harness: Harness, pool: ThreadPoolExecutor) -> None:
     store = harness.services.store
     names = [f"fact-{number}" for number in range(8)]
     writers = [future.result() for future in together(store, pool, [set_fact(name) for name in names])]
-    assert len({id(writer) for writer in writers}) == 1
+    assert len({id(tx) for tx in writers}) == 1
     assert facts(store, *names) == [b"1"] * 8
     assert store.waiting == 0
 
@@ -132,8 +132,8 @@ def test_mc_24_nobody_is_answered_before_the_commit(harness: Harness, pool: Thre
     store = harness.services.store
     reached, go_on = threading.Event(), threading.Event()
 
-    def last(writer: Writer) -> None:
-        writer.set_fact("last", b"1")
+    def last(tx: WriteTransaction) -> None:
+        tx.facts.add("last", b"1")
         reached.set()
         assert go_on.wait(WAIT_SECONDS)
 
@@ -157,25 +157,25 @@ def test_mc_24_nobody_is_answered_before_the_commit(harness: Harness, pool: Thre
 def test_what_one_piece_refuses_costs_the_others_nothing(harness: Harness, pool: ThreadPoolExecutor) -> None:
     store = harness.services.store
 
-    def interrupted(writer: Writer) -> None:
-        writer.set_fact("c", b"1")
+    def interrupted(tx: WriteTransaction) -> None:
+        tx.facts.add("c", b"1")
         raise KeyboardInterrupt
 
-    works: list[Callable[[Writer], object]] = [
+    works: list[Callable[[WriteTransaction], object]] = [
         set_fact("a"),
         failing("b"),
         use_nonce(b"n" * 32),
         use_nonce(b"n" * 32),
         interrupted,
-        lambda writer: writer.add_tenant("default", at=AT),
-        lambda writer: writer.append(writer.prepare(kind="test", at=AT, body={})),
+        lambda tx: tx.tenants.add("default", at=AT),
+        lambda tx: tx.log.add(kind="test", at=AT, body={}),
     ]
     errors = [type(future.exception(WAIT_SECONDS)) for future in together(store, pool, works)]
     none = type(None)
     assert errors == [none, OwnError, none, ChallengeUsedError, KeyboardInterrupt, KeyConflictError, none]
     assert facts(store, "a", "b", "c") == [b"1", None, None]
-    with store.reading() as reader:
-        verify_log(reader)
+    with store.reading() as tx:
+        verify_log(tx.log)
         assert [entry["kind"] for entry in harness.entries()].count("test") == 1
 
 
@@ -190,14 +190,14 @@ def spoil_commit(harness: Harness, how: str) -> None:
         )
 
 
-def spoilt(writer: Writer) -> None:
+def spoilt(tx: WriteTransaction) -> None:
     def break_reference(connection: Connection) -> None:
         if connection.dialect.name == "sqlite":  # what a row refers to is then looked for at the commit
             connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
             connection.exec_driver_sql("INSERT INTO reference_signatures VALUES (x'00', x'00', x'00', x'00', 'now')")
 
-    writer.set_fact("spoilt", b"1")
-    writer.examined(break_reference)
+    tx.facts.add("spoilt", b"1")
+    break_reference(tx.connection)
 
 
 def test_mc_24_when_the_commit_fails_every_piece_fails_and_nothing_is_written(
@@ -206,7 +206,12 @@ def test_mc_24_when_the_commit_fails_every_piece_fails_and_nothing_is_written(
     # The second use of the nonce was refused because of the first, which never happened: it must not be told so.
     store = harness.services.store
     spoil_commit(harness, "RAISE EXCEPTION 'the disk is full'")
-    works: list[Callable[[Writer], object]] = [set_fact("a"), use_nonce(b"n" * 32), use_nonce(b"n" * 32), spoilt]
+    works: list[Callable[[WriteTransaction], object]] = [
+        set_fact("a"),
+        use_nonce(b"n" * 32),
+        use_nonce(b"n" * 32),
+        spoilt,
+    ]
     errors = [future.exception() for future in together(store, pool, works)]
     assert {(type(error), getattr(error, "code", "")) for error in errors} == {(UnavailableError, "store-failed")}
     assert facts(store, "a") == [None]
@@ -231,7 +236,7 @@ def test_when_the_server_goes_away_at_the_commit_every_piece_says_that_it_may_ha
 ) -> None:
     store = harness.services.store
     spoil_commit(harness, "PERFORM pg_terminate_backend(pg_backend_pid())")
-    works: list[Callable[[Writer], object]] = [set_fact("a"), failing("f"), spoilt]
+    works: list[Callable[[WriteTransaction], object]] = [set_fact("a"), failing("f"), spoilt]
     errors = [future.exception() for future in together(store, pool, works)]
     assert [getattr(error, "code", "") for error in errors] == ["store-outcome-unknown"] * 3
     assert facts(store, "a") == [None]
@@ -244,8 +249,8 @@ def test_when_the_server_goes_away_before_the_commit_nothing_was_written(
 ) -> None:
     store = harness.services.store
 
-    def cut(writer: Writer) -> None:
-        del writer
+    def cut(tx: WriteTransaction) -> None:
+        del tx
         assert postgres.cut(harness.settings.database) > 0
 
     errors = [future.exception() for future in together(store, pool, [set_fact("a"), cut, set_fact("b")])]
@@ -292,15 +297,15 @@ def test_any_pieces_from_any_threads_leave_what_the_successful_ones_wrote(
 ) -> None:
     """Each uses a nonce, writes an entry, and then fails or not; the log has exactly those that were answered."""
     store, run = harness.services.store, os.urandom(8)
-    with store.reading() as reader:
-        before = reader.log_size()
+    with store.reading() as tx:
+        before = tx.log.size()
 
-    def work(number: int, what: str, nonce: int, writer: Writer) -> int:
+    def work(number: int, what: str, nonce: int, tx: WriteTransaction) -> int:
         if what == "refuse":
-            writer.require_time(AT - timedelta(days=1))
-        writer.use_nonce(run + bytes([nonce]), expires_at=AT + timedelta(minutes=5), at=AT)
-        entry = writer.prepare(kind="test", at=AT, body={"number": number})
-        writer.append(entry)
+            tx.log.require_time(AT - timedelta(days=1))
+        tx.nonces.use(run + bytes([nonce]), expires_at=AT + timedelta(minutes=5), at=AT)
+        entry = tx.log.prepare(kind="test", at=AT, body={"number": number})
+        tx.log.append(entry)
         if what == "fail":
             raise OwnError
         return entry.seq
@@ -308,14 +313,14 @@ def test_any_pieces_from_any_threads_leave_what_the_successful_ones_wrote(
     def call(number: int) -> int | None:
         what, nonce = plan[number]
         try:
-            return store.write(lambda writer: work(number, what, nonce, writer))
+            return store.write(lambda tx: work(number, what, nonce, tx))
         except (OwnError, ChallengeUsedError, UnavailableError):
             return None
 
     answered = {number: seq for number, seq in enumerate(pool.map(call, range(len(plan)))) if seq is not None}
-    with store.reading() as reader:
-        verify_log(reader)
-        logged = {int(str(entry.document()["number"])): entry.seq for entry in reader.log(after=before)}
+    with store.reading() as tx:
+        verify_log(tx.log)
+        logged = {int(str(entry.document()["number"])): entry.seq for entry in tx.log.entries(after=before)}
     assert logged == answered
     used = {nonce for what, nonce in plan if what == "write"}
     assert len(answered) == len(used)
@@ -338,8 +343,8 @@ def test_mc_37_of_many_requests_at_once_each_is_decided_once(harness: Harness, p
         assert open_release(workload, challenge, request, release, harness)["model"]
     assert [type(error) for error in outcomes[6:]] == [ChallengeUsedError] * 6
     assert len(harness.decisions()) == 6
-    with harness.services.store.reading() as reader:
-        verify_log(reader)
+    with harness.services.store.reading() as tx:
+        verify_log(tx.log)
 
 
 def test_mc_19_a_release_sees_what_a_piece_before_it_in_the_same_transaction_changed(
@@ -349,7 +354,7 @@ def test_mc_19_a_release_sees_what_a_piece_before_it_in_the_same_transaction_cha
     store, releases = harness.services.store, harness.releases
     request = Workload().request(releases.challenge(), "model")
     works: list[Callable[[], object]] = [
-        lambda: store.write(lambda writer: writer.set_enabled(KeyName.parse("model"), enabled=False)),
+        lambda: store.write(lambda tx: tx.keys.set_enabled(KeyName.parse("model"), enabled=False)),
         lambda: releases.release(request),
     ]
     with gathered(store, pool, works) as futures:
@@ -414,9 +419,9 @@ def write(lane):
     for number in range(100000):
         name = f"{sys.argv[2]}-{lane}-{number}"
 
-        def work(writer):
-            writer.set_fact(name, b"1")
-            writer.append(writer.prepare(kind="test", at=AT, body={"name": name}))
+        def work(tx):
+            tx.facts.add(name, b"1")
+            tx.log.add(kind="test", at=AT, body={"name": name})
 
         store.write(work)
         os.write(1, (name + "\\n").encode())
@@ -440,10 +445,10 @@ def test_mc_24_what_was_answered_outlives_a_kill_and_nothing_is_there_by_halves(
             # The pipe may end in the middle of a line; such a one was not told to the end.
             acknowledged += [line.decode().strip() for line in process.stdout if line.endswith(b"\n")]
     store = harness.services.store
-    with store.reading() as reader:
-        verify_log(reader)
-        logged = [str(entry.document()["name"]) for entry in reader.log() if b'"kind":"test"' in entry.raw]
-        kept = {name for name in logged if reader.fact(name) == b"1"}
+    with store.reading() as tx:
+        verify_log(tx.log)
+        logged = [str(entry.document()["name"]) for entry in tx.log.entries() if b'"kind":"test"' in entry.raw]
+        kept = {name for name in logged if tx.facts.find(name) == b"1"}
     assert len(acknowledged) > 5
     assert set(acknowledged) <= set(logged)
     assert kept == set(logged)

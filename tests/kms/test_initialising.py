@@ -45,8 +45,8 @@ def require_whole(folder: Path, identity: str | None = None) -> None:
     vault = open_vault(settings, random=FakeRandom())
     try:
         found = open_identity(vault, settings).public.text
-        with vault.store.reading() as reader:
-            assert [json.loads(entry.raw)["kind"] for entry in reader.log()] == ["initialised"]
+        with vault.store.reading() as tx:
+            assert [json.loads(entry.raw)["kind"] for entry in tx.log.entries()] == ["initialised"]
     finally:
         vault.store.close()
     assert identity in {None, found}
@@ -80,8 +80,8 @@ def test_what_is_finished_is_the_service_that_was_begun(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=alice)
     assert public.text == identity
-    with open_store(settings.database).reading() as reader:
-        (grant,) = reader.grants_of(alice)
+    with open_store(settings.database).reading() as tx:
+        (grant,) = tx.grants.held_by(alice)
         assert (grant.role, grant.counts) == (Role.ADMINISTRATOR, True)
     assert not (tmp_path / "kek.new").exists()
 

@@ -95,8 +95,8 @@ def rotate(vault: Vault, target: KekRecord, *, batch: int = 2) -> list[Moved]:
 
 
 def under(vault: Vault) -> dict[bytes, dict[str, int]]:
-    with vault.store.reading() as reader:
-        return reader.wrapped_under()
+    with vault.store.reading() as tx:
+        return tx.keks.wrapped_under()
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def test_a_rotation_that_is_killed_at_any_step_goes_on_and_services_serve_meanwh
     assert kills >= 3
     assert released(serving, *KEYS) == len(KEYS)
     assert list(under(vault)) == [target.id]
-    with vault.store.reading() as reader:
-        verify_log(reader)
+    with vault.store.reading() as tx:
+        verify_log(tx.log)
     serving.close()
 
 
@@ -314,8 +314,8 @@ def test_mc_23_a_rotation_takes_a_quorum_where_a_rule_says_so(filled: Harness) -
         QuorumRule(kind=ChangeKind.KEK, threshold=1, people=("alice",)),
         QuorumRule(kind=ChangeKind.QUORUM, threshold=1, people=("alice",)),
     )
-    with vault.store.writing() as writer:
-        writer.add_quorum(Quorum(version=1, people=(Person(name="alice", public_key=PUBLIC),), rules=rules), at=AT)
+    with vault.store.writing() as tx:
+        tx.quorum.add(Quorum(version=1, people=(Person(name="alice", public_key=PUBLIC),), rules=rules), at=AT)
     for change in (KekRotation(kek_id=target.id), KekRetirement(kek_id=target.id)):
         with pytest.raises(QuorumRequiredError):
             change_now(Desk(vault=vault, audience="", alone=False), change, actor=ACTOR, at=AT)
@@ -395,8 +395,8 @@ def test_services_serve_while_the_command_that_rotates_is_killed_again_and_again
     found = {one["state"]: one for one in json.loads(run("status", "--json"))["keks"]}
     assert {state: sum(one["wrapped"].values()) for state, one in found.items()} == {"leaving": 0, "active": count}
     assert not any(finding.problems for finding in examine(vault, origin="kms.test/rotate", noted=()))
-    with vault.store.reading() as reader:
-        phases = [e["phase"] for e in (one.document() for one in reader.log()) if e["kind"] == "kek-rotated"]
+    with vault.store.reading() as tx:
+        phases = [e["phase"] for e in (one.document() for one in tx.log.entries()) if e["kind"] == "kek-rotated"]
     assert phases == ["begin", "end"]
     refused = subprocess.run(
         command("kek", "retire", found["leaving"]["id"], "--config", str(config)),

@@ -12,6 +12,7 @@ from attest.release import KeyName, VerifierKey, WorkloadKey, sign_note
 from attest.release.key_import import ImportTerms, WrappedKey, import_key_text, open_wrapped, read_import_key, wrap_key
 from kms.domain.errors import KeyConflictError, UnavailableError
 from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.admin import require_key
 from kms.keys.import_key import find_import_key, first_terms, make_import_key, next_terms, unwrap_material
 from kms.keys.rotation import Rotator, rotate_key
 from kms.keys.vault import Vault
@@ -113,8 +114,8 @@ def test_a_version_is_kept_as_what_it_was_sealed_as_or_not_at_all(harness: Harne
     harness.add_key("model")
     services = harness.services
     rotator = Rotator(store=services.store, kek=services.kek, random=harness.random)
-    with services.store.reading() as reader:
-        terms = next_terms(reader.newest((MODEL,))[MODEL])
+    with services.store.reading() as tx:
+        terms = next_terms(require_key(tx, MODEL))
     rotate_key(rotator, MODEL, overlap=timedelta(days=1), actor=ACTOR, at=AT)  # somebody else was quicker
     material = SecretBytes(bytes(32))
     with pytest.raises(UnavailableError) as caught:

@@ -91,8 +91,8 @@ def denied(harness: Harness, asked: str = "model") -> str:
 
 
 def versions(harness: Harness) -> list[tuple[int, str]]:
-    with harness.services.store.reading() as reader:
-        return [(one.version, str(state_of(one, at=harness.clock()))) for one in reader.versions_of(MODEL)]
+    with harness.services.store.reading() as tx:
+        return [(one.version, str(state_of(one, at=harness.clock()))) for one in tx.keys.versions(MODEL)]
 
 
 def last(harness: Harness) -> dict[str, object]:
@@ -288,8 +288,8 @@ def test_a_schedule_is_changed_and_removed(keyed: Harness) -> None:
         remove_schedule(store, MODEL, actor=ACTOR, at=AT)
     schedule(keyed)
     schedule(keyed, every=2 * DAY, overlap=2 * DAY)
-    with store.reading() as reader:
-        (found,) = reader.schedules()
+    with store.reading() as tx:
+        (found,) = tx.schedules.all()
     assert (found.every, found.overlap, found.due_at) == (2 * DAY, 2 * DAY, AT + 2 * DAY)
     remove_schedule(store, MODEL, actor=ACTOR, at=AT)
     assert last(keyed)["kind"] == "key-schedule-removed"
@@ -403,8 +403,8 @@ def test_a_destruction_waits_for_at_least_the_minimum(keyed: Harness, after: tim
 
 
 def test_a_plan_changes_nothing(keyed: Harness) -> None:
-    with keyed.services.store.reading() as reader:
-        planned = plan_destruction(reader, KeyReference(name=MODEL), after=WEEK, minimum=WEEK, at=AT)
+    with keyed.services.store.reading() as tx:
+        planned = plan_destruction(tx, KeyReference(name=MODEL), after=WEEK, minimum=WEEK, at=AT)
     assert ([one.version for one in planned.versions], planned.at) == ([1], AT + WEEK)
     assert released(keyed) == (1, MATERIAL)
 
@@ -480,10 +480,10 @@ def test_keys_are_found_by_their_tags(keyed: Harness) -> None:
     assert change_tags(store, MODEL, put=put, remove=(), actor=ACTOR, at=AT) == put
     change_tags(store, KeyName(key_id="other"), put={"team": "search"}, remove=(), actor=ACTOR, at=AT)
     assert (last(keyed)["kind"], last(keyed)["tags"]) == ("key-tagged", {"team": "search"})
-    with store.reading() as reader:
-        assert reader.tagged({"team": "search"}) == {MODEL, KeyName(key_id="other")}
-        assert reader.tagged({"team": "search", "stage": "prod"}) == {MODEL}
-        assert reader.tagged({"team": "search", "stage": "test"}) == frozenset()
+    with store.reading() as tx:
+        assert tx.tags.keys_with({"team": "search"}) == {MODEL, KeyName(key_id="other")}
+        assert tx.tags.keys_with({"team": "search", "stage": "prod"}) == {MODEL}
+        assert tx.tags.keys_with({"team": "search", "stage": "test"}) == frozenset()
     assert change_tags(store, MODEL, put={"stage": "test"}, remove=("team",), actor=ACTOR, at=AT) == {"stage": "test"}
     for wrong in ({"remove": ("team",), "put": {}}, {"remove": (), "put": {f"t{n}": "x" for n in range(32)}}):
         with pytest.raises(KeyConflictError):
@@ -592,8 +592,8 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def exactly_one_version_is_current(self) -> None:
-        with self.harness.services.store.reading() as reader:
-            records = reader.versions_of(MODEL)
+        with self.harness.services.store.reading() as tx:
+            records = tx.keys.versions(MODEL)
         assert [one.version for one in records if one.is_current] == [self.current]
         assert [one.version for one in records] == sorted(self.enabled)
         assert {one.version for one in records if not one.wrapped.content} == self.gone

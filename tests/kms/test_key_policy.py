@@ -81,9 +81,9 @@ def test_another_policy_judges_from_the_next_request_on_and_the_key_stays(harnes
     assert changed["before"] == {"policy": "unit", "policy_version": 1, "policy_sha256": digest(policy_text()).hex()}
     assert changed["policy_sha256"] == digest(version(2, measurement=OTHER_IMAGE)).hex()
     assert (changed["versions"], changed["effect"], changed["actor"]) == ([1], "changed", ACTOR.members())
-    with harness.services.store.reading() as reader:
-        verify_log(reader)
-        (record,) = reader.all_keys()
+    with harness.services.store.reading() as tx:
+        verify_log(tx.log)
+        (record,) = tx.keys.all()
     assert record.policy_digest.hex() == changed["policy_sha256"]
 
 
@@ -146,8 +146,8 @@ def test_mc_19_a_policy_that_changes_while_a_release_is_decided_counts(harness: 
 
 def apply(harness: Harness, change: KeyPolicySet, prepared: Prepared) -> None:
     longest = timedelta(hours=1)
-    with harness.services.store.writing() as writer:
-        change.apply(Changing(writer=writer, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_glass=longest))
+    with harness.services.store.writing() as tx:
+        change.apply(Changing(tx=tx, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_glass=longest))
 
 
 def test_a_version_that_changed_while_it_was_wrapped_is_not_overwritten(harness: Harness) -> None:
@@ -237,9 +237,9 @@ def recorded(harness: Harness) -> Iterator[Evidence]:
 def test_both_policies_are_tried_on_recorded_evidence(harness: Harness) -> None:
     harness.add_key("model")
     change = KeyPolicySet(name=MODEL, policy=version(2, measurement=OTHER_IMAGE))
-    with harness.services.store.reading() as reader:
-        policies = change.policies(reader)
-        effects = [one.effect for one in change.difference(reader).changes]
+    with harness.services.store.reading() as tx:
+        policies = change.policies(tx)
+        effects = [one.effect for one in change.difference(tx).changes]
     assert policies[1].digest == load_policy(change.policy).digest
     assert set(map(str, effects)) <= {"label", "changed", "looser", "stricter"}
     pool, anchors = harness.services.endorsements.current(at=AT), harness.services.anchors

@@ -10,6 +10,7 @@ from attest.errors import ConfigurationError
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek_records import Backend, KekState
 from kms.keys import KeyName, SecretBytes
+from kms.keys.admin import require_key
 from kms.keys.wrapping.backends import new_record
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.keys.wrapping.keyring import Keyring
@@ -41,10 +42,10 @@ def second_kek(harness: Harness, state: KekState = KekState.READY) -> bytes:
     path = harness.folder / "kek-2"
     create_kek_file(path, random=FakeRandom("second"))
     record = new_record(read_kek_file(path, random=FakeRandom()), state=state, random=FakeRandom(), at=AT)
-    with harness.services.store.writing() as writer:
+    with harness.services.store.writing() as tx:
         if record.wraps:
-            writer.set_kek_state(writer.keks()[0].id, KekState.LEAVING)
-        writer.add_kek(record)
+            tx.keks.set_state(tx.keks.all()[0].id, KekState.LEAVING)
+        tx.keks.add(record)
     return record.id
 
 
@@ -57,9 +58,9 @@ def define(harness: Harness) -> Path:
 
 
 def test_a_new_database_names_the_key_that_it_was_made_with(harness: Harness) -> None:
-    with harness.services.store.reading() as reader:
-        (record,) = reader.keks()
-        under = reader.wrapped_under()
+    with harness.services.store.reading() as tx:
+        (record,) = tx.keks.all()
+        under = tx.keks.wrapped_under()
     assert (record.id, record.backend, record.state) == (harness.services.kek.id, Backend.FILE, KekState.ACTIVE)
     assert record.proof is None
     assert str(harness.settings.kek_file) == record.description
@@ -73,8 +74,8 @@ def test_the_key_that_the_database_names_wraps_and_others_open(harness: Harness)
     kek_id = second_kek(harness, KekState.ACTIVE)
     assert later.services.kek.id == kek_id != later.services.kek.main_id
     later.add_key("new")
-    with harness.services.store.reading() as reader:
-        records = reader.newest((OLD, NEW))
+    with harness.services.store.reading() as tx:
+        records = {name: require_key(tx, name) for name in (OLD, NEW)}
     assert records[NEW].wrapped.kek_id == kek_id
     assert records[OLD].wrapped.kek_id == later.services.kek.main_id
     challenge = later.releases.challenge()
@@ -118,9 +119,9 @@ def test_a_definition_that_leads_nowhere_is_told_and_tried_again(
 def test_mc_27_whoever_writes_to_the_database_can_name_no_key_of_his_own(harness: Harness) -> None:
     create_kek_file(harness.folder / "mine", random=FakeRandom("mine"))
     mine = read_kek_file(harness.folder / "mine", random=FakeRandom())
-    with harness.services.store.writing() as writer:
-        writer.set_kek_state(harness.services.kek.id, KekState.LEAVING)
-        writer.add_kek(new_record(mine, state=KekState.ACTIVE, random=FakeRandom(), at=AT))
+    with harness.services.store.writing() as tx:
+        tx.keks.set_state(harness.services.kek.id, KekState.LEAVING)
+        tx.keks.add(new_record(mine, state=KekState.ACTIVE, random=FakeRandom(), at=AT))
     with pytest.raises(UnavailableError) as caught:
         harness.add_key("new")
     assert caught.value.code == "kek-not-at-hand"
@@ -140,20 +141,20 @@ def test_mc_34_a_directory_that_others_may_write_into_is_refused(harness: Harnes
 
 def test_what_was_wrapped_under_a_key_that_wraps_no_more_is_not_kept(harness: Harness) -> None:
     wrapped = harness.services.kek.wrap(SecretBytes(MATERIAL), context=CONTEXT)
-    with harness.services.store.writing() as writer:
-        writer.require_wrapping(wrapped)
+    with harness.services.store.writing() as tx:
+        tx.keks.require_wrapping(wrapped)
     second_kek(harness, KekState.ENTERING)
     for state in (KekState.READY, KekState.LEAVING, KekState.RETIRED):
-        with harness.services.store.writing() as writer:
-            writer.set_kek_state(wrapped.kek_id, state)
+        with harness.services.store.writing() as tx:
+            tx.keks.set_state(wrapped.kek_id, state)
             with pytest.raises(UnavailableError) as caught:
-                writer.require_wrapping(wrapped)
+                tx.keks.require_wrapping(wrapped)
             assert caught.value.code == "kek-changing"
 
 
 def test_a_retired_key_is_refused_at_start(harness: Harness) -> None:
-    with harness.services.store.writing() as writer:
-        writer.set_kek_state(harness.services.kek.id, KekState.RETIRED)
+    with harness.services.store.writing() as tx:
+        tx.keks.set_state(harness.services.kek.id, KekState.RETIRED)
     with pytest.raises(ConfigurationError) as caught:
         open_vault(harness.settings, random=FakeRandom())
     assert caught.value.code == "kek-retired"
@@ -207,11 +208,11 @@ def test_a_database_of_before_names_the_key_of_everything_in_it(place: str) -> N
     filled(place, OLD_ROWS)
     assert migrate_database(place) == ("0003", REVISIONS[-1])
     store = open_store(place)
-    with store.reading() as reader:
-        (record,) = reader.keks()
-        found = reader.newest((M,))[M].wrapped
-        own = reader.own_secret("identity")
-        assert reader.fact("kek_id") is None
+    with store.reading() as tx:
+        (record,) = tx.keks.all()
+        found = require_key(tx, M).wrapped
+        own = tx.own_secrets.find("identity")
+        assert tx.facts.find("kek_id") is None
     store.close()
     assert (record.id, record.state, record.created_at, record.proof) == (b"k" * 32, KekState.ACTIVE, AT, None)
     assert (found.kek_id, found.content) == (b"k" * 32, b"b")

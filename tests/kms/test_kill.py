@@ -166,9 +166,9 @@ class Lane:
 
     def _check_log(self) -> None:
         vault = open_vault(self.settings, random=FakeRandom())
-        with vault.store.reading() as reader:
-            verify_log(reader, noted=[LogState(size=one.size, root=one.root) for one in self.checkpoints])
-            entries = [(entry.document(), entry.leaf_hash.hex()) for entry in reader.log()]
+        with vault.store.reading() as tx:
+            verify_log(tx.log, noted=[LogState(size=one.size, root=one.root) for one in self.checkpoints])
+            entries = [(entry.document(), entry.leaf_hash.hex()) for entry in tx.log.entries()]
         vault.store.close()
         allowed = [str(document["nonce_sha256"]) for document, _ in entries if document.get("outcome") == "allow"]
         assert len(set(allowed)) == len(allowed), "one challenge allowed twice"

@@ -60,8 +60,8 @@ def waiting(harness: Harness) -> Waiting:
 
 
 def live(harness: Harness) -> list[str]:
-    with harness.services.store.reading() as reader:
-        return [lease.lease_id for lease in reader.live_leases(MODEL, at=harness.clock())]
+    with harness.services.store.reading() as tx:
+        return [lease.lease_id for lease in tx.leases.live(MODEL, at=harness.clock())]
 
 
 def test_a_lease_is_renewed_at_two_thirds_of_its_time(harness: Harness, web: TestClient, waiting: Waiting) -> None:

@@ -17,7 +17,7 @@ from kms.domain.lease_claims import read_claims
 from kms.domain.leases import Lease, LeaseFilter, LeaseState, LeaseStop
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
-from kms.store import Reader
+from kms.store import ReadTransaction
 from tests.kms.support import (
     ACTOR,
     AT,
@@ -55,35 +55,35 @@ def refused(
     harness: Harness, *key_ids: str, workload: Workload | None = None, renews: tuple[str, ...] = ()
 ) -> AttestError:
     """Ask, be refused by a decision that is in the log, and gain no lease."""
-    with harness.services.store.reading() as reader:
-        before = list(everything(reader))
+    with harness.services.store.reading() as tx:
+        before = list(everything(tx))
     with pytest.raises(ReleaseDeniedError) as caught:
         released(harness, *key_ids, workload=workload, renews=renews)
-    with harness.services.store.reading() as reader:
-        assert list(everything(reader)) == before
+    with harness.services.store.reading() as tx:
+        assert list(everything(tx)) == before
     decision = harness.decisions()[-1]
     assert decision["outcome"] == "deny"
     assert caught.value.code in {reason["code"] for reason in decision["reasons"]}  # type: ignore[attr-defined]
     return caught.value
 
 
-def everything(reader: Reader) -> list[LeaseState]:
-    return list(reader.lease_pages(LeaseFilter(live=None), at=AT))
+def everything(tx: ReadTransaction) -> list[LeaseState]:
+    return list(tx.leases.pages(LeaseFilter(live=None), at=AT))
 
 
 def states(harness: Harness) -> list[LeaseState]:
-    with harness.services.store.reading() as reader:
-        return everything(reader)
+    with harness.services.store.reading() as tx:
+        return everything(tx)
 
 
 def live(harness: Harness, key_id: str = "model") -> list[Lease]:
-    with harness.services.store.reading() as reader:
-        return list(reader.live_leases(KeyName.parse(key_id), at=harness.clock()))
+    with harness.services.store.reading() as tx:
+        return list(tx.leases.live(KeyName.parse(key_id), at=harness.clock()))
 
 
 def holders(harness: Harness, *, beside: bytes | None = None) -> int:
-    with harness.services.store.reading() as reader:
-        return reader.holder_count(KeyName(key_id="model"), at=harness.clock(), beside=beside)
+    with harness.services.store.reading() as tx:
+        return tx.leases.holder_count(KeyName(key_id="model"), at=harness.clock(), beside=beside)
 
 
 # -- granting
@@ -122,8 +122,8 @@ def test_the_kept_claims_are_those_a_policy_judges_and_none_of_one_exchange(harn
     released(harness, workload=Workload(key=WorkloadKey.generate()))
     one, two = live(harness)
     assert one.claims_digest == two.claims_digest  # another exchange and another key: the same claims
-    with harness.services.store.reading() as reader:
-        kept = read_claims(reader.claims_of(one.claims_digest) or b"")
+    with harness.services.store.reading() as tx:
+        kept = read_claims(tx.leases.claims(one.claims_digest) or b"")
     (cpu,) = kept.items
     assert (cpu.name, cpu.kind, kept.bound) == ("cpu", "sev-snp", True)
     assert cpu.values["measurement"] == GUEST.measurement
@@ -326,8 +326,8 @@ def stop(harness: Harness, lease: Lease, *, reason: str = "a test") -> None:
         at=harness.clock(),
         log_seq=1,
     )
-    with harness.services.store.writing() as writer:
-        writer.add_stops([one])
+    with harness.services.store.writing() as tx:
+        tx.leases.add_stops([one])
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -385,8 +385,8 @@ def test_a_stop_that_is_taken_back_stands_no_more(harness: Harness) -> None:
     harness.add_key("model")
     (old,) = released(harness).keys
     stop(harness, live(harness)[0])
-    with harness.services.store.writing() as writer:
-        writer.remove_stops([old.lease_id])
+    with harness.services.store.writing() as tx:
+        tx.leases.remove_stops([old.lease_id])
     released(harness, renews=(old.lease_id,))
 
 

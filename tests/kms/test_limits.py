@@ -46,8 +46,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def limit(harness: Harness, key_id: str = "model", **limits: object) -> Limits:
     name = KeyName(key_id=key_id)
-    with harness.services.store.reading() as reader:
-        now = reader.limits_of((name,)).get(name, NO_LIMITS)
+    with harness.services.store.reading() as tx:
+        now = tx.limits.in_force(name)
     then = replace(NO_LIMITS, version=now.version + 1, **limits)  # type: ignore[arg-type]
     desk = Desk(vault=vault(harness), audience=harness.audience, alone=False)
     change_now(desk, KeyLimitsSet(name=name, limits=then), actor=ACTOR, at=harness.clock())
@@ -106,12 +106,12 @@ def test_a_period_slides_and_ends_exactly(harness: Harness, per: Period) -> None
     harness.clock.at = AT + timedelta(milliseconds=1)
     assert refused(harness) == {"budget-spent"}
     # The endorsements of a test are good for a day: what is tested is the count.
-    with harness.services.store.reading() as reader:
+    with harness.services.store.reading() as tx:
         budget = Budget(most=1, per=per)
         just_before, on = AT + length - timedelta(milliseconds=1), AT + length
-        assert reader.released_count(MODEL, budget, at=just_before) == 1
-        assert reader.released_count(MODEL, budget, at=on) == 0
-        assert reader.released_count(MODEL, TOTAL_2, at=on) == 1
+        assert tx.leases.released_count(MODEL, budget, at=just_before) == 1
+        assert tx.leases.released_count(MODEL, budget, at=on) == 0
+        assert tx.leases.released_count(MODEL, TOTAL_2, at=on) == 1
 
 
 def test_a_request_for_two_versions_is_two_releases(harness: Harness) -> None:
@@ -133,8 +133,8 @@ def test_mc_37_of_replicas_that_race_for_the_last_release_as_many_win_as_there_a
     limit(harness, releases=(Budget(most=most, per=Period.TOTAL),))
     won = race(harness, [Workload()] * 6)
     assert sum(won) == most
-    with harness.services.store.reading() as reader:
-        assert reader.released_count(MODEL, TOTAL_2, at=AT) == most
+    with harness.services.store.reading() as tx:
+        assert tx.leases.released_count(MODEL, TOTAL_2, at=AT) == most
 
 
 def test_mc_37_of_replicas_that_race_for_the_last_holder_as_many_win_as_there_are(harness: Harness) -> None:
@@ -142,8 +142,8 @@ def test_mc_37_of_replicas_that_race_for_the_last_holder_as_many_win_as_there_ar
     limit(harness, holders=2)
     won = race(harness, [somebody() for _ in range(6)])
     assert sum(won) == 2
-    with harness.services.store.reading() as reader:
-        assert reader.holder_count(MODEL, at=AT) == 2
+    with harness.services.store.reading() as tx:
+        assert tx.leases.holder_count(MODEL, at=AT) == 2
 
 
 def race(harness: Harness, workloads: list[Workload]) -> list[bool]:
@@ -196,10 +196,10 @@ def test_a_place_is_free_when_a_lease_expires(harness: Harness) -> None:
     harness.add_key("model")
     limit(harness, holders=1)
     release(harness, workload=somebody())
-    with harness.services.store.reading() as reader:
-        (lease,) = reader.live_leases(MODEL, at=AT)
-        assert reader.holder_count(MODEL, at=lease.expires_at - timedelta(milliseconds=1)) == 1
-        assert reader.holder_count(MODEL, at=lease.expires_at) == 0
+    with harness.services.store.reading() as tx:
+        (lease,) = tx.leases.live(MODEL, at=AT)
+        assert tx.leases.holder_count(MODEL, at=lease.expires_at - timedelta(milliseconds=1)) == 1
+        assert tx.leases.holder_count(MODEL, at=lease.expires_at) == 0
 
 
 # -- chips
@@ -230,8 +230,8 @@ def test_where_the_list_names_a_gpu_every_gpu_has_to_be_on_it(harness: Harness) 
     workload = GpuWorkload(board=board)
     limit(service, chips=(AMD,))
     release(service, workload=workload)
-    with service.services.store.reading() as reader:
-        (lease,) = reader.live_leases(MODEL, at=AT)
+    with service.services.store.reading() as tx:
+        (lease,) = tx.leases.live(MODEL, at=AT)
     assert lease.gpus == 2
     limit(service, chips=(AMD, "nvidia:00"))
     assert refused(service, workload=workload) == {"chip-not-allowed"}

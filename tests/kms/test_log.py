@@ -32,7 +32,7 @@ from tests.kms.support import AT
 class MemoryLog:
     """A log in memory, as the database would give it."""
 
-    entries: list[LogEntry] = field(default_factory=list)
+    written: list[LogEntry] = field(default_factory=list)
     stored: dict[Node, bytes] = field(default_factory=dict)
 
     @staticmethod
@@ -42,15 +42,15 @@ class MemoryLog:
         for number in range(length):
             entry = make_entry(head, kind="test", at=AT, body={"number": number})
             log.stored |= dict(grown(number, entry.leaf_hash, log.nodes))
-            log.entries.append(entry)
+            log.written.append(entry)
             head = LogHead(seq=entry.seq, time=AT)
         return log
 
-    def log(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
-        yield from [entry for entry in self.entries if entry.seq > after][:limit]
+    def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
+        yield from [entry for entry in self.written if entry.seq > after][:limit]
 
-    def log_size(self) -> int:
-        return max((entry.seq for entry in self.entries), default=0)
+    def size(self) -> int:
+        return max((entry.seq for entry in self.written), default=0)
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
         return {node: self.stored[node] for node in wanted if node in self.stored}
@@ -76,13 +76,13 @@ def test_every_proof_of_every_small_tree_verifies() -> None:
             proof = consistency_proof(old, new, LONG.nodes)
             verify_consistency(proof, old_size=old, old_root=roots[old], new_size=new, new_root=roots[new])
         for index in range(new):
-            leaf = LONG.entries[index].leaf_hash
+            leaf = LONG.written[index].leaf_hash
             verify_inclusion(inclusion_proof(index, new, LONG.nodes), index=index, size=new, leaf=leaf, root=roots[new])
 
 
 def test_a_tree_that_grows_leaf_by_leaf_is_the_stored_one() -> None:
     frontier, nodes = Frontier(), dict[Node, bytes]()
-    for entry in LONG.entries:
+    for entry in LONG.written:
         nodes |= dict(frontier.add(entry.leaf_hash))
         assert frontier.root() == root(frontier.size, LONG.nodes)
     assert nodes == LONG.stored
@@ -126,7 +126,7 @@ def test_every_node_has_a_place_of_its_own() -> None:
 
 def test_a_missing_hash_is_no_proof() -> None:
     for node in [(9, 0), (3, 74), (0, 599)]:
-        damaged = MemoryLog(LONG.entries, {key: value for key, value in LONG.stored.items() if key != node})
+        damaged = MemoryLog(LONG.written, {key: value for key, value in LONG.stored.items() if key != node})
         with pytest.raises(LogBrokenError) as caught:
             root(600, damaged.nodes) if node != (0, 599) else inclusion_proof(598, 600, damaged.nodes)
         assert caught.value.code == "log-tree-broken"
@@ -158,21 +158,21 @@ def test_an_unbroken_log_has_a_state() -> None:
     assert verify_log(LONG) == state(LONG, 600)
     assert verify_log(MemoryLog()).size == 0
     noted = [state(LONG, size) for size in (0, 1, 256, 599, 600)]
-    assert verify_log(LONG, noted=[*noted, *(entry.leaf_hash for entry in LONG.entries[::100])]).size == 600
+    assert verify_log(LONG, noted=[*noted, *(entry.leaf_hash for entry in LONG.written[::100])]).size == 600
 
 
 def altered(seq: int, **changes: object) -> MemoryLog:
-    entries = list(LONG.entries)
+    entries = list(LONG.written)
     values = {"seq": seq, "raw": entries[seq - 1].raw}
     entries[seq - 1] = LogEntry(**(values | changes))  # type: ignore[arg-type]
     return MemoryLog(entries, LONG.stored)
 
 
 def test_every_alteration_of_a_log_is_found() -> None:
-    entries, raw = LONG.entries, LONG.entries[299].raw
+    entries, raw = LONG.written, LONG.written[299].raw
     flipped = {**LONG.stored, (3, 7): bytes(32)}
     without = {node: value for node, value in LONG.stored.items() if node != (0, 300)}
-    rebuilt = MemoryLog(entries[:299], {}).entries
+    rebuilt = MemoryLog(entries[:299], {}).written
     broken = [
         (MemoryLog(entries[1:], LONG.stored), "log-gap"),
         (MemoryLog([*entries[:299], *entries[300:]], LONG.stored), "log-gap"),
@@ -196,7 +196,7 @@ def test_every_alteration_of_a_log_is_found() -> None:
 
 def test_mc_36_a_log_that_was_cut_off_or_rewritten_is_found_by_what_was_noted_elsewhere() -> None:
     short = MemoryLog.of(250)
-    for noted in (state(LONG, 251), LONG.entries[300].leaf_hash):
+    for noted in (state(LONG, 251), LONG.written[300].leaf_hash):
         with pytest.raises(LogBrokenError) as caught:
             verify_log(short, noted=[noted])
         assert caught.value.code == "log-rolled-back"
@@ -280,7 +280,7 @@ def test_tiles_hold_the_hashes_of_their_level_and_bundles_the_entries() -> None:
         *("0/000", "0/001", "0/002.p/88", "1/000.p/2"),
         *("entries/000", "entries/001", "entries/002.p/88"),
     }
-    assert content["0/001"] == b"".join(entry.leaf_hash for entry in LONG.entries[256:512])
+    assert content["0/001"] == b"".join(entry.leaf_hash for entry in LONG.written[256:512])
     assert content["1/000.p/2"] == root(256, LONG.nodes) + LONG.stored[8, 1]
     bundle, read = content["entries/002.p/88"], []
     while bundle:
@@ -301,8 +301,8 @@ def test_a_damaged_log_gives_no_tile() -> None:
     without = {node: value for node, value in LONG.stored.items() if node != (0, 300)}
     long = altered(300, raw=b"x" * 70_000)
     cases = [
-        (MemoryLog(LONG.entries, without), "0/001", "log-tree-broken"),
-        (MemoryLog([*LONG.entries[:299], *LONG.entries[300:]], LONG.stored), "entries/001", "log-gap"),
+        (MemoryLog(LONG.written, without), "0/001", "log-tree-broken"),
+        (MemoryLog([*LONG.written[:299], *LONG.written[300:]], LONG.stored), "entries/001", "log-gap"),
         (long, "entries/001", "log-entry-invalid"),
     ]
     for case, path, code in cases:

@@ -101,9 +101,9 @@ def test_an_export_has_what_the_checkpoint_implies_and_grows(harness: Harness, t
     assert done == {"schema": "kms.log-export/1", "size": 1, "before": 0, "files": 2}
     assert set(files(directory)) == {"checkpoint", "tile/0/000.p/1", "tile/entries/000.p/1"}
     assert {path.stat().st_mode & 0o777 for path in directory.rglob("*") if path.is_file()} == {0o644}
-    with harness.services.store.writing() as writer:
+    with harness.services.store.writing() as tx:
         for number in range(299):
-            writer.append(writer.prepare(kind="test", at=AT, body={"number": number}))
+            tx.log.add(kind="test", at=AT, body={"number": number})
     assert "300 entries" in run(harness, "log", "export", str(directory))
     written = files(directory)
     assert {f"tile/{tile.path}" for tile in tiles_of(300)} <= set(written)
@@ -124,10 +124,10 @@ def test_an_export_never_goes_over_another_log(harness: Harness, tmp_path: Path)
     shown = harness.services.log.checkpoint()
     harness.add_key("model")
     run(harness, "log", "export", str(tmp_path / "later"))
-    with harness.services.store.reading() as reader:
+    with harness.services.store.reading() as tx:
         for checkpoint, directory in ((shown, "later"), (replace(shown, size=0), "log")):
             with pytest.raises(LogBrokenError) as caught:
-                export_log(reader, tmp_path / directory, checkpoint=checkpoint, log=identity.public)
+                export_log(tx.log, tmp_path / directory, checkpoint=checkpoint, log=identity.public)
             assert caught.value.code == "log-forked"
     assert files(tmp_path / "log") == before
 

@@ -158,8 +158,8 @@ def refused(service: Harness, request: PassportRequest) -> AttestError:
     with pytest.raises(AttestError) as caught:
         service.releases.release(request)
     assert [one["outcome"] for one in service.decisions()[before:]] == ["deny"]
-    with service.services.store.reading() as reader:
-        assert reader.live_leases(KeyName(key_id="model"), at=service.clock()) == ()
+    with service.services.store.reading() as tx:
+        assert tx.leases.live(KeyName(key_id="model"), at=service.clock()) == ()
     return caught.value
 
 
@@ -199,8 +199,8 @@ def test_a_client_gets_its_keys_by_a_passport_and_renews_them(service: Harness) 
             key=KEY,
             renews=(first.lease_id,),
         )
-    with service.services.store.reading() as reader:
-        (lease,) = reader.live_leases(KeyName(key_id="model"), at=service.clock())
+    with service.services.store.reading() as tx:
+        (lease,) = tx.leases.live(KeyName(key_id="model"), at=service.clock())
     assert (lease.lease_id, lease.renewed_from) == (again.lease_id, first.lease_id)
     assert (lease.tee, lease.chip, lease.product, lease.gpus, lease.simulated) == ("ear", None, None, 0, True)
 
@@ -476,13 +476,13 @@ def test_a_machine_that_was_stopped_does_not_come_back_with_a_passport(service: 
 def test_leases_by_passport_are_concerned_by_every_piece_of_news(service: Harness) -> None:
     released(service, Judged().ear(service))
     policy: Policy = load_policy(passport_policy())
-    with service.services.store.reading() as reader:
+    with service.services.store.reading() as tx:
         for concern in (
             below("Genoa", "snp", 1),
             lists_advisory("INTEL-SA-00001"),
             conforming_to(policy, at=service.clock()),
         ):
-            (found,) = find_leases(reader, LeaseFilter(), concerns=[concern], at=service.clock())
+            (found,) = find_leases(tx, LeaseFilter(), concerns=[concern], at=service.clock())
             assert found.why != ()
 
 

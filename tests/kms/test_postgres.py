@@ -104,8 +104,8 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(postgres:
     assert caught.value.code == "database-needs-migration"
     assert migrate_database(url) == ("0001", REVISIONS[-1])
     store = open_store(url)
-    with store.reading() as reader:
-        assert (reader.fact("a"), reader.reference_names()) == (b"b", ())
+    with store.reading() as tx:
+        assert (tx.facts.find("a"), tx.references.names()) == (b"b", ())
     store.close()
 
 
@@ -191,8 +191,8 @@ def test_the_log_of_several_services_has_no_gap_and_no_fork(harness: Harness) ->
             return "done"
 
         assert at_once([partial(work, one) for one in services * 2]) == ["done"] * 6
-    with harness.services.store.reading() as reader:
-        state = verify_log(reader)
+    with harness.services.store.reading() as tx:
+        state = verify_log(tx.log)
     assert state.size == 2 + 3 * 2 * 5
 
 
@@ -201,11 +201,11 @@ def test_who_writes_without_the_lock_makes_no_fork(harness: Harness) -> None:
     seen: list[int] = []
 
     def write() -> None:
-        with harness.services.store.writing() as writer:
-            entry = writer.prepare(kind="test", at=harness.clock(), body={})
+        with harness.services.store.writing() as tx:
+            entry = tx.log.prepare(kind="test", at=harness.clock(), body={})
             seen.append(entry.seq)
             harness.alter(statement, entry.seq, entry.raw)
-            writer.append(entry)
+            tx.log.append(entry)
 
     with pytest.raises(UnavailableError) as caught:
         write()
@@ -215,13 +215,13 @@ def test_who_writes_without_the_lock_makes_no_fork(harness: Harness) -> None:
 
 
 def test_a_reader_sees_one_state_throughout_and_writes_nothing(harness: Harness) -> None:
-    with harness.services.store.reading() as reader:
-        before = reader.head()
+    with harness.services.store.reading() as tx:
+        before = tx.log.head()
         harness.add_key("model")
-        assert reader.head() == before
-        assert reader.all_keys("default") == ()
-    with harness.services.store.reading() as reader:
-        assert [str(record.name) for record in reader.all_keys("default")] == ["model"]
+        assert tx.log.head() == before
+        assert tx.keys.all("default") == ()
+    with harness.services.store.reading() as tx:
+        assert [str(record.name) for record in tx.keys.all("default")] == ["model"]
 
 
 def test_who_finds_every_connection_taken_is_told_to_try_again(
@@ -318,9 +318,9 @@ def test_a_server_that_was_restarted_is_found_again(harness: Harness, postgres: 
 
 
 def test_a_writer_that_falls_silent_does_not_hold_the_others_for_ever(harness: Harness) -> None:
-    with harness.services.store.writing() as writer:
-        shown = writer._connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")  # noqa: SLF001
+    with harness.services.store.writing() as tx:
+        shown = tx.connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")
         assert shown.scalar_one() == "15s"
-    with harness.services.store.reading() as reader:
-        shown = reader._connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")  # noqa: SLF001
+    with harness.services.store.reading() as tx:
+        shown = tx.connection.exec_driver_sql("SHOW idle_in_transaction_session_timeout")
         assert shown.scalar_one() == "0"

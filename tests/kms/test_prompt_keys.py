@@ -17,7 +17,7 @@ from kms.api.app import create_app
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.keys import Disclosure, KeyPurpose, KeyReference
 from kms.domain.material import new_material, require_algorithm
-from kms.keys.admin import KEY_CREATED, add_key, set_enabled
+from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled
 from kms.keys.destruction import schedule_destruction
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, rotate_due, rotate_key, set_schedule
@@ -71,8 +71,8 @@ def keyed(harness: Harness) -> Harness:
 
 
 def policy_of(harness: Harness) -> bytes:
-    with harness.services.store.reading() as reader:
-        return reader.newest((NAME,))[NAME].policy_digest
+    with harness.services.store.reading() as tx:
+        return require_key(tx, NAME).policy_digest
 
 
 def sealed_to(client: TestClient, harness: Harness, prompt: bytes = b"hello") -> SealedPrompt:
@@ -260,8 +260,8 @@ def test_a_prompt_key_keeps_its_policy_for_which_clients_chose_it(keyed: Harness
         BreakGlassOpen(name=NAME, lifts=None, policy=policy_version(2), reason="a test", until=AT + timedelta(hours=1)),
     )
     for change in changes:
-        with keyed.services.store.reading() as reader, pytest.raises(KeyConflictError) as caught:
-            change.state(reader)
+        with keyed.services.store.reading() as tx, pytest.raises(KeyConflictError) as caught:
+            change.state(tx)
         assert (caught.value.code, caught.value.field) == ("prompt-key-policy", "prompts")
     with pytest.raises(KeyConflictError):
         put(keyed, policy_version(2), NAME)

@@ -138,8 +138,8 @@ def test_mc_25_a_release_proves_that_its_decision_is_in_the_log(harness: Harness
         proof = LogProof.parse(release.proof)
         checkpoint = verify_logged(release.entry, proof, log=log)
         assert proof.index == checkpoint.size - 1
-        with harness.services.store.reading() as reader:
-            assert checkpoint.size == reader.log_size()
+        with harness.services.store.reading() as tx:
+            assert checkpoint.size == tx.log.size()
 
 
 def test_every_witness_that_answers_is_in_the_release(panel: Panel) -> None:
@@ -164,8 +164,8 @@ def test_a_restarted_service_learns_from_a_witness_what_it_has_seen(panel: Panel
 @ON_BOTH
 def test_requests_that_wait_together_share_one_round(panel: Panel) -> None:
     panel.release()
-    with panel.harness.services.store.reading() as reader:
-        size = reader.log_size()
+    with panel.harness.services.store.reading() as tx:
+        size = tx.log.size()
     fresh = panel.publisher()
     before = panel.witnesses[0].asked
     with ThreadPoolExecutor(8) as pool:
@@ -366,8 +366,8 @@ def test_tiles_are_kept_for_ever_and_entries_are_the_operators_to_publish(client
     answer = client.get("/v1/log/tile/0/000.p/4")
     assert (answer.status_code, answer.headers["content-type"]) == (HTTPStatus.OK, "application/octet-stream")
     assert "immutable" in answer.headers["cache-control"]
-    with harness.services.store.reading() as reader:
-        raws = [entry.raw for entry in reader.log()]
+    with harness.services.store.reading() as tx:
+        raws = [entry.raw for entry in tx.log.entries()]
     assert answer.content == b"".join(map(leaf_hash, raws))
     for path, code in (
         ("0/000", "log-tile-unknown"),
@@ -386,8 +386,8 @@ def test_tiles_are_kept_for_ever_and_entries_are_the_operators_to_publish(client
 
 @ON_BOTH
 def test_ready_proofs_lead_to_the_checkpoint(client: TestClient, harness: Harness) -> None:
-    with harness.services.store.reading() as reader:
-        leaves = [entry.leaf_hash for entry in reader.log()]
+    with harness.services.store.reading() as tx:
+        leaves = [entry.leaf_hash for entry in tx.log.entries()]
     root = read_checkpoint(client.get("/v1/log/checkpoint").text, log=harness.services.identity.public).root
     for index, leaf in enumerate(leaves):
         proof = client.get("/v1/log/proof/inclusion", params={"index": index, "size": 4}).json()["proof"]

@@ -80,8 +80,8 @@ class Board:
         self.desk = Desk(vault=vault, audience=self.harness.audience, alone=False)
 
     def now(self) -> Quorum:
-        with self.desk.vault.store.reading() as reader:
-            return reader.quorum()
+        with self.desk.vault.store.reading() as tx:
+            return tx.quorum.current()
 
     def set(self, then: Quorum) -> None:
         change_now(self.desk, QuorumSet(then=then), actor=ROOT, at=self.harness.clock())
@@ -123,8 +123,8 @@ class Board:
         return Thaw(target=target("all", None), reason="all clear")
 
     def frozen(self) -> int:
-        with self.desk.vault.store.reading() as reader:
-            return len(reader.freezes())
+        with self.desk.vault.store.reading() as tx:
+            return len(tx.freezes.all())
 
     def kinds(self) -> list[object]:
         return [entry["kind"] for entry in self.harness.entries()]
@@ -324,8 +324,8 @@ def test_a_proposal_counts_until_just_before_it_expires(board: Board) -> None:
     assert board.refused(made) == "proposal-expired"
     with pytest.raises(KeyConflictError):
         board.sign(made, "carol")
-    with board.desk.vault.store.reading() as reader:
-        assert standing(reader, made, alone=False, at=made.expires).state == "expired"
+    with board.desk.vault.store.reading() as tx:
+        assert standing(tx, made, alone=False, at=made.expires).state == "expired"
     board.harness.clock.at = made.expires - timedelta(microseconds=1)
     board.execute(late)
 
@@ -377,8 +377,8 @@ def test_who_is_no_longer_registered_no_longer_counts(board: Board) -> None:
     )
     assert board.refused(made) == "quorum-not-reached"
     board.agreed(QuorumSet(then=board.now().without_person("carol")))
-    with board.desk.vault.store.reading() as reader:
-        assert standing(reader, made, alone=False, at=AT).signed == ()
+    with board.desk.vault.store.reading() as tx:
+        assert standing(tx, made, alone=False, at=AT).signed == ()
     assert board.refused(made) == "quorum-not-reached"
     board.sign(made, "alice")
     board.execute(made)
@@ -472,8 +472,8 @@ def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
     assert board.refused(made) == "approval-signature-invalid"
     assert len(problems()) == 3, "alice signed a change of rules, too"
     board.harness.alter("UPDATE proposals SET document = ?", replace(made, reason="other").raw)
-    with pytest.raises(IntegrityError) as caught, board.desk.vault.store.reading() as reader:
-        find(reader, made.digest)
+    with pytest.raises(IntegrityError) as caught, board.desk.vault.store.reading() as tx:
+        find(tx, made.digest)
     assert caught.value.code == "proposal-altered"
     board.harness.alter("UPDATE quorum_documents SET document = ?", b"{}")
     with pytest.raises(IntegrityError) as caught:

@@ -83,8 +83,8 @@ def refused_at_set_up(harness: Harness, policy: bytes, *documents: StoredDocumen
     before = len(harness.entries())
     with pytest.raises(AttestError) as caught:
         harness.add_key("refused", policy=policy, references=documents)
-    with harness.services.store.reading() as reader:
-        assert reader.newest((KeyName(key_id="refused"),)) == {}
+    with harness.services.store.reading() as tx:
+        assert tx.keys.find(KeyName(key_id="refused")) is None
     assert len(harness.entries()) == before
     return caught.value
 
@@ -103,8 +103,8 @@ def test_a_value_of_a_document_in_force_releases_the_key(harness: Harness, row: 
     assert (added["kind"], added["references"], added["signers"]) == ("references-added", [told], [fingerprint(ALICE)])
     assert (added["in_force_for"], added["blocked"]) == (["model"], [])
     assert (imported["kind"], imported["references"]) == ("key-imported", [told])
-    with harness.services.store.reading() as reader:
-        verify_log(reader)
+    with harness.services.store.reading() as tx:
+        verify_log(tx.log)
 
 
 def test_the_digest_of_the_keys_policy_is_that_of_the_policy(harness: Harness) -> None:
@@ -389,8 +389,8 @@ def test_a_stored_document_that_was_altered_releases_nothing(harness: Harness, s
 def test_a_document_that_somebody_put_into_the_database_does_not_count(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(values=(OTHER,)), ALICE),))
     forged = given(images(2), STRANGER)
-    with harness.services.store.writing() as writer:
-        writer.add_reference_document(forged, at=harness.clock())
+    with harness.services.store.writing() as tx:
+        tx.references.add(forged, at=harness.clock())
     assert denied(harness, "model").code == "policy-not-met"
     assert [one["version"] for one in decided_on(harness)] == [1]
 
@@ -413,12 +413,12 @@ def test_a_policy_that_is_gone_or_never_loaded_is_damage_and_no_refusal(harness:
     conflict = {"any_of": [{"gpu": gpu}, {"gpu": gpu | rim}]}
     text = json.dumps({"schema": "attest.policy/1", "name": "x", "version": 1, **conflict}).encode()
     digest = identity_of(read_document(text)).digest
-    with harness.services.store.writing() as writer:
-        writer.add_policy(digest=digest, name="x", version=1, document=text, at=harness.clock())
-    with harness.services.store.reading() as reader:
+    with harness.services.store.writing() as tx:
+        tx.policies.add(digest=digest, name="x", version=1, document=text, at=harness.clock())
+    with harness.services.store.reading() as tx:
         for wanted, code in ((digest, "policy-altered"), (bytes(32), "policy-missing")):
             with pytest.raises(IntegrityError) as caught:
-                find_guard(reader, wanted)
+                find_guard(tx, wanted)
             assert caught.value.code == code
 
 
@@ -436,11 +436,11 @@ def test_documents_are_listed_with_the_keys_that_they_are_in_force_for(harness: 
     harness.add_key("model", policy=SIGNED, references=(given(images(), ALICE),))
     harness.add_key("pinned", policy=naming(by_digest(images()), name="pinned"))
     add(harness, given(images(2), ALICE))
-    with harness.services.store.reading() as reader:
-        found = list_documents(reader)
+    with harness.services.store.reading() as tx:
+        found = list_documents(tx)
         assert [(one.document.version, one.keys) for one in found] == [(2, ("model",)), (1, ("pinned",))]
         record, _ = find_key(harness.services.store, MODEL)
-        guard = find_guard(reader, record.policy_digest)
+        guard = find_guard(tx, record.policy_digest)
     assert guard.problem is None
     assert guard.policy is not None
     assert [document.version for document in guard.documents] == [2]

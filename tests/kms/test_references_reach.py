@@ -56,8 +56,8 @@ def make(admin: AdminClient, document: Json, *rows: Json, key_id: str, signed: b
 
 
 def known(admin: AdminClient) -> list[tuple[str, int]]:
-    with admin.harness.services.store.reading() as reader:
-        return [(one.document.name, one.document.version) for one in list_documents(reader)]
+    with admin.harness.services.store.reading() as tx:
+        return [(one.document.name, one.document.version) for one in list_documents(tx)]
 
 
 def test_mc_21_a_document_that_counts_for_another_key_does_not_come_in_with_ones_own(admin: AdminClient) -> None:

@@ -78,8 +78,8 @@ def test_mc_25_the_receipt_names_the_entry_of_the_log(harness: Harness) -> None:
     challenge = harness.releases.challenge()
     release = harness.releases.release(Workload().request(challenge, "model"))
     receipt = read_receipt(harness.services.identity.public.verify(release.receipt))
-    with harness.services.store.reading() as reader:
-        (entry,) = reader.log(after=reader.log_size() - 1)
+    with harness.services.store.reading() as tx:
+        (entry,) = tx.log.entries(after=tx.log.size() - 1)
         assert receipt["decision"] == entry.leaf_hash.hex()
 
 
@@ -537,8 +537,8 @@ def test_the_log_of_all_this_is_unbroken(harness: Harness) -> None:
     harness.add_key("model")
     harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
     refused(harness, Workload().with_measurement(b"\x01" * 48), "model")
-    with harness.services.store.reading() as reader:
-        assert verify_log(reader).size == reader.head().seq
+    with harness.services.store.reading() as tx:
+        assert verify_log(tx.log).size == tx.log.head().seq
     assert [entry["kind"] for entry in harness.entries()] == ["initialised", "key-imported", "decision", "decision"]
 
 

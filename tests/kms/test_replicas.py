@@ -67,9 +67,9 @@ def test_mc_37_of_two_processes_one_releases_and_the_other_goes_on_when_the_firs
             for replica in replicas:
                 if replica.process.poll() is None:
                     assert replica.terminate() == 0
-    with vault.store.reading() as reader:
-        verify_log(reader)
-        decided = [entry.document()["nonce_sha256"] for entry in reader.log() if b'"kind":"decision"' in entry.raw]
+    with vault.store.reading() as tx:
+        verify_log(tx.log)
+        decided = [entry.document()["nonce_sha256"] for entry in tx.log.entries() if b'"kind":"decision"' in entry.raw]
     assert len(decided) == len(set(decided)) == 4
     vault.store.close()
 

@@ -23,7 +23,6 @@ from kms.log import verify_log
 from kms.operations.services import initialise, open_vault
 from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
 from kms.store.atomic_file import write_new
-from kms.store.audit_queries import schema_differences, unprotected
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
 from kms.store.timeouts import WRITING
@@ -51,8 +50,8 @@ def make(path: Path) -> str:
 def test_a_new_database_is_private_and_durable(tmp_path: Path) -> None:
     path = tmp_path / "kms.db"
     store = open_store(make(path))
-    with store.writing() as writer:
-        writer.set_fact("a", b"b")
+    with store.writing() as tx:
+        tx.facts.add("a", b"b")
     for file in tmp_path.iterdir():
         assert file.stat().st_mode & 0o7777 == 0o600, file
     engine = open_engine(path)
@@ -233,17 +232,17 @@ def test_a_log_that_was_a_chain_gets_its_tree_and_goes_on(place: str) -> None:
     raws = chained(place, 1001)
     assert migrate_database(place) == ("0002", REVISIONS[-1])
     store = open_store(place)
-    with store.reading() as reader:
-        assert [entry.raw for entry in reader.log()] == raws
-        assert [entry.seq for entry in reader.log(after=300, limit=600)] == list(range(301, 901))
-        assert [entry.seq for entry in reader.log(after=1000, limit=600)] == [1001]
-        assert list(reader.log(limit=0)) == []
-        assert verify_log(reader).size == 1001
-        assert reader.examined(schema_differences) == reader.examined(unprotected) == ()
-    with store.writing() as writer:
-        writer.append(writer.prepare(kind="test", at=AT, body={}))
-    with store.reading() as reader:
-        assert verify_log(reader, noted=[sha256(b"\0" + raws[0]).digest()]).size == 1002
+    with store.reading() as tx:
+        assert [entry.raw for entry in tx.log.entries()] == raws
+        assert [entry.seq for entry in tx.log.entries(after=300, limit=600)] == list(range(301, 901))
+        assert [entry.seq for entry in tx.log.entries(after=1000, limit=600)] == [1001]
+        assert list(tx.log.entries(limit=0)) == []
+        assert verify_log(tx.log).size == 1001
+        assert tx.audit.schema_differences() == tx.audit.unprotected() == ()
+    with store.writing() as tx:
+        tx.log.add(kind="test", at=AT, body={})
+    with store.reading() as tx:
+        assert verify_log(tx.log, noted=[sha256(b"\0" + raws[0]).digest()]).size == 1002
     store.close()
 
 
@@ -280,8 +279,8 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(tmp_path:
     assert caught.value.code == "database-needs-migration"
     assert migrate_database(str(path)) == ("0001", REVISIONS[-1])
     store = open_store(str(path))
-    with store.reading() as reader:
-        assert (reader.fact("a"), reader.reference_names()) == (b"b", ())
+    with store.reading() as tx:
+        assert (tx.facts.find("a"), tx.references.names()) == (b"b", ())
     store.close()
 
 
@@ -375,14 +374,14 @@ def test_writers_of_one_process_wait_in_line_but_not_for_ever(
 
 def test_what_fails_half_way_is_not_there(harness: Harness) -> None:
     def fail() -> None:
-        with harness.services.store.writing() as writer:
-            writer.set_fact("half", b"way")
+        with harness.services.store.writing() as tx:
+            tx.facts.add("half", b"way")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    with harness.services.store.reading() as reader:
-        assert reader.fact("half") is None
+    with harness.services.store.reading() as tx:
+        assert tx.facts.find("half") is None
 
 
 @pytest.mark.parametrize(

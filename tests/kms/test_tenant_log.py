@@ -22,7 +22,7 @@ from kms.domain.leases import LeaseFilter
 from kms.domain.limits import NO_LIMITS
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Role
-from kms.keys.admin import set_enabled
+from kms.keys.admin import require_key, set_enabled
 from kms.keys.destruction import restore_key, schedule_destruction
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
@@ -105,8 +105,8 @@ class World:
         self.admin.give(f"owner-of-{tenant}", Role.KEY_OWNER, tenant)
 
     def record(self, name: KeyName) -> KeyRecord:
-        with self.harness.services.store.reading() as reader:
-            return reader.newest((name,))[name]
+        with self.harness.services.store.reading() as tx:
+            return require_key(tx, name)
 
     def decide(self) -> None:
         ours, theirs = self.key(OURS), self.key(THEIRS)
@@ -182,8 +182,8 @@ class World:
 
     def words(self, tenant: str) -> set[str]:
         """Everything that stands for a tenant in the log: names, digests of policies, leases, what was measured."""
-        with self.harness.services.store.reading() as reader:
-            digests = {record.policy_digest.hex() for record in reader.all_keys(tenant)}
+        with self.harness.services.store.reading() as tx:
+            digests = {record.policy_digest.hex() for record in tx.keys.all(tenant)}
         logged = {
             str(entry["policy_sha256"])
             for entry in self.harness.entries()
@@ -242,8 +242,8 @@ def test_everything_that_happened_to_the_tenant_is_there(world: World, tenant: s
 
 
 def test_an_entry_that_is_shown_whole_is_the_one_in_the_log_and_has_its_hash(world: World) -> None:
-    with world.harness.services.store.reading() as reader:
-        logged = {entry.seq: entry for entry in reader.log()}
+    with world.harness.services.store.reading() as tx:
+        logged = {entry.seq: entry for entry in tx.log.entries()}
     seen = world.seen(OURS)
     for one in seen:
         entry = logged[one["entry"]["seq"]]

@@ -127,8 +127,8 @@ def test_a_tenant_is_made_once_and_logged(harness: Harness) -> None:
     for name, error in (("acme", KeyConflictError), ("default", KeyConflictError), ("No", ConfigurationError)):
         with pytest.raises(error):
             create_tenant(store, name, actor=ACTOR, at=AT)
-    with store.reading() as reader:
-        assert reader.tenants() == {"acme": AT, "default": AT}
+    with store.reading() as tx:
+        assert tx.tenants.all() == {"acme": AT, "default": AT}
     assert [entry["kind"] for entry in harness.entries()] == ["initialised", "tenant-created"]
     assert (harness.entries()[1]["tenant"], harness.entries()[1]["actor"]) == ("acme", ACTOR.members())
 
@@ -161,10 +161,10 @@ def test_keys_from_before_there_were_tenants_and_versions_go_on(harness: Harness
         database.execute("INSERT INTO main.meta SELECT 'kek_id', id FROM new.keks")
     assert migrate_database(str(old)) == ("0012", REVISIONS[-1])
     again = harness.reopened(database=str(old))
-    with again.services.store.reading() as reader:
-        assert reader.tenants() == {"default": AT}
-        (record,) = reader.all_keys("default")
-        assert reader.all_keys("acme") == ()
+    with again.services.store.reading() as tx:
+        assert tx.tenants.all() == {"default": AT}
+        (record,) = tx.keys.all("default")
+        assert tx.keys.all("acme") == ()
     assert (record.name, record.is_current, record.version_enabled) == (MODEL, True, True)
     challenge = again.releases.challenge()
     request = Workload().request(challenge, "model")

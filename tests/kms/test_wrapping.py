@@ -136,9 +136,9 @@ def test_a_service_is_made_keeps_keys_and_releases_them(holder: Holder, kind: st
     release = again.releases.release(request)
     assert open_release(workload, challenge, request, release, again) == {"model": MATERIAL}
     assert harness.entries()[0]["kek"] == {"backend": kind, "id": harness.services.kek.id.hex()}
-    with again.services.store.reading() as reader:
-        verify_log(reader)
-        assert {record.backend for record in reader.keks()} == {kind}
+    with again.services.store.reading() as tx:
+        verify_log(tx.log)
+        assert {record.backend for record in tx.keks.all()} == {kind}
     again.close()
     harness.close()
 

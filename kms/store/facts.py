@@ -1,0 +1,32 @@
+"""Named facts about the database: rows of ``meta``."""
+
+from __future__ import annotations
+
+from sqlalchemy import delete, insert, select
+
+from kms.store.repository import Repository
+from kms.store.schema import meta
+
+__all__ = ["FactReader", "FactRepository"]
+
+
+class FactReader(Repository):
+    """Facts in a reading transaction."""
+
+    def find(self, name: str) -> bytes | None:
+        """Return a fact; bytes that were altered into another type are none of ours."""
+        value = self._connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar_one_or_none()
+        return value if value is None or isinstance(value, bytes) else b""
+
+
+class FactRepository(FactReader):
+    """Facts in a writing transaction."""
+
+    def add(self, name: str, value: bytes) -> None:
+        """Write a fact that is not there yet."""
+        self._connection.execute(insert(meta).values(name=name, value=value))
+
+    def put(self, name: str, value: bytes) -> None:
+        """Write a fact, in place of the one that may be there."""
+        self._connection.execute(delete(meta).where(meta.c.name == name))
+        self.add(name, value)

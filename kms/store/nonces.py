@@ -1,0 +1,64 @@
+"""Used nonces in the database: remembered until a clock that goes back by the tolerance cannot revive them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import bindparam, delete, exists, func, insert, select
+from sqlalchemy.exc import IntegrityError as ConstraintError
+
+from kms.domain.errors import ChallengeUsedError
+from kms.store.log import CLOCK_TOLERANCE_SECONDS
+from kms.store.repository import Repository
+from kms.store.schema import used_nonces
+from kms.store.timestamps import milliseconds
+
+__all__ = ["NonceReader", "NonceRepository"]
+
+
+class NonceReader(Repository):
+    """Used nonces in a reading transaction."""
+
+    def require_unused(self, digest: bytes) -> None:
+        """Refuse the nonce of this digest when it was used before.
+
+        Raises:
+            ChallengeUsedError: ``challenge-used``.
+        """
+        if self._connection.execute(_IS_USED, {"digest": digest}).scalar_one():
+            raise _used()
+
+    def count(self) -> int:
+        """Return how many used nonces are remembered."""
+        return int(self._connection.execute(select(func.count()).select_from(used_nonces)).scalar_one())
+
+
+class NonceRepository(NonceReader):
+    """Used nonces in a writing transaction."""
+
+    def use(self, digest: bytes, *, expires_at: datetime, at: datetime) -> None:
+        """Use a nonce up, and forget those whose challenge has long ended.
+
+        Raises:
+            ChallengeUsedError: ``challenge-used``.
+        """
+        forget = at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS)
+        self._connection.execute(_FORGET_USED, {"moment": milliseconds(forget)})
+        try:
+            self._connection.execute(_USE, {"digest": digest, "expires_at": milliseconds(expires_at)})
+        except ConstraintError as exc:
+            raise _used() from exc
+
+
+# Statements of every release are made once: making one takes longer than the database takes to answer it.
+_IS_USED = select(exists().where(used_nonces.c.digest == bindparam("digest")))
+_FORGET_USED = delete(used_nonces).where(used_nonces.c.expires_at < bindparam("moment"))
+_USE = insert(used_nonces)
+
+
+def _used() -> ChallengeUsedError:
+    return ChallengeUsedError(
+        "this challenge was used before",
+        code="challenge-used",
+        hint="each attempt takes a challenge of its own, and evidence collected under it",
+    )

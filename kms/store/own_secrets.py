@@ -1,0 +1,47 @@
+"""The service's own keys in the database, wrapped."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import insert, select
+
+from attest.encoding import rfc3339_text
+from kms.domain.keys import Wrapped
+from kms.store.keks import KekReader
+from kms.store.repository import Repository
+from kms.store.schema import secrets
+
+__all__ = ["OwnSecretReader", "OwnSecretRepository"]
+
+
+class OwnSecretReader(Repository):
+    """The service's own keys in a reading transaction."""
+
+    def find(self, name: str) -> tuple[str, Wrapped] | None:
+        """Return algorithm and wrapped form of one of them."""
+        row = self._connection.execute(
+            select(secrets.c.algorithm, secrets.c.wrapped, secrets.c.kek_id).where(secrets.c.name == name)
+        ).one_or_none()
+        if row is None:
+            return None
+        content = row.wrapped if isinstance(row.wrapped, bytes) else b""
+        return row.algorithm, Wrapped(kek_id=bytes(row.kek_id), content=content)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all of them."""
+        return tuple(self._connection.execute(select(secrets.c.name).order_by(secrets.c.name)).scalars())
+
+
+class OwnSecretRepository(OwnSecretReader):
+    """The service's own keys in a writing transaction."""
+
+    def add(self, name: str, *, algorithm: str, wrapped: Wrapped, at: datetime) -> None:
+        """Keep one of them.
+
+        Raises:
+            UnavailableError: ``kek-changing``.
+        """
+        KekReader(self._connection).require_wrapping(wrapped)
+        values = {"name": name, "algorithm": algorithm, "wrapped": wrapped.content, "kek_id": wrapped.kek_id}
+        self._connection.execute(insert(secrets).values(created_at=rfc3339_text(at), **values))

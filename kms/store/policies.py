@@ -1,0 +1,48 @@
+"""Policies in the database: kept as their author wrote them, never changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, insert, select
+
+from attest.encoding import rfc3339_text
+from kms.store.repository import Repository, blob
+from kms.store.schema import policies
+
+__all__ = ["PolicyReader", "PolicyRepository"]
+
+
+class PolicyReader(Repository):
+    """Policies in a reading transaction."""
+
+    def document(self, digest: bytes) -> bytes | None:
+        """Return the policy of this digest as its author wrote it; the caller compares the digest."""
+        value = self._connection.execute(_DOCUMENT, {"digest": digest}).scalar_one_or_none()
+        return value if value is None or isinstance(value, bytes) else b""
+
+    def title(self, digest: bytes) -> tuple[str, int] | None:
+        """Return the name and the version of the policy of this digest, as its author calls it."""
+        columns = (policies.c.name, policies.c.version)
+        row = self._connection.execute(select(*columns).where(policies.c.digest == digest)).one_or_none()
+        return None if row is None else (row.name, row.version)
+
+    def digests(self) -> tuple[bytes, ...]:
+        """Return the digests of all policies."""
+        found = self._connection.execute(select(policies.c.digest).order_by(policies.c.digest)).scalars()
+        return tuple(blob(digest) for digest in found)
+
+
+class PolicyRepository(PolicyReader):
+    """Policies in a writing transaction."""
+
+    def add(self, *, digest: bytes, name: str, version: int, document: bytes, at: datetime) -> None:
+        """Keep a policy; one that is there already stays as it is."""
+        if self.document(digest) is not None:
+            return
+        values = {"digest": digest, "name": name, "version": version, "document": document}
+        self._connection.execute(insert(policies).values(added_at=rfc3339_text(at), **values))
+
+
+# A statement of every release is made once: making one takes longer than the database takes to answer it.
+_DOCUMENT = select(policies.c.document).where(policies.c.digest == bindparam("digest"))

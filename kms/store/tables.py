@@ -1,0 +1,39 @@
+"""Whole tables, row by row, for backups: the one place that knows of no aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+
+from sqlalchemy import Table, insert, select
+
+from kms.store import postgres
+from kms.store.repository import Repository
+from kms.store.schema import metadata
+
+__all__ = ["TableReader", "TableRepository"]
+
+_PAGE_ROWS = 500
+
+
+class TableReader(Repository):
+    """Tables in a reading transaction."""
+
+    def rows(self, table: Table) -> Generator[Mapping[str, object], None, None]:
+        """Iterate over every row of a table in the order of its primary key; to stop early, close the iterator."""
+        statement = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_PAGE_ROWS)
+        with self._connection.execute(statement) as rows:
+            for row in rows.mappings():
+                yield {column.name: row[column] for column in table.columns}
+
+
+class TableRepository(TableReader):
+    """Tables in a writing transaction."""
+
+    def add(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write rows as they were elsewhere, numbers included; ``settle_numbers`` follows the last of them."""
+        self._connection.execute(insert(table), [dict(row) for row in rows])
+
+    def settle_numbers(self) -> None:
+        """Let what the database numbers go on behind the numbers that are taken."""
+        if self._connection.dialect.name == "postgresql":
+            postgres.settle_numbers(self._connection, metadata.sorted_tables)

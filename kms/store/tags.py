@@ -1,0 +1,46 @@
+"""Tags of keys in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import delete, insert, select
+
+from kms.domain.keys import KeyName
+from kms.store.keys import of_key, stored_name
+from kms.store.repository import Repository
+from kms.store.schema import key_tags
+
+__all__ = ["TagReader", "TagRepository"]
+
+
+class TagReader(Repository):
+    """Tags in a reading transaction."""
+
+    def of_key(self, name: KeyName) -> Mapping[str, str]:
+        """Return the tags of a key by their names."""
+        rows = self._connection.execute(select(key_tags).where(of_key(key_tags, name)).order_by(key_tags.c.name))
+        return {row.name: row.value for row in rows}
+
+    def keys_with(self, tags: Mapping[str, str]) -> frozenset[KeyName]:
+        """Return the keys that have all of these tags; there is at least one."""
+        found: list[frozenset[KeyName]] = []
+        for name, value in tags.items():
+            rows = self._connection.execute(
+                select(key_tags.c.tenant, key_tags.c.key_id).where(key_tags.c.name == name, key_tags.c.value == value)
+            )
+            found.append(frozenset(KeyName(tenant=row.tenant, key_id=row.key_id) for row in rows))
+        return frozenset.intersection(*found)
+
+
+class TagRepository(TagReader):
+    """Tags in a writing transaction."""
+
+    def put(self, name: KeyName, tag: str, value: str) -> None:
+        """Tag a key, in place of the tag of that name that it may have."""
+        self.remove(name, tag)
+        self._connection.execute(insert(key_tags).values(**stored_name(name), name=tag, value=value))
+
+    def remove(self, name: KeyName, tag: str) -> None:
+        """Remove a tag of a key."""
+        self._connection.execute(delete(key_tags).where(of_key(key_tags, name), key_tags.c.name == tag))

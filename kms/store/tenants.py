@@ -1,0 +1,49 @@
+"""Tenants in the database: added, never changed, never removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import exists, insert, select
+from sqlalchemy.exc import IntegrityError as ConstraintError
+
+from attest.encoding import rfc3339, rfc3339_text
+from kms.domain.errors import KeyConflictError
+from kms.store.repository import Repository
+from kms.store.schema import tenants
+
+__all__ = ["TenantReader", "TenantRepository"]
+
+
+class TenantReader(Repository):
+    """Tenants in a reading transaction."""
+
+    def all(self) -> Mapping[str, datetime]:
+        """Return every tenant with the moment at which it was added."""
+        rows = self._connection.execute(select(tenants).order_by(tenants.c.name))
+        return {row.name: rfc3339(row.created_at, what="created_at") for row in rows}
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is a tenant of this name."""
+        return self._connection.execute(select(exists().where(tenants.c.name == name))).scalar_one()
+
+
+class TenantRepository(TenantReader):
+    """Tenants in a writing transaction."""
+
+    def add(self, name: str, *, at: datetime) -> None:
+        """Keep a tenant that is not there yet.
+
+        Raises:
+            KeyConflictError: ``tenant-exists``.
+        """
+        try:
+            self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
+        except ConstraintError as exc:
+            raise KeyConflictError(
+                f"there is a tenant {name!r} already",
+                code="tenant-exists",
+                field=name,
+                hint="'kms tenant list' shows all of them",
+            ) from exc

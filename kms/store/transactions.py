@@ -1,0 +1,118 @@
+"""Units of work: one transaction each, whose attributes are the repositories, one per aggregate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from sqlalchemy import Connection
+
+from kms.store.audit_queries import AuditQueries
+from kms.store.break_glass import BreakGlassReader, BreakGlassRepository
+from kms.store.facts import FactReader, FactRepository
+from kms.store.freezes import FreezeReader, FreezeRepository
+from kms.store.grants import GrantReader, GrantRepository
+from kms.store.keks import KekReader, KekRepository
+from kms.store.keys import KeyReader, KeyRepository
+from kms.store.leases import LeaseReader, LeaseRepository
+from kms.store.limits import LimitReader, LimitRepository
+from kms.store.log import LogReader, LogRepository
+from kms.store.nonces import NonceReader, NonceRepository
+from kms.store.own_secrets import OwnSecretReader, OwnSecretRepository
+from kms.store.policies import PolicyReader, PolicyRepository
+from kms.store.prompt_keys import PromptKeyReader, PromptKeyRepository
+from kms.store.quorum import ProposalReader, ProposalRepository, QuorumReader, QuorumRepository
+from kms.store.references import ReferenceReader, ReferenceRepository
+from kms.store.schedules import ScheduleReader, ScheduleRepository
+from kms.store.tables import TableReader, TableRepository
+from kms.store.tags import TagReader, TagRepository
+from kms.store.tenants import TenantReader, TenantRepository
+
+__all__ = ["ReadTransaction", "WriteTransaction"]
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Part(Generic[R_co]):
+    """A repository as an attribute of a transaction, made when it is first used."""
+
+    def __init__(self, kind: Callable[[Connection], R_co]) -> None:
+        self._kind = kind
+
+    def __set_name__(self, owner: type[ReadTransaction], name: str) -> None:
+        self._name = name
+
+    def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R_co:
+        made = self._kind(transaction.connection)
+        transaction.__dict__[self._name] = made  # which is found before this descriptor the next time
+        return made
+
+
+class ReadTransaction:
+    """Everything that can be read, as one state of the database.
+
+    Args:
+        connection: on which the store opened the transaction.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Keep the connection."""
+        self.connection = connection
+
+    audit = _Part(AuditQueries)
+    break_glass = _Part(BreakGlassReader)
+    facts = _Part(FactReader)
+    freezes = _Part(FreezeReader)
+    grants = _Part(GrantReader)
+    keks = _Part(KekReader)
+    keys = _Part(KeyReader)
+    leases = _Part(LeaseReader)
+    limits = _Part(LimitReader)
+    log = _Part(LogReader)
+    nonces = _Part(NonceReader)
+    own_secrets = _Part(OwnSecretReader)
+    policies = _Part(PolicyReader)
+    prompt_keys = _Part(PromptKeyReader)
+    proposals = _Part(ProposalReader)
+    quorum = _Part(QuorumReader)
+    references = _Part(ReferenceReader)
+    schedules = _Part(ScheduleReader)
+    tables = _Part(TableReader)
+    tags = _Part(TagReader)
+    tenants = _Part(TenantReader)
+
+
+class WriteTransaction(ReadTransaction):
+    """Everything that can be read and written, all or nothing."""
+
+    break_glass = _Part(BreakGlassRepository)
+    facts = _Part(FactRepository)
+    freezes = _Part(FreezeRepository)
+    grants = _Part(GrantRepository)
+    keks = _Part(KekRepository)
+    keys = _Part(KeyRepository)
+    leases = _Part(LeaseRepository)
+    limits = _Part(LimitRepository)
+    log = _Part(LogRepository)
+    nonces = _Part(NonceRepository)
+    own_secrets = _Part(OwnSecretRepository)
+    policies = _Part(PolicyRepository)
+    prompt_keys = _Part(PromptKeyRepository)
+    proposals = _Part(ProposalRepository)
+    quorum = _Part(QuorumRepository)
+    references = _Part(ReferenceRepository)
+    schedules = _Part(ScheduleRepository)
+    tables = _Part(TableRepository)
+    tags = _Part(TagRepository)
+    tenants = _Part(TenantRepository)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Make a block that takes back what was written in it when it is left by an exception."""
+        try:
+            with self.connection.begin_nested():
+                yield
+        except BaseException:
+            self.log.forget()
+            raise
