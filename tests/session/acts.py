@@ -16,8 +16,8 @@ TWO_THIRDS = DAY * (2 / 3 - 0.05)
 
 
 def live(scene: Scene) -> list[str]:
-    with scene.harness.services.store.reading() as reader:
-        return [lease.lease_id for lease in reader.live_leases(MODEL, at=scene.harness.clock())]
+    with scene.harness.services.store.reading() as tx:
+        return [lease.lease_id for lease in tx.leases.live(MODEL, at=scene.harness.clock())]
 
 
 def disable(scene: Scene) -> None:
