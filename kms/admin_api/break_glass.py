@@ -12,7 +12,7 @@ from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
 from kms.api.schema import refusals, request_body
 from kms.auth.authorisation import require
-from kms.controls.break_glass import GlassDesk
+from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
 from kms.domain.break_glass import glass_state
 from kms.domain.permissions import Operation, may
@@ -33,7 +33,7 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 )
 async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
-    desk, at = GlassDesk(caller.context.base.services.kek), caller.now()
+    relaxations, at = BreakGlassService(caller.context.base.services.kek), caller.now()
     store = caller.vault(Operation.GLASS_READ).store
 
     def look() -> BreakGlassListModel:
@@ -42,7 +42,7 @@ async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
         rows = [
             {
                 "number": one.number,
-                "state": glass_state(one, closed, sealed=desk.is_sealed(one), at=at),
+                "state": glass_state(one, closed, sealed=relaxations.is_sealed(one), at=at),
                 **one.members(),
             }
             for one, closed in found

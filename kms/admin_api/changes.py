@@ -35,7 +35,17 @@ from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation, may
 from kms.domain.proposals import read_approval
 from kms.keys.vault import Vault
-from kms.quorum.admin import Desk, ProposalStatus, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.admin import (
+    ProposalStatus,
+    QuorumService,
+    approve,
+    change_now,
+    execute,
+    find,
+    propose,
+    standing,
+    withdraw,
+)
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
@@ -138,7 +148,7 @@ async def approve_proposal(digest: Digest, request: Request, caller: WithCaller)
     given = await read_body(request, ApprovalModel)
     at = caller.now()
 
-    def take(desk: Desk) -> None:
+    def take(desk: QuorumService) -> None:
         approval = read_approval(given.approval.encode())
         if approval.proposal != digest:
             raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
@@ -179,7 +189,9 @@ async def withdraw_proposal(digest: Digest, request: Request, caller: WithCaller
     )
 
 
-async def _on(caller: Caller, digest: str, work: Callable[[Desk], object], *, seeing: bool = False) -> ProposalModel:
+async def _on(
+    caller: Caller, digest: str, work: Callable[[QuorumService], object], *, seeing: bool = False
+) -> ProposalModel:
     """Work on a proposal, within what the caller may, and show how it stands then."""
     demand = partial(_require_proposal, identity=caller.identity, digest=digest, seeing=seeing)
     desk, at = _desk(caller, caller.vault_for(demand)), caller.now()
@@ -194,9 +206,9 @@ async def _on(caller: Caller, digest: str, work: Callable[[Desk], object], *, se
     return await caller.run(do)
 
 
-def _desk(caller: Caller, vault: Vault) -> Desk:
+def _desk(caller: Caller, vault: Vault) -> QuorumService:
     settings = caller.context.base.settings
-    return Desk(
+    return QuorumService(
         vault=vault,
         audience=caller.context.base.services.identity.public.text,
         alone=settings.allow_thaw_by_one,

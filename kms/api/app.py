@@ -11,7 +11,7 @@ from attest import __version__
 from kms.api import attestation, challenges, health, identity, log, prompt_keys, releases
 from kms.api.context import Context
 from kms.api.headers import AnswerHeaders
-from kms.api.limits import Limits
+from kms.api.limits import RequestLimits
 from kms.api.observation import Observing, Watching
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import document_of
@@ -103,6 +103,6 @@ def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
         settings: how much a caller may ask.
         watching: who is told.
     """
-    app.add_middleware(Limits, settings=settings, limited=watching.limited)
+    app.add_middleware(RequestLimits, settings=settings, limited=watching.limited)
     app.add_middleware(AnswerHeaders)
     app.add_middleware(Observing, watching=watching)  # the outermost

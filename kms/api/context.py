@@ -22,7 +22,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import UnavailableError
 from kms.release.service import ReleaseService
 from kms.release.services import Services
-from kms.running.self_evidence import AttestationDesk
+from kms.running.self_evidence import SelfEvidenceService
 
 __all__ = ["Context", "WithContext", "Workroom"]
 
@@ -119,7 +119,7 @@ class Context(Workroom):
     """
 
     releases: ReleaseService
-    attestation: AttestationDesk
+    attestation: SelfEvidenceService
     draining: Callable[[], bool]
     callers: Authenticator | None = None
 

@@ -16,7 +16,7 @@ from attest.rate_limits import Rate, RateTable, caller_of
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
-__all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "Limits", "group_of"]
+__all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "RequestLimits", "group_of"]
 
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
@@ -39,7 +39,7 @@ class _Refusal:
     retry_seconds: int | None = None
 
 
-class Limits:
+class RequestLimits:
     """Answer requests that are too long, too many or too often with problem details, before anything is read of them.
 
     Args:

@@ -80,11 +80,11 @@ def break_glass_open(
 @with_options(*SETTINGS, AS_JSON)
 def break_glass_list(config: Path | None, as_json: bool, **flags: object) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
-    from kms.controls.break_glass import GlassDesk
+    from kms.controls.break_glass import BreakGlassService
     from kms.domain.break_glass import glass_state
 
     opened = vault(config, flags)
-    sealed, at = GlassDesk(opened.kek), moment()
+    sealed, at = BreakGlassService(opened.kek), moment()
     with opened.store.reading() as reader:
         found = [
             (one, glass_state(one, closed, sealed=sealed.is_sealed(one), at=at))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kms.domain.proposals import Proposal
-    from kms.quorum.admin import Desk
+    from kms.quorum.admin import QuorumService
     from kms.quorum.change_context import ProposedChange
 
 __all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "desk", "tell_change", "tell_proposal", "wants_json"]
@@ -69,22 +69,22 @@ def tell_change(action: str, *lines: str, details: Mapping[str, object] | None =
     print_json({"schema": "kms.change/1", "action": action, **members, "details": dict(details or {})})
 
 
-def desk(config: Path | None, flags: dict[str, object]) -> Desk:
+def desk(config: Path | None, flags: dict[str, object]) -> QuorumService:
     """Open what changes are made with."""
     from kms.operations.services import open_identity
-    from kms.quorum.admin import Desk
+    from kms.quorum.admin import QuorumService
 
     settings = load(config, flags).settings
     opened = vault(config, flags)
     audience = open_identity(opened, settings).public.text
     longest = timedelta(seconds=settings.break_glass_seconds)
-    return Desk(vault=opened, audience=audience, alone=settings.allow_thaw_by_one, longest_glass=longest)
+    return QuorumService(vault=opened, audience=audience, alone=settings.allow_thaw_by_one, longest_glass=longest)
 
 
 def carry_out(
     change: ProposedChange,
     *,
-    at_desk: Desk,
+    at_desk: QuorumService,
     reason: str,
     propose: bool,
     hours: int,

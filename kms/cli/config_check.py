@@ -17,7 +17,7 @@ from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import parse_key_set, read_key_set
 from kms.clock import Clock
 from kms.config.callers import read_callers
-from kms.config.external_files import open_desk, read_anchors, read_panel
+from kms.config.external_files import open_endorsements, read_anchors, read_panel
 from kms.config.file_ownership import require_guarded
 from kms.config.insecure_switches import relaxed_switches, require_strict
 from kms.config.settings import Settings
@@ -159,7 +159,7 @@ def _clock(looking: _Looking) -> Iterator[ConfigFinding]:
 def _endorsements(looking: _Looking) -> Iterator[ConfigFinding]:
     settings, now, found = looking.settings, looking.clock(), partial(_found, "endorsements")
     warnings: list[str] = []
-    desk = open_desk(settings, clock=looking.clock, random=looking.random, report=warnings.append)
+    desk = open_endorsements(settings, clock=looking.clock, random=looking.random, report=warnings.append)
     for line in warnings:
         yield found("warning", line.removeprefix("warning: endorsements: "))
     ends = dated(desk.current(at=now))

@@ -11,7 +11,7 @@ import click
 from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, read_input, read_time, say, with_options
 
 if TYPE_CHECKING:
-    from kms.release.dry_run import Trial
+    from kms.release.dry_run import ReleaseTrial
 
 __all__ = ["releases_try"]
 
@@ -59,12 +59,12 @@ def releases_try(
         raise ReleaseDeniedError("the keys would not be released", code="release-would-be-refused")
 
 
-def _tell(trial: Trial) -> None:
+def _tell(trial: ReleaseTrial) -> None:
     members = trial.members()
     click.echo(f"{', '.join(trial.requested)}: {'would be released' if trial.would_release else 'REFUSED'}")
     reasons = members["reasons"]
     for reason in reasons if isinstance(reasons, list) else ():
-        click.echo("  {code}: {text}".format(**reason))  # type: ignore[arg-type]  # an object, as Trial makes it
+        click.echo("  {code}: {text}".format(**reason))  # type: ignore[arg-type]  # an object, as ReleaseTrial makes it
     for asked, check in trial.failed():
         where = "" if asked is None else f" (policy of {asked})"
         click.echo(f"    {check.id}{where}: expected {check.expected}, got {check.got}")

@@ -26,11 +26,11 @@ def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> 
     """
     from attest.encoding import rfc3339_text
     from kms.clock import system_clock
-    from kms.config.external_files import open_desk, read_cached
+    from kms.config.external_files import open_endorsements, read_cached
     from kms.release.endorsement_dates import dated
 
     settings, at = load(config, flags).settings, moment()
-    desk = open_desk(settings, clock=system_clock, random=secrets.token_bytes, report=say)
+    desk = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
     found = [("files", one) for one in dated(desk.current(at=at))]
     found += [("cache", one) for one in dated(read_cached(settings, at=at))]
     rows = [

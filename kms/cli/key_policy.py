@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from kms.config.settings import Settings
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
-    from kms.keys.policy_trials import Trial
-    from kms.quorum.admin import Desk
+    from kms.keys.policy_trials import PolicyTrial
+    from kms.quorum.admin import QuorumService
     from kms.quorum.key_policy import KeyPolicySet
 
 __all__ = ["policy"]
@@ -125,8 +125,8 @@ def policy_set(
 
 
 def _tried(
-    change: KeyPolicySet, at_desk: Desk, files: tuple[Path, ...], *, at: datetime, settings: Settings
-) -> tuple[Trial, ...]:
+    change: KeyPolicySet, at_desk: QuorumService, files: tuple[Path, ...], *, at: datetime, settings: Settings
+) -> tuple[PolicyTrial, ...]:
     from attest import read_evidence
     from kms.clock import system_clock
     from kms.keys.policy_trials import try_evidence

@@ -14,7 +14,7 @@ from kms.cli.options import AS_JSON, SETTINGS, key_argument, moment, print_json,
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from kms.domain.keys import KeyName
-    from kms.domain.limits import Limits, Usage
+    from kms.domain.limits import KeyLimits, Usage
     from kms.store import ReadTransaction
 
 __all__ = ["limits"]
@@ -112,13 +112,13 @@ def limits_show(name: KeyName, config: Path | None, as_json: bool, **flags: obje
         _show(reader, name, found, as_json=as_json)
 
 
-def _used(reader: ReadTransaction, name: KeyName, found: Limits) -> Usage:
+def _used(reader: ReadTransaction, name: KeyName, found: KeyLimits) -> Usage:
     from kms.controls.limit_rules import usage_of
 
     return usage_of(reader, name, found, holder=None, chip=None, at=moment())
 
 
-def _show(reader: ReadTransaction, name: KeyName, found: Limits, *, as_json: bool) -> None:
+def _show(reader: ReadTransaction, name: KeyName, found: KeyLimits, *, as_json: bool) -> None:
     used = _used(reader, name, found)
     if as_json:
         releases = {str(budget): count for budget, count in used.releases.items()}

@@ -14,7 +14,7 @@ from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, read_input, s
 if TYPE_CHECKING:
     from kms.domain.people import ChangeKind, Quorum
     from kms.domain.proposals import Proposal
-    from kms.quorum.admin import Desk, ProposalStatus
+    from kms.quorum.admin import ProposalStatus, QuorumService
     from kms.store import ReadTransaction
 
 __all__ = ["people", "proposal", "quorum"]
@@ -154,12 +154,12 @@ def _kind(text: str) -> ChangeKind:
     return ChangeKind(text)
 
 
-def _now(at_desk: Desk) -> Quorum:
+def _now(at_desk: QuorumService) -> Quorum:
     with at_desk.vault.store.reading() as reader:
         return reader.quorum.current()
 
 
-def _set(then: Quorum, at_desk: Desk, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
+def _set(then: Quorum, at_desk: QuorumService, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
     from kms.quorum.changes import QuorumSet
 
     change = QuorumSet(then=then)
@@ -337,7 +337,7 @@ def _serial(one: Proposal) -> dict[str, object]:
     return {"serial": one.serial, "sha256": one.digest}
 
 
-def _standing(reader: ReadTransaction, at_desk: Desk, digest: str) -> ProposalStatus:
+def _standing(reader: ReadTransaction, at_desk: QuorumService, digest: str) -> ProposalStatus:
     from kms.quorum.admin import find, standing
 
     return standing(reader, find(reader, digest), alone=at_desk.alone, at=moment())

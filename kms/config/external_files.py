@@ -37,31 +37,31 @@ from kms.clock import Clock
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
 from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses
-from kms.release.endorsement_provider import EndorsementDesk, FetchService
+from kms.release.endorsement_provider import EndorsementProvider, FetchService
 from kms.release.vendor_cache import NotedCache, SharedSource
 
-__all__ = ["open_desk", "open_panel", "read_anchors", "read_cached", "read_panel"]
+__all__ = ["open_endorsements", "open_panel", "read_anchors", "read_cached", "read_panel"]
 
 _PATIENCE_SECONDS: Final = 2.0
 
 
-def open_desk(
+def open_endorsements(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
-) -> EndorsementDesk:
+) -> EndorsementProvider:
     """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
 
     Raises:
         ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
             ``endorsement-cache-unusable``, or an address that cannot be used.
     """
-    desk = EndorsementDesk(
+    provider = EndorsementProvider(
         settings.endorsements,
         bundle_trust=_bundle_trust(settings),
         service=_fetch_service(settings, clock, random),
         report=report,
     )
-    desk.reload(at=clock())
-    return desk
+    provider.reload(at=clock())
+    return provider
 
 
 def read_anchors(settings: Settings) -> TrustAnchors:

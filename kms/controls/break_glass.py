@@ -15,14 +15,14 @@ from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
 from kms.store import ReadTransaction
 
-__all__ = ["GlassDesk"]
+__all__ = ["BreakGlassService"]
 
 _REMEMBERED: Final = 64
 _NOT_AT_HAND: Final = "kek-not-at-hand"
 _log = logging.getLogger("kms")
 
 
-class GlassDesk:
+class BreakGlassService:
     """Opens seals, and remembers those that it opened: what holds the key-encryption key may be far away.
 
     Args:

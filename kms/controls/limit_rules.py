@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from kms.domain.decide import DenialReason, KeyState
-from kms.domain.devices import Shown, device_chips
+from kms.domain.devices import VerifiedDevices, device_chips
 from kms.domain.keys import KeyName
 from kms.domain.leases import Attester
-from kms.domain.limits import NO_LIMITS, Asking, Limits, Usage, limit_reasons
+from kms.domain.limits import NO_LIMITS, Asking, KeyLimits, Usage, limit_reasons
 from kms.store import ReadTransaction
 
 __all__ = ["limit_objections", "usage_of"]
@@ -21,7 +21,7 @@ def limit_objections(
     *,
     keys: Iterable[KeyState],
     attester: Attester,
-    verified: Iterable[Shown],
+    verified: Iterable[VerifiedDevices],
     at: datetime,
 ) -> Iterator[DenialReason]:
     """Yield what the limits of the keys of a release say against it.
@@ -51,7 +51,7 @@ def limit_objections(
 
 
 def usage_of(
-    tx: ReadTransaction, name: KeyName, limits: Limits, *, holder: bytes | None, chip: str | None, at: datetime
+    tx: ReadTransaction, name: KeyName, limits: KeyLimits, *, holder: bytes | None, chip: str | None, at: datetime
 ) -> Usage:
     """Count what limits speak of, and nothing else; a holder who asks does not stand in its own way."""
     counted = limits.per_chip is not None and chip is not None

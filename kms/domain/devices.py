@@ -24,7 +24,7 @@ PRODUCT_NAMES: Final = (*(form.kind for form in KINDS), *(str(one).lower() for o
 _FMSPC: Final = re.compile(r"fmspc:[0-9a-f]{12}")
 
 
-class Shown(Protocol):
+class VerifiedDevices(Protocol):
     """Verified evidence, or a passport, which shows no device."""
 
     @property
@@ -37,7 +37,7 @@ def is_product(name: str) -> bool:
     return name in PRODUCT_NAMES or _FMSPC.fullmatch(name) is not None
 
 
-def products_of(verified: Shown) -> frozenset[str]:
+def products_of(verified: VerifiedDevices) -> frozenset[str]:
     """Return every product name of every device.
 
     An Azure VM is of its own kind and of that of the CPU below it, so that whoever stops ``tdx`` stops ``azure-tdx``.
@@ -57,7 +57,7 @@ def _products(item: VerifiedItem) -> frozenset[str]:
     return frozenset(name.lower() for name in found)
 
 
-def device_chips(verified: Shown) -> tuple[str | None, ...]:
+def device_chips(verified: VerifiedDevices) -> tuple[str | None, ...]:
     """Return which GPUs and switches they are: ``nvidia:`` and the identity in the device's certificates, in hex."""
     silicon = (item.silicon for item in verified.items)
     return tuple(f"nvidia:{one.chain.identity.text}" for one in silicon if isinstance(one, VerifiedGpu))

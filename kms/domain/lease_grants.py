@@ -11,7 +11,7 @@ from kms.domain.decide import KeyState
 from kms.domain.kek import RandomBytes
 from kms.domain.leases import LEASE_ID_BYTES, SUPERSEDED, Attester, Lease, LeaseEnd
 
-__all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseDesk"]
+__all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseIssuer"]
 
 SHORTEST_LEASE_SECONDS: Final = 5
 """Long enough for a renewal that has to be tried twice; whoever wants to be obeyed sooner has no lease at all."""
@@ -34,7 +34,7 @@ class Granted:
 NOTHING_GRANTED: Final = Granted(leases={}, ends=())
 
 
-class LeaseDesk:
+class LeaseIssuer:
     """Makes leases; it keeps none.
 
     Args:

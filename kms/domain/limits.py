@@ -22,7 +22,7 @@ __all__ = [
     "NO_LIMITS",
     "Asking",
     "Budget",
-    "Limits",
+    "KeyLimits",
     "Period",
     "Usage",
     "canonical_limits",
@@ -86,7 +86,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class KeyLimits:
     """What limits a key, as of one version. None sets no limit; an empty tuple lets nobody through.
 
     Attributes:
@@ -118,15 +118,15 @@ class Limits:
         }
 
 
-NO_LIMITS: Final = Limits(version=0)
+NO_LIMITS: Final = KeyLimits(version=0)
 
 
-def canonical_limits(limits: Limits) -> bytes:
+def canonical_limits(limits: KeyLimits) -> bytes:
     """Return the document as canonical JSON (RFC 8785)."""
     return rfc8785.dumps(cast("dict[str, Any]", limits.members()))  # Any: JSON, as annotated
 
 
-def read_limits(document: JsonValue) -> Limits:
+def read_limits(document: JsonValue) -> KeyLimits:
     """Read the document.
 
     Raises:
@@ -149,7 +149,7 @@ def read_limits(document: JsonValue) -> Limits:
             raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
     if chips is not None and list(chips) != sorted(set(chips)):
         raise _invalid("chips", "each once, sorted")
-    return Limits(
+    return KeyLimits(
         version=cast("int", version),
         releases=tuple(map(Budget.parse, releases)),
         holders=cast("int | None", holders),
@@ -189,7 +189,9 @@ class Usage:
     to_chip: int
 
 
-def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, at: datetime) -> Iterator[DenialReason]:
+def limit_reasons(
+    limits: KeyLimits, *, asked: str, asking: Asking, usage: Usage, at: datetime
+) -> Iterator[DenialReason]:
     """Yield every limit that stands against a release.
 
     Args:
@@ -216,7 +218,7 @@ def limit_reasons(limits: Limits, *, asked: str, asking: Asking, usage: Usage, a
     yield from (reason(*found) for found in _about_chip(limits, asked, asking, usage))
 
 
-def _about_chip(limits: Limits, asked: str, asking: Asking, usage: Usage) -> Iterator[tuple[str, str]]:
+def _about_chip(limits: KeyLimits, asked: str, asking: Asking, usage: Usage) -> Iterator[tuple[str, str]]:
     if limits.per_chip is None:
         return
     if asking.cpu is None:

@@ -25,7 +25,7 @@ _NOTHING_RELAXED: Final[tuple[Unchecked, ...]] = ()
 class VerifiedPassport:
     """A passport whose EAR a trusted Verifier signed, and whose request the key signed that the EAR vouches for.
 
-    Built by ``PassportDesk.verify`` only. It has the members of verified evidence that a decision looks at.
+    Built by ``PassportVerifier.verify`` only. It has the members of verified evidence that a decision looks at.
 
     Attributes:
         evidence: the passport; its digest is that of the EAR.

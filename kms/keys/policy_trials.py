@@ -14,13 +14,13 @@ from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from attest.policy.reference_values.reference_documents import ReferenceDocument
 
-__all__ = ["Trial", "difference_members", "policy_difference", "try_evidence"]
+__all__ = ["PolicyTrial", "difference_members", "policy_difference", "try_evidence"]
 
 _RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question that it answered is not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class PolicyTrial:
     """What two policies say of one piece of evidence.
 
     Attributes:
@@ -73,10 +73,10 @@ def try_evidence(
     endorsements: Endorsements,
     anchors: TrustAnchors,
     at: datetime,
-) -> Trial:
+) -> PolicyTrial:
     """Judge recorded evidence by the policy before and the one after; freshness is left aside."""
     before, after = (_verdict(evidence, one, endorsements, anchors, at) for one in policies)
-    return Trial(name=name, before=before, after=after)
+    return PolicyTrial(name=name, before=before, after=after)
 
 
 def _verdict(

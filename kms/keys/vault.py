@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kms.keys.wrapping.keyring import Keyring
+from kms.keys.wrapping.keyring import KekRing
 from kms.store import Store
 
 __all__ = ["Vault"]
@@ -15,4 +15,4 @@ class Vault:
     """An open database with the keys that open what is wrapped in it."""
 
     store: Store
-    kek: Keyring
+    kek: KekRing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kms.domain.lease_grants import LeaseDesk
+from kms.domain.lease_grants import LeaseIssuer
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseState, LeaseStop
 
-__all__ = ["Attester", "Lease", "LeaseDesk", "LeaseEnd", "LeaseState", "LeaseStop"]
+__all__ = ["Attester", "Lease", "LeaseEnd", "LeaseIssuer", "LeaseState", "LeaseStop"]

@@ -15,7 +15,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.release import KeyReference
 
-__all__ = ["RULES", "SERVICE_WIDE", "Owners", "Shown", "seen_by"]
+__all__ = ["RULES", "SERVICE_WIDE", "Owners", "TenantEntry", "seen_by"]
 
 Document: TypeAlias = Mapping[str, JsonValue]
 
@@ -51,7 +51,7 @@ class Owners:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class TenantEntry:
     """An entry as it is shown.
 
     Attributes:
@@ -63,10 +63,10 @@ class Shown:
     redacted: bool
 
 
-_Rule: TypeAlias = Callable[[Document, str, Owners], Shown | None]
+_Rule: TypeAlias = Callable[[Document, str, Owners], TenantEntry | None]
 
 
-def seen_by(document: Document, *, tenant: str, owners: Owners) -> Shown | None:
+def seen_by(document: Document, *, tenant: str, owners: Owners) -> TenantEntry | None:
     """Return what the auditor of a tenant sees of an entry; None for nothing.
 
     Args:
@@ -97,23 +97,23 @@ def tenant_of_scope(scope: JsonValue, name: JsonValue) -> str | None:
 # -- what concerns one tenant, by what stands in it
 
 
-def _whole(document: Document, *, concerns: bool) -> Shown | None:
-    return Shown(document=document, redacted=False) if concerns else None
+def _whole(document: Document, *, concerns: bool) -> TenantEntry | None:
+    return TenantEntry(document=document, redacted=False) if concerns else None
 
 
-def _named(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _named(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show what is about a key of the tenant, a role in it, or the tenant itself."""
     del owners
     return _whole(document, concerns=document.get("tenant") == tenant)
 
 
-def _freeze(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _freeze(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show no freeze of a product or of everything: it concerns all, and so does the reason for it."""
     del owners
     return _whole(document, concerns=tenant_of_scope(document.get("scope"), document.get("name")) == tenant)
 
 
-def _references(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _references(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show a document that is in force for the tenant's keys alone."""
     del owners
     held, blocked = document.get("in_force_for"), document.get("blocked")
@@ -122,12 +122,12 @@ def _references(document: Document, tenant: str, owners: Owners) -> Shown | None
     return _whole(document, concerns={tenant_of_reference(one) for one in (*held, *blocked)} == {tenant})
 
 
-def _proposal(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _proposal(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     digest = document.get("proposal")
     return _whole(document, concerns=isinstance(digest, str) and owners.proposal(digest) == tenant)
 
 
-def _relaxation(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _relaxation(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show in any case that something was relaxed for a key of the tenant, if need be without what it lifts."""
     del owners
     if document.get("tenant") != tenant:
@@ -138,7 +138,7 @@ def _relaxation(document: Document, tenant: str, owners: Owners) -> Shown | None
     return _only(document, _OF_RELAXATION)
 
 
-def _relaxation_closed(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _relaxation_closed(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     number = document.get("number")
     return _whole(document, concerns=isinstance(number, int) and owners.relaxation(number) == tenant)
 
@@ -151,11 +151,11 @@ def _may_be_lifted(lifts: Document, tenant: str) -> bool:
 # -- what can mix tenants
 
 
-def _only(document: Document, names: Iterable[str], **more: JsonValue) -> Shown:
-    return Shown(document={name: document[name] for name in names if name in document} | more, redacted=True)
+def _only(document: Document, names: Iterable[str], **more: JsonValue) -> TenantEntry:
+    return TenantEntry(document={name: document[name] for name in names if name in document} | more, redacted=True)
 
 
-def _leases(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _leases(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show the leases of the tenant's keys alone; with others among them, no reason that was written for all."""
     found = document.get("leases")
     if not isinstance(found, list):
@@ -168,7 +168,7 @@ def _leases(document: Document, tenant: str, owners: Owners) -> Shown | None:
     return _whole(document, concerns=True) if len(own) == len(found) else _only(document, _HEAD, leases=own)
 
 
-def _decision(document: Document, tenant: str, owners: Owners) -> Shown | None:
+def _decision(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show a decision on the tenant's keys alone; of one on others' keys as well, what concerns the tenant's."""
     del owners
     requested = document.get("requested")

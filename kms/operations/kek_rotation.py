@@ -25,7 +25,7 @@ from kms.keys.vault import Vault
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.backends import create_backend, identify, new_record
 from kms.keys.wrapping.definitions import Definition, FileDefinition
-from kms.keys.wrapping.keyring import Keyring
+from kms.keys.wrapping.keyring import KekRing
 from kms.operations.services import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
@@ -145,7 +145,7 @@ def status(vault: Vault) -> tuple[KekStatus, ...]:
     )
 
 
-def _problem(ring: Keyring, record: KekRecord) -> str | None:
+def _problem(ring: KekRing, record: KekRecord) -> str | None:
     if record.state is KekState.RETIRED:
         return None
     try:
@@ -212,7 +212,7 @@ def move(
             yield Moved(done=done, problems=tuple(one for _, one in made if isinstance(one, str)))
 
 
-def _rewrapped(ring: Keyring, kek: SingleKek, row: _Row, context: WrapContext) -> Wrapped | str:
+def _rewrapped(ring: KekRing, kek: SingleKek, row: _Row, context: WrapContext) -> Wrapped | str:
     """Return the new wrapped form, which is bound to what the old one was bound to; or why there is none."""
     old = Wrapped(kek_id=_blob(row["kek_id"]), content=_blob(row["wrapped"]))
     try:

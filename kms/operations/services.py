@@ -15,7 +15,7 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
 from kms.auth.grants import write_grant
 from kms.clock import Clock
-from kms.config.external_files import open_desk, open_panel, read_anchors
+from kms.config.external_files import open_endorsements, open_panel, read_anchors
 from kms.config.insecure_switches import require_strict
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, local_actor
@@ -30,14 +30,14 @@ from kms.keys.vault import Vault
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend
 from kms.keys.wrapping.backends import fresh_backend, new_record, open_backend
 from kms.keys.wrapping.definitions import read_directory
-from kms.keys.wrapping.keyring import Keyring
-from kms.leases import LeaseDesk
+from kms.keys.wrapping.keyring import KekRing
+from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher
 from kms.operations.backup import RESTORED_AT
 from kms.operations.continuity import require_continuity
 from kms.quorum.approved_anchors import require_approved
-from kms.release.challenges import MAC_KEY_BYTES, ChallengeDesk
-from kms.release.passports import PassportDesk
+from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
+from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
@@ -167,7 +167,7 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
     try:
         with store.reading() as tx:
             _require_origin(tx, settings)
-        ring = Keyring(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
+        ring = KekRing(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
     except BaseException:
         main.close()
         store.close()
@@ -234,7 +234,7 @@ def open_services(
             kek=vault.kek,
             identity=identity,
             log=_publisher(vault, settings, identity, clock, report),
-            challenges=ChallengeDesk(
+            challenges=ChallengeIssuer(
                 mac_key=mac_key,
                 audience=identity.public.text,
                 lifetime_seconds=settings.challenge_seconds,
@@ -242,9 +242,9 @@ def open_services(
                 random=random,
                 not_before=restored_at,
             ),
-            leases=LeaseDesk(lifetime_seconds=settings.lease_seconds, random=random),
-            passports=PassportDesk(verifiers, audience=identity.public.text),
-            endorsements=open_desk(settings, clock=clock, random=random, report=report),
+            leases=LeaseIssuer(lifetime_seconds=settings.lease_seconds, random=random),
+            passports=PassportVerifier(verifiers, audience=identity.public.text),
+            endorsements=open_endorsements(settings, clock=clock, random=random, report=report),
             anchors=anchors,
             clock=clock,
             allow_simulated=settings.allow_simulated,

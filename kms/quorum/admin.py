@@ -30,8 +30,8 @@ __all__ = [
     "PROPOSAL_CREATED",
     "PROPOSAL_EXECUTED",
     "PROPOSAL_WITHDRAWN",
-    "Desk",
     "ProposalStatus",
+    "QuorumService",
     "approve",
     "change_now",
     "execute",
@@ -48,8 +48,8 @@ PROPOSAL_EXECUTED = "proposal-executed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """Where changes are made.
+class QuorumService:
+    """Everything that changes and proposals work with.
 
     Attributes:
         vault: the database and the key-encryption key.
@@ -81,27 +81,26 @@ class ProposalStatus:
     missing: tuple[str, ...]
 
 
-def change_now(desk: Desk, change: ProposedChange, *, actor: Actor, at: datetime) -> str:
+def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, at: datetime) -> str:
     """Make a change for which one person suffices.
 
     Raises:
         QuorumRequiredError: ``quorum-required``.
         AttestError: whatever the change refuses.
     """
-    with desk.vault.store.reading() as tx:
-        _require_alone(
-            change, tx.quorum.current(), desk
-        )  # before anything is prepared; what counts is asked again below
+    with service.vault.store.reading() as tx:
+        # Before anything is prepared; what counts is asked again below.
+        _require_alone(change, tx.quorum.current(), service)
         change.state(tx)
-    prepared = change.prepare(desk.vault)
-    with desk.vault.store.writing() as tx:
-        _require_alone(change, tx.quorum.current(), desk)
+    prepared = change.prepare(service.vault)
+    with service.vault.store.writing() as tx:
+        _require_alone(change, tx.quorum.current(), service)
         change.state(tx)
-        return change.apply(_changing(desk, tx, actor=actor, at=at, approval={}, prepared=prepared))
+        return change.apply(_changing(service, tx, actor=actor, at=at, approval={}, prepared=prepared))
 
 
-def _require_alone(change: ProposedChange, quorum: Quorum, desk: Desk) -> None:
-    rules = change.demanded(quorum, alone=desk.alone)
+def _require_alone(change: ProposedChange, quorum: Quorum, service: QuorumService) -> None:
+    rules = change.demanded(quorum, alone=service.alone)
     if rules:
         first = rules[0]
         raise QuorumRequiredError(
@@ -114,7 +113,7 @@ def _require_alone(change: ProposedChange, quorum: Quorum, desk: Desk) -> None:
 
 
 def propose(
-    desk: Desk,
+    service: QuorumService,
     change: ProposedChange,
     *,
     reason: str,
@@ -139,13 +138,13 @@ def propose(
             expected=f"above 0 and at most {MAX_LIFETIME}",
             got=str(lifetime),
         )
-    with desk.vault.store.writing() as tx:
+    with service.vault.store.writing() as tx:
         if person is not None and person not in {one.name for one in tx.quorum.current().people}:
             raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
-        change.demanded(tx.quorum.current(), alone=desk.alone)
+        change.demanded(tx.quorum.current(), alone=service.alone)
         at = at.replace(microsecond=0)
         proposal = Proposal(
-            audience=desk.audience,
+            audience=service.audience,
             serial=tx.proposals.count() + 1,
             kind=change.kind,
             action=change.action,
@@ -168,7 +167,7 @@ def propose(
     return proposal
 
 
-def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> ProposalStatus:
+def approve(service: QuorumService, approval: Approval, *, actor: Actor, at: datetime) -> ProposalStatus:
     """Take a signature in. Who brings it does not matter, only who made it.
 
     Raises:
@@ -176,7 +175,7 @@ def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> Pr
         KeyConflictError: ``proposal-ended``, ``proposal-expired`` or ``approval-repeated``.
         SignatureError: ``approval-signature-invalid``, or ``approval-unknown-key``: nobody here has that key.
     """
-    with desk.vault.store.writing() as tx:
+    with service.vault.store.writing() as tx:
         proposal = _open(tx, approval.proposal, at)
         people = signers(proposal, (approval,), tx.quorum.current())
         if not people:
@@ -197,10 +196,10 @@ def approve(desk: Desk, approval: Approval, *, actor: Actor, at: datetime) -> Pr
         tx.proposals.add_approval(approval, person=people[0].name, at=at)
         body: dict[str, JsonValue] = {"person": people[0].name, "key_id": approval.key_id}
         _log(tx, PROPOSAL_APPROVED, {**_named(proposal), **body}, actor, at)
-        return standing(tx, proposal, alone=desk.alone, at=at)
+        return standing(tx, proposal, alone=service.alone, at=at)
 
 
-def withdraw(desk: Desk, digest: str, *, reason: str, actor: Actor, at: datetime) -> Proposal:
+def withdraw(service: QuorumService, digest: str, *, reason: str, actor: Actor, at: datetime) -> Proposal:
     """End a proposal without doing it.
 
     Raises:
@@ -208,7 +207,7 @@ def withdraw(desk: Desk, digest: str, *, reason: str, actor: Actor, at: datetime
         KeyConflictError: ``proposal-ended``.
     """
     require_reason(reason)
-    with desk.vault.store.writing() as tx:
+    with service.vault.store.writing() as tx:
         proposal = find(tx, digest)
         _require_not_ended(tx, proposal)
         tx.proposals.end(proposal, outcome="withdrawn", at=at)
@@ -216,7 +215,7 @@ def withdraw(desk: Desk, digest: str, *, reason: str, actor: Actor, at: datetime
     return proposal
 
 
-def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
+def execute(service: QuorumService, digest: str, *, actor: Actor, at: datetime) -> str:
     """Do what was approved, once, in one transaction with everything that is looked at.
 
     Raises:
@@ -227,18 +226,18 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         IntegrityError: ``proposal-altered``.
     """
     # (0) What takes long is done before anything is locked; all that counts is looked at again in the transaction.
-    with desk.vault.store.reading() as tx:
+    with service.vault.store.reading() as tx:
         waiting = _open(tx, digest, at)
-    prepared = read_change(waiting.action, waiting.arguments).prepare(desk.vault)
-    with desk.vault.store.writing() as tx:
+    prepared = read_change(waiting.action, waiting.arguments).prepare(service.vault)
+    with service.vault.store.writing() as tx:
         # (1) It is a proposal for this service, not ended, in time, and stored as it was made.
         proposal = _open(tx, digest, at)
-        if proposal.audience != desk.audience:
+        if proposal.audience != service.audience:
             raise ConfigurationError(
                 "the proposal is for another service",
                 code="proposal-other-service",
                 field="audience",
-                expected=desk.audience,
+                expected=service.audience,
                 got=proposal.audience[:200],
             )
         # (2) What it builds on is as it was when people read it.
@@ -254,7 +253,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         # (3) Enough people signed: verified now, against those who are registered now, by the rules of now.
         quorum = tx.quorum.current()
         people = signers(proposal, tx.proposals.approvals(digest), quorum)
-        lacking = _lacking(change, proposal, people, quorum, alone=desk.alone)
+        lacking = _lacking(change, proposal, people, quorum, alone=service.alone)
         if lacking:
             raise QuorumRequiredError(
                 f"proposal {proposal.serial} lacks signatures: {'; '.join(lacking)}",
@@ -267,7 +266,7 @@ def execute(desk: Desk, digest: str, *, actor: Actor, at: datetime) -> str:
         # (4) It is done, and can never be done again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
-        done = change.apply(_changing(desk, tx, actor=actor, at=at, approval=named, prepared=prepared))
+        done = change.apply(_changing(service, tx, actor=actor, at=at, approval=named, prepared=prepared))
         tx.proposals.end(proposal, outcome="executed", at=at)
         _log(tx, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
     return done
@@ -300,9 +299,17 @@ def _lacking(
 
 
 def _changing(
-    desk: Desk, tx: WriteTransaction, *, actor: Actor, at: datetime, approval: dict[str, JsonValue], prepared: Prepared
+    service: QuorumService,
+    tx: WriteTransaction,
+    *,
+    actor: Actor,
+    at: datetime,
+    approval: dict[str, JsonValue],
+    prepared: Prepared,
 ) -> Changing:
-    return Changing(tx=tx, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=desk.longest_glass)
+    return Changing(
+        tx=tx, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=service.longest_glass
+    )
 
 
 def _named(proposal: Proposal) -> dict[str, JsonValue]:

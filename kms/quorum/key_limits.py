@@ -9,7 +9,7 @@ from hashlib import sha256
 from attest.encoding import JsonValue
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
-from kms.domain.limits import Limits, canonical_limits
+from kms.domain.limits import KeyLimits, canonical_limits
 from kms.domain.log_entries import LogEntry
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.admin import name_members, require_key
@@ -32,7 +32,7 @@ class KeyLimitsSet:
     """
 
     name: KeyName
-    limits: Limits
+    limits: KeyLimits
 
     kind = ChangeKind.KEY_POLICY
     action = "key-limits-set"
@@ -83,7 +83,7 @@ class KeyLimitsSet:
         return f"the limits of {self.name} are at version {self.limits.version}"
 
 
-def differences(stored: Iterable[tuple[KeyName, Limits]], entries: Iterable[LogEntry]) -> Iterator[str]:
+def differences(stored: Iterable[tuple[KeyName, KeyLimits]], entries: Iterable[LogEntry]) -> Iterator[str]:
     """Yield a line for each limits that the log does not know, and for those that it knows and that are gone."""
     logged = {
         (str(document.get("tenant")), str(document.get("key_id")), str(document.get("limits_sha256")))
@@ -94,5 +94,5 @@ def differences(stored: Iterable[tuple[KeyName, Limits]], entries: Iterable[LogE
     yield from (f"limits of {tenant}/{key} are not as the log says" for tenant, key, _ in sorted(logged ^ there))
 
 
-def _digest(limits: Limits) -> str:
+def _digest(limits: KeyLimits) -> str:
     return sha256(canonical_limits(limits)).hexdigest()

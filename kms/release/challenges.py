@@ -27,7 +27,7 @@ from kms.domain.errors import ChallengeError, ChallengeExpiredError
 from kms.domain.kek import RandomBytes
 from kms.domain.secret import EXPORT, SecretBytes
 
-__all__ = ["MAC_KEY_BYTES", "TOKEN_CHARACTERS", "ChallengeDesk", "OpenedChallenge"]
+__all__ = ["MAC_KEY_BYTES", "TOKEN_CHARACTERS", "ChallengeIssuer", "OpenedChallenge"]
 
 MAC_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 32
@@ -62,7 +62,7 @@ class OpenedChallenge:
         return sha256(self.nonce).digest()
 
 
-class ChallengeDesk:
+class ChallengeIssuer:
     """Issues challenges and recognises them again.
 
     Args:

@@ -19,7 +19,7 @@ from attest.evidence.envelope import MEDIA_BINDING
 from kms.domain.decide import ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.log_decisions import check_members
 
-__all__ = ["TRIAL_SCHEMA", "Trial", "assumed_nonce"]
+__all__ = ["TRIAL_SCHEMA", "ReleaseTrial", "assumed_nonce"]
 
 TRIAL_SCHEMA = "kms.release-trial/1"
 _NO_NONCE = bytes(NONCE_BYTES)
@@ -27,7 +27,7 @@ _NO_NONCE = bytes(NONCE_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class ReleaseTrial:
     """How a release would come out.
 
     Attributes:

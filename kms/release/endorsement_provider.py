@@ -15,7 +15,7 @@ from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
 from attest.fetch import VendorServices, gather_for_evidence
 from kms.release.vendor_cache import NotedCache
 
-__all__ = ["EndorsementDesk", "FetchService"]
+__all__ = ["EndorsementProvider", "FetchService"]
 
 REREAD_SECONDS: Final = 600
 """A bundle ends at a stated moment; what was read is judged again this often, without touching the disk."""
@@ -38,7 +38,7 @@ class _Read:
     at: datetime
 
 
-class EndorsementDesk:
+class EndorsementProvider:
     """Hands out endorsements. All of them are candidates that verification judges.
 
     Args:

@@ -18,12 +18,12 @@ from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
 
-__all__ = ["PassportDesk"]
+__all__ = ["PassportVerifier"]
 
 _CLAUSE = "docs/releases.md, passports; must-check.md 18, 20"
 
 
-class PassportDesk:
+class PassportVerifier:
     """Verifies passports.
 
     Args:

@@ -7,47 +7,34 @@ workload that proved itself and by nobody else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
-from attest import (
-    Evidence,
-    ExpectedBinding,
-    Policy,
-    VerifiedEvidence,
-    appraise,
-    verify,
-)
-from attest.encoding import JsonValue
+from attest import Evidence
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
-from attest.release import CONTEXT, Challenge, Release, ReleaseRequest, SealedKey, release_info, seal, sign_note
+from attest.release import Challenge, Release, ReleaseRequest, SealedKey, seal, sign_note
 from attest.release.passports import PassportRequest
-from attest.release.wire import ROLE, receipt_text
-from kms.controls.break_glass import GlassDesk
-from kms.controls.limit_rules import limit_objections
+from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
-from kms.domain.attesters import attester_of, passport_attester
 from kms.domain.break_glass import within_glass
-from kms.domain.decide import DenialReason, KeyState, ReleaseDecision, ReleaseOutcome, ReleaseTerms, Result, decide
-from kms.domain.disclosure import hides, told
+from kms.domain.decide import Result
+from kms.domain.disclosure import told
 from kms.domain.errors import UnavailableError
-from kms.domain.keys import KeyPurpose, KeyReference
 from kms.domain.lease_grants import NOTHING_GRANTED, Granted
-from kms.domain.lease_rules import lease_objections
-from kms.domain.log_decisions import DECISION, decision_body, refusal_body
+from kms.domain.log_decisions import DECISION, refusal_body
 from kms.domain.log_entries import LogEntry
-from kms.domain.passports import VerifiedPassport, appraise_passport
-from kms.domain.secret import EXPORT, SecretBytes, wiped_after
-from kms.leases import Attester
-from kms.leases.search import standing_stops
+from kms.domain.secret import SecretBytes, wiped_after
 from kms.release.challenges import OpenedChallenge
-from kms.release.dry_run import Trial, assumed_nonce
+from kms.release.decision import Decided, appraise_all, decide_on, with_objections
+from kms.release.dry_run import ReleaseTrial, assumed_nonce
+from kms.release.exchange import Exchange
+from kms.release.proofs import REFUSALS, strict_refusal, verify_proof
+from kms.release.sealing import receipt, seal_keys
 from kms.release.services import Services
-from kms.release.snapshot import Snapshot, relaxed_by_all, take_snapshot, tolerated_by_all
+from kms.release.snapshot import Snapshot, take_snapshot
 from kms.store import ReadTransaction, WriteTransaction
 from kms.telemetry import carried, stage, tee_of
 
@@ -56,52 +43,21 @@ __all__ = ["ReleaseService"]
 _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """How often a release starts over because a key or what judges for it changed while it was being decided."""
-_PURPOSES = frozenset(map(str, KeyPurpose))
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Exchange:
-    """One request with the challenge that it answers, at one moment."""
-
-    request: ReleaseRequest | PassportRequest
-    challenge: OpenedChallenge
-    caller: Actor | None
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What was decided on a snapshot, with everything that goes into its log entry.
+class _Concluded:
+    """Outcome of the transaction of a release.
 
     Attributes:
-        snapshot: what was decided on.
-        decision: how.
-        results: by what was asked for, what each key's policy says.
-        secrets: likewise, the keys; none where the decision is a no.
-        attester: whom a yes releases to; None where it is a no.
-        strictly: what the workload is told instead of a no, see ``_strictly``.
-    """
-
-    snapshot: Snapshot
-    decision: ReleaseDecision
-    results: Mapping[str, Result]
-    secrets: Mapping[str, SecretBytes]
-    attester: Attester | None
-    strictly: AttestError | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
-    """What a transaction left behind.
-
-    Attributes:
-        outcome: as decided on what the transaction saw.
+        decided: the decision, with the objections of leases and limits.
         entry: of the log.
         sealed: the keys; none where the decision is a no.
-        refusal: why there is nobody to seal to, or None.
+        refusal: why nothing can be sealed to the workload's key, or None.
     """
 
-    outcome: _Outcome
+    decided: Decided
     entry: LogEntry
     sealed: tuple[SealedKey, ...]
     refusal: VerificationError | None
@@ -121,8 +77,7 @@ class ReleaseService:
     def __init__(self, services: Services) -> None:
         """Keep the services."""
         self._services = services
-        self._audience = services.identity.public.text
-        self._glass = GlassDesk(services.kek)
+        self._relaxations = BreakGlassService(services.kek)
 
     def challenge(self) -> Challenge:
         """Issue a challenge."""
@@ -151,18 +106,85 @@ class ReleaseService:
         at = self._services.clock()
         # (1) The challenge is ours and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
-        exchange = _Exchange(request=request, challenge=challenge, caller=caller, at=at)
-        for _ in range(MAX_ATTEMPTS):
-            try:
-                return self._attempt(exchange)
-            except _StateChangedError:
-                continue
-        raise _keys_changing()
+        exchange = self._exchange(request, challenge, caller=caller, at=at)
+        return _until_unchanged(partial(self._attempt, exchange))
+
+    def _attempt(self, exchange: Exchange) -> Release:
+        services = self._services
+        # (2) The challenge was not used before, which step (6) asks again. One state of keys, policies and brakes.
+        with services.store.reading() as tx:
+            tx.nonces.require_unused(exchange.challenge.nonce_digest)
+            snapshot = self._snapshot(tx, exchange)
+        # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
+        try:
+            with stage("verify", tee=tee_of(exchange.request.evidence)):
+                verified = verify_proof(services, exchange, snapshot.policies)
+        except REFUSALS as exc:
+            error = strict_refusal(services, exchange, snapshot) or exc
+            if not isinstance(error, EndorsementError):
+                services.store.write(partial(_conclude_refusal, exchange, snapshot, exc))
+            raise error from exc
+        # (4) The policy of each key appraises it, and one decision is made of all.
+        with stage("decide"):
+            results = appraise_all(verified, snapshot.policies, exchange)
+            decided = decide_on(exchange, snapshot, verified, results)
+            strict = strict_refusal(services, exchange, snapshot)
+        # (5) Keys that do not open are found out before anything is written.
+        with stage("unwrap"):
+            secrets = self._unwrapped(decided)
+        # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
+        with wiped_after(secrets.values()), stage("log"):
+            concluded = services.store.write(carried(partial(self._conclude, exchange, decided, strict, secrets)))
+        decided, entry, sealed = concluded.decided, concluded.entry, concluded.sealed
+        if concluded.refusal is not None:
+            raise concluded.refusal
+        if decided.under_break_glass:
+            _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
+        if not decided.allows:
+            raise strict or _denial(exchange, decided)
+        # (7) The receipt, and the proof that the log holds the entry, which anybody can check later.
+        with stage("prove"):
+            proof = services.log.proof(entry.seq).to_text()
+        text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
+        note = sign_note(text, name=services.identity.public.name, key=services.identity.key)
+        return Release(keys=sealed, receipt=note, entry=entry.raw, proof=proof)
+
+    def _conclude(
+        self,
+        exchange: Exchange,
+        decided: Decided,
+        strict: AttestError | None,
+        secrets: Mapping[str, SecretBytes],
+        tx: WriteTransaction,
+    ) -> _Concluded:
+        """Do step (6), in one transaction that still sees what was decided on."""
+        # (6.1) The challenge is used up, and the state is the one that the decision was made on.
+        _use_up(tx, exchange)
+        self._require_unchanged(tx, exchange, decided.snapshot)
+        # (6.2) Leases and limits, as this transaction sees them, may make it a no.
+        decided = with_objections(tx, exchange, decided)
+        if not decided.allows and isinstance(strict, EndorsementError):
+            raise strict  # as for an unknown key: nothing was decided, and the challenge still counts
+        # (6.3) A yes grants leases. The log entry names them, and each key is sealed with the entry's hash.
+        granted = self._granted(tx, exchange, decided)
+        entry = tx.log.prepare(kind=DECISION, at=exchange.at, body=decided.log_body(exchange, granted))
+        try:
+            with stage("wrap"):
+                sealed = seal_keys(exchange, decided, secrets, granted, decision_digest=entry.leaf_hash)
+        except VerificationError as exc:  # the workload's key is none
+            entry = _log_refusal(tx, exchange, decided.snapshot, exc)
+            return _Concluded(decided=decided, entry=entry, sealed=(), refusal=exc)
+        # (6.4) Entry and leases are written.
+        tx.log.append(entry)
+        if decided.attester is not None:
+            tx.leases.add(tuple(granted.leases.values()), attester=decided.attester)
+            tx.leases.end(granted.ends)
+        return _Concluded(decided=decided, entry=entry, sealed=sealed, refusal=None)
 
     def try_release(
         self, evidence: Evidence, key_ids: tuple[str, ...], *, renews: tuple[str, ...] = (), at: datetime
-    ) -> Trial:
-        """Say what a release on this evidence would come to, and change nothing.
+    ) -> ReleaseTrial:
+        """Run the steps of a release on this evidence, change nothing, and return how it would come out.
 
         Args:
             evidence: collected for this service, under whatever challenge.
@@ -177,365 +199,123 @@ class ReleaseService:
         try:
             challenge = OpenedChallenge(nonce=assumed_nonce(evidence), issued_at=at, expires_at=at)
         except EvidenceError as exc:
-            return Trial(requested=key_ids, at=at, decision=None, results={}, refusal=exc)
+            return ReleaseTrial(requested=key_ids, at=at, decision=None, results={}, refusal=exc)
         request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)
-        exchange = _Exchange(request=request, challenge=challenge, caller=None, at=at)
-        for _ in range(MAX_ATTEMPTS):
-            try:
-                return self._tried(exchange)
-            except _StateChangedError:
-                continue
-        raise _keys_changing()
+        exchange = self._exchange(request, challenge, caller=None, at=at)
+        return _until_unchanged(partial(self._try, exchange))
 
-    def _tried(self, exchange: _Exchange) -> Trial:
-        """Try once; what is told of keys, leases and limits is told of one transaction, the last."""
-        key_ids, at = exchange.request.key_ids, exchange.at
-        results: dict[str, Result] = {}
-        with self._services.store.reading() as tx:
-            snapshot = take_snapshot(tx, key_ids, caller=None, glass=self._glass, at=at)
+    def _try(self, exchange: Exchange) -> ReleaseTrial:
+        """Try once; keys, leases and limits are those of one transaction, the last."""
+        services, results = self._services, dict[str, Result]()
+        trial = partial(ReleaseTrial, requested=exchange.request.key_ids, at=exchange.at)
+        with services.store.reading() as tx:
+            snapshot = self._snapshot(tx, exchange)
         try:
-            verified = self._verify(exchange, snapshot.policies)
-            results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
-            outcome = self._outcome(exchange, snapshot, verified, results)
-            with self._services.store.reading() as tx:
+            verified = verify_proof(services, exchange, snapshot.policies)
+            results = appraise_all(verified, snapshot.policies, exchange)
+            decided = decide_on(exchange, snapshot, verified, results)
+            with services.store.reading() as tx:
                 self._require_unchanged(tx, exchange, snapshot)
-                decision = self._objected(tx, exchange, outcome).decision
-            if decision.recipient is not None:
-                seal(b"", recipient=decision.recipient, info=b"")  # whether anything can be sealed to it
-        except (EvidenceError, VerificationError, EndorsementError) as exc:
-            return Trial(requested=key_ids, at=at, decision=None, results=results, refusal=exc)
-        return Trial(requested=key_ids, at=at, decision=decision, results=results, refusal=None)
+                decided = with_objections(tx, exchange, decided)
+            if decided.decision.recipient is not None:
+                seal(b"", recipient=decided.decision.recipient, info=b"")  # whether anything can be sealed to it
+        except REFUSALS as exc:
+            return trial(decision=None, results=results, refusal=exc)
+        return trial(decision=decided.decision, results=results, refusal=None)
 
-    def _require_unchanged(self, tx: ReadTransaction, exchange: _Exchange, before: Snapshot) -> None:
+    def _exchange(
+        self,
+        request: ReleaseRequest | PassportRequest,
+        challenge: OpenedChallenge,
+        *,
+        caller: Actor | None,
+        at: datetime,
+    ) -> Exchange:
+        return Exchange(
+            request=request,
+            challenge=challenge,
+            audience=self._services.identity.public.text,
+            caller=caller,
+            allow_simulated=self._services.allow_simulated,
+            at=at,
+        )
+
+    def _snapshot(self, tx: ReadTransaction, exchange: Exchange) -> Snapshot:
+        return take_snapshot(
+            tx, exchange.request.key_ids, caller=exchange.caller, relaxations=self._relaxations, at=exchange.at
+        )
+
+    def _require_unchanged(self, tx: ReadTransaction, exchange: Exchange, before: Snapshot) -> None:
         """Start over unless this transaction sees what the decision was made on."""
-        key_ids = exchange.request.key_ids
-        now = take_snapshot(tx, key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at)
+        now = self._snapshot(tx, exchange)
         if (now.records, now.states) != (before.records, before.states):
             raise _StateChangedError  # which takes back what was written
 
-    def _attempt(self, exchange: _Exchange) -> Release:
-        request, at = exchange.request, exchange.at
-        # (2) The challenge was not used before, which is asked again when it is used up (6). The keys and the policies
-        # that guard them.
-        with self._services.store.reading() as tx:
-            tx.nonces.require_unused(exchange.challenge.nonce_digest)
-            snapshot = take_snapshot(
-                tx, exchange.request.key_ids, caller=exchange.caller, glass=self._glass, at=exchange.at
-            )
-        # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
-        try:
-            with stage("verify", tee=tee_of(request.evidence)):
-                verified = self._verify(exchange, snapshot.policies)
-        except (EvidenceError, VerificationError, EndorsementError) as exc:
-            error = self._strictly(exchange, snapshot) or exc
-            if not isinstance(error, EndorsementError):
-                self._record_refusal(exc, exchange, snapshot)
-            raise error from exc
-        # (4) Each key's own policy judges it, and one decision is made of all.
-        with stage("decide"):
-            results = {one: _appraised(verified, policy, at=at) for one, policy in snapshot.policies.items()}
-            outcome = self._outcome(exchange, snapshot, verified, results)
-        # (5) Keys that do not open are found out before anything is written.
-        with stage("unwrap"):
-            outcome = replace(outcome, secrets=self._unwrapped(outcome.decision, snapshot))
-        # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
-        with wiped_after(outcome.secrets.values()):
-            return self._conclude(exchange, outcome)
-
-    def _outcome(
-        self,
-        exchange: _Exchange,
-        snapshot: Snapshot,
-        verified: VerifiedEvidence | VerifiedPassport,
-        results: Mapping[str, Result],
-    ) -> _Outcome:
-        """Decide; no key is opened yet."""
-        decision = self._decided(exchange, snapshot, results)
-        return _Outcome(
-            snapshot=snapshot,
-            decision=decision,
-            results=results,
-            secrets={},
-            attester=None if decision.recipient is None else _attester(verified, recipient=decision.recipient),
-            strictly=self._strictly(exchange, snapshot),
-        )
-
-    def _decided(
-        self,
-        exchange: _Exchange,
-        snapshot: Snapshot,
-        results: Mapping[str, Result],
-        objections: tuple[DenialReason, ...] = (),
-    ) -> ReleaseDecision:
-        return decide(
-            requested=exchange.request.key_ids,
-            keys=snapshot.states,
-            results=results,
-            demand=self._demand(exchange),
-            at=exchange.at,
-            objections=objections,
-        )
-
-    def _verify(self, exchange: _Exchange, policies: Mapping[str, Policy]) -> VerifiedEvidence | VerifiedPassport:
-        """Verify what proves the workload: a passport, which no policy relaxes, or evidence."""
-        request = exchange.request
-        if isinstance(request, PassportRequest):
-            return self._services.passports.verify(
-                request,
-                nonce=exchange.challenge.nonce,
-                tenants={KeyReference.parse(one).name.tenant for one in request.key_ids},
-                at=exchange.at,
-            )
-        return self._verify_evidence(request.evidence, exchange, policies)
-
-    def _verify_evidence(
-        self, evidence: Evidence, exchange: _Exchange, policies: Mapping[str, Policy]
-    ) -> VerifiedEvidence:
-        """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
-        services, at = self._services, exchange.at
-        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=exchange.challenge.nonce)
-        verify_with = partial(
-            verify,
-            evidence,
-            anchors=services.anchors,
-            at=at,
-            expected=expected,
-            unchecked=relaxed_by_all(policies),
-            tolerances=tolerated_by_all(policies),
-        )
-        pool = services.endorsements.current(at=at)
-        try:
-            return verify_with(endorsements=pool)
-        except EndorsementError:
-            more = services.endorsements.fetched(evidence, at=at)
-            if more is None:
-                raise
-        return verify_with(endorsements=pool.merged(more))
-
-    def _demand(self, exchange: _Exchange) -> ReleaseTerms:
-        return ReleaseTerms(
-            context=CONTEXT,
-            role=ROLE,
-            audience=self._audience,
-            nonce=exchange.challenge.nonce,
-            purposes=_PURPOSES,
-            allow_simulated=self._services.allow_simulated,
-        )
-
-    def _unwrapped(self, decision: ReleaseDecision, snapshot: Snapshot) -> dict[str, SecretBytes]:
-        if decision.verdict is not ReleaseOutcome.ALLOW:
+    def _unwrapped(self, decided: Decided) -> dict[str, SecretBytes]:
+        """Open the keys of a yes, found under what was asked for."""
+        if not decided.allows:
             return {}
-        records = {state.asked: snapshot.records[state.asked] for state in decision.keys}
+        records = {state.asked: decided.snapshot.records[state.asked] for state in decided.decision.keys}
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
-    def _record_refusal(self, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> None:
-        def record(tx: WriteTransaction) -> None:
-            _use_up(tx, exchange)
-            tx.log.append(self._refusal(tx, error, exchange, snapshot))
-
-        self._services.store.write(record)
-
-    def _refusal(self, tx: WriteTransaction, error: AttestError, exchange: _Exchange, snapshot: Snapshot) -> LogEntry:
-        body = refusal_body(
-            error,
-            nonce_digest=exchange.challenge.nonce_digest,
-            evidence=exchange.request.evidence,
-            requested=exchange.request.key_ids,
-            keys=snapshot.states.values(),
-            at=exchange.at,
-            allow_simulated=self._services.allow_simulated,
-        )
-        return tx.log.prepare(kind=DECISION, at=exchange.at, body={**body, **_caller(exchange)})
-
-    def _conclude(self, exchange: _Exchange, outcome: _Outcome) -> Release:
-        """Use the challenge up and log the decision, in one transaction that still sees what was decided on."""
-        with stage("log"):
-            written = self._services.store.write(carried(partial(self._written, exchange, outcome)))
-        if written.refusal is not None:
-            raise written.refusal
-        outcome, entry, sealed = written.outcome, written.entry, written.sealed
-        if any(state.break_glass for state in outcome.decision.keys):
-            _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
-        if outcome.decision.verdict is not ReleaseOutcome.ALLOW:
-            raise self._told(exchange, outcome)
-        # (7) The log's word for it: the entry is there, and whoever keeps the proof can show it.
-        with stage("prove"):
-            proof = self._services.log.proof(entry.seq).to_text()
-        receipt = self._receipt(exchange, outcome, sealed, entry.leaf_hash)
-        return Release(keys=sealed, receipt=receipt, entry=entry.raw, proof=proof)
-
-    def _told(self, exchange: _Exchange, outcome: _Outcome) -> AttestError:
-        """Make the error of a no: as much as the keys disclose; where that is nothing, what an unknown key gives."""
-        if outcome.strictly is not None:
-            return outcome.strictly
-        levels = {asked: record.disclosure for asked, record in outcome.snapshot.records.items()}
-        return told(outcome.decision, requested=exchange.request.key_ids, levels=levels)
-
-    def _strictly(self, exchange: _Exchange, snapshot: Snapshot) -> AttestError | None:
-        """Return what the evidence would be refused for if no policy relaxed anything.
-
-        What a policy leaves unchecked shows that there is one. So a key of which nothing is told answers a refusal as
-        an unknown key does, which has no policy.
-        """
-        levels = {asked: record.disclosure for asked, record in snapshot.records.items()}
-        relaxes = relaxed_by_all(snapshot.policies) or tolerated_by_all(snapshot.policies) != NO_DEVICE_TOLERANCES
-        if not relaxes or hides(exchange.request.key_ids, levels) is None:
-            return None
-        try:
-            self._verify(exchange, {})
-        except (EvidenceError, VerificationError, EndorsementError) as exc:
-            return exc
-        return None
-
-    def _written(self, exchange: _Exchange, outcome: _Outcome, tx: WriteTransaction) -> _Written:
-        """Do the part of it that a transaction holds together."""
-        _use_up(tx, exchange)
-        self._require_unchanged(tx, exchange, outcome.snapshot)
-        outcome = self._objected(tx, exchange, outcome)
-        if outcome.decision.verdict is not ReleaseOutcome.ALLOW and isinstance(outcome.strictly, EndorsementError):
-            raise outcome.strictly  # as for an unknown key: nothing was decided, and the challenge still counts
-        granted = self._leases(tx, exchange, outcome)
-        entry = tx.log.prepare(kind=DECISION, at=exchange.at, body=self._body(exchange, outcome, granted))
-        try:
-            with stage("wrap"):
-                sealed = self._sealed(exchange, outcome, granted, entry.leaf_hash)
-        except VerificationError as exc:  # the workload's key is none
-            entry = self._refusal(tx, exc, exchange, outcome.snapshot)
-            tx.log.append(entry)
-            return _Written(outcome=outcome, entry=entry, sealed=(), refusal=exc)
-        tx.log.append(entry)
-        if outcome.attester is not None:
-            tx.leases.add(tuple(granted.leases.values()), attester=outcome.attester)
-            tx.leases.end(granted.ends)
-        return _Written(outcome=outcome, entry=entry, sealed=sealed, refusal=None)
-
-    def _objected(self, tx: ReadTransaction, exchange: _Exchange, outcome: _Outcome) -> _Outcome:
-        """Decide again where leases or limits, as this transaction sees them, stand against it: then it is a no."""
-        attester, names = outcome.attester, {state.name for state in outcome.decision.keys}
-        if attester is None:
-            return outcome
-        objections = lease_objections(
-            renews=exchange.request.renews,
-            states=tx.leases.states(exchange.request.renews),
-            stops=standing_stops(tx, names, attester=attester),
-            requested=names,
-            attester=attester,
-            at=exchange.at,
-        )
-        verified = (result.verified for result in outcome.results.values())
-        limited = limit_objections(tx, keys=outcome.decision.keys, attester=attester, verified=verified, at=exchange.at)
-        objections = (*objections, *limited)
-        if not objections:
-            return outcome
-        decision = self._decided(exchange, outcome.snapshot, outcome.results, objections)
-        return replace(outcome, decision=decision, secrets={}, attester=None)
-
-    def _leases(self, tx: WriteTransaction, exchange: _Exchange, outcome: _Outcome) -> Granted:
+    def _granted(self, tx: WriteTransaction, exchange: Exchange, decided: Decided) -> Granted:
         """Make the leases of a release, and end those of its holder that they take the place of."""
-        attester, keys = outcome.attester, outcome.decision.keys
+        attester, keys = decided.attester, decided.decision.keys
         if attester is None:
             return NOTHING_GRANTED
-        held = tx.leases.held({state.name for state in keys}, holder=attester.holder, at=exchange.at)
         granted = self._services.leases.grant(
             keys=keys,
             attester=attester,
             evidence_digest=exchange.request.evidence.digest,
             log_seq=tx.log.head().seq + 1,
-            held=held,
+            held=tx.leases.held({state.name for state in keys}, holder=attester.holder, at=exchange.at),
             renews=exchange.request.renews,
-            seconds={asked: record.lease_seconds for asked, record in outcome.snapshot.records.items()},
+            seconds={asked: record.lease_seconds for asked, record in decided.snapshot.records.items()},
             at=exchange.at,
         )
         return within_glass(granted, keys)
 
-    def _body(self, exchange: _Exchange, outcome: _Outcome, granted: Granted) -> dict[str, JsonValue]:
-        body = decision_body(
-            outcome.decision,
-            nonce_digest=exchange.challenge.nonce_digest,
-            evidence=exchange.request.evidence,
-            requested=exchange.request.key_ids,
-            results=outcome.results,
-            allow_simulated=self._services.allow_simulated,
-            leases=granted.leases,
-        )
-        return {**body, **_caller(exchange)}
 
-    def _sealed(
-        self, exchange: _Exchange, outcome: _Outcome, granted: Granted, decision_digest: bytes
-    ) -> tuple[SealedKey, ...]:
-        """Seal each key to the recipient of the decision; nobody, nothing."""
-        recipient = outcome.decision.recipient
-        if recipient is None:
-            return ()
-        return tuple(
-            SealedKey(
-                tenant=state.name.tenant,
-                key_id=state.name.key_id,
-                version=state.version,
-                purpose=state.purpose,
-                policy_digest=state.policy_digest,
-                sealed=outcome.secrets[state.asked].lend(
-                    EXPORT, partial(seal, recipient=recipient, info=self._info(exchange, state, decision_digest))
-                ),
-                lease_id=granted.leases[state.asked].lease_id,
-                expires_at=granted.leases[state.asked].expires_at,
-            )
-            for state in outcome.decision.keys
-        )
+def _until_unchanged(attempt: Callable[[], T]) -> T:
+    """Make an attempt, and another when the state changed under it.
 
-    def _info(self, exchange: _Exchange, state: KeyState, decision_digest: bytes) -> bytes:
-        return release_info(
-            audience=self._audience,
-            nonce=exchange.challenge.nonce,
-            evidence_digest=exchange.request.evidence.digest,
-            tenant=state.name.tenant,
-            key_id=state.name.key_id,
-            version=state.version,
-            purpose=state.purpose,
-            policy_digest=state.policy_digest,
-            decision_digest=decision_digest,
-        )
-
-    def _receipt(
-        self, exchange: _Exchange, outcome: _Outcome, sealed: tuple[SealedKey, ...], decision_digest: bytes
-    ) -> str:
-        text = receipt_text(
-            audience=self._audience,
-            nonce=exchange.challenge.nonce,
-            evidence_digest=exchange.request.evidence.digest,
-            decision_digest=decision_digest,
-            keys=sealed,
-            released_at=outcome.decision.at,
-            simulated=any(result.verified.simulated for result in outcome.results.values()),
-            break_glass=any(state.break_glass for state in outcome.decision.keys),
-        )
-        identity = self._services.identity
-        return sign_note(text, name=identity.public.name, key=identity.key)
-
-
-def _appraised(verified: VerifiedEvidence | VerifiedPassport, policy: Policy, *, at: datetime) -> Result:
-    if isinstance(verified, VerifiedPassport):
-        return appraise_passport(verified, policy=policy, at=at)
-    return appraise(verified, policy=policy, at=at)
-
-
-def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
-    if isinstance(verified, VerifiedPassport):
-        return passport_attester(verified, recipient=recipient)
-    return attester_of(verified, recipient=recipient)
-
-
-def _keys_changing() -> UnavailableError:
-    return UnavailableError(
+    Raises:
+        UnavailableError: ``keys-changing``: it changed under each of ``MAX_ATTEMPTS``.
+    """
+    for _ in range(MAX_ATTEMPTS):
+        try:
+            return attempt()
+        except _StateChangedError:
+            continue
+    raise UnavailableError(
         "the keys changed while their release was being decided", code="keys-changing", retryable=True
     )
 
 
-def _use_up(tx: WriteTransaction, exchange: _Exchange) -> None:
+def _use_up(tx: WriteTransaction, exchange: Exchange) -> None:
     challenge = exchange.challenge
     tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
 
 
-def _caller(exchange: _Exchange) -> dict[str, JsonValue]:
-    """Say who asked, where the service wants to know."""
-    return {} if exchange.caller is None else {"caller": exchange.caller.members()}
+def _conclude_refusal(exchange: Exchange, snapshot: Snapshot, error: AttestError, tx: WriteTransaction) -> None:
+    """Use the challenge up and log why the proof was refused."""
+    _use_up(tx, exchange)
+    _log_refusal(tx, exchange, snapshot, error)
+
+
+def _log_refusal(tx: WriteTransaction, exchange: Exchange, snapshot: Snapshot, error: AttestError) -> LogEntry:
+    body = refusal_body(
+        error,
+        nonce_digest=exchange.challenge.nonce_digest,
+        evidence=exchange.request.evidence,
+        requested=exchange.request.key_ids,
+        keys=snapshot.states.values(),
+        at=exchange.at,
+        allow_simulated=exchange.allow_simulated,
+    )
+    return tx.log.add(kind=DECISION, at=exchange.at, body={**body, **exchange.caller_members})
+
+
+def _denial(exchange: Exchange, decided: Decided) -> AttestError:
+    """Make the error of a no: as much as the keys disclose; where that is nothing, what an unknown key gives."""
+    return told(decided.decision, requested=exchange.request.key_ids, levels=decided.snapshot.disclosures)

@@ -9,12 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from attest import TrustAnchors
 from attest.release import VerifierKey
 from kms.clock import Clock
-from kms.keys.wrapping.keyring import Keyring
-from kms.leases import LeaseDesk
+from kms.keys.wrapping.keyring import KekRing
+from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher
-from kms.release.challenges import ChallengeDesk
-from kms.release.endorsement_provider import EndorsementDesk
-from kms.release.passports import PassportDesk
+from kms.release.challenges import ChallengeIssuer
+from kms.release.endorsement_provider import EndorsementProvider
+from kms.release.passports import PassportVerifier
 from kms.store import Store
 
 __all__ = ["Identity", "Services"]
@@ -61,13 +61,13 @@ class Services:
     """
 
     store: Store
-    kek: Keyring
+    kek: KekRing
     identity: Identity
     log: LogPublisher
-    challenges: ChallengeDesk
-    leases: LeaseDesk
-    passports: PassportDesk
-    endorsements: EndorsementDesk
+    challenges: ChallengeIssuer
+    leases: LeaseIssuer
+    passports: PassportVerifier
+    endorsements: EndorsementProvider
     anchors: TrustAnchors
     clock: Clock
     allow_simulated: bool

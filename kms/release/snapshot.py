@@ -10,13 +10,13 @@ from typing import Final
 from attest import Policy, Unchecked
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
-from kms.controls.break_glass import GlassDesk
+from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
 from kms.domain.break_glass import counting_freezes, judging_policy, open_glass_of
 from kms.domain.decide import Hindrance, KeyState, ReferenceState
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_hindrances
-from kms.domain.keys import KeyRecord, KeyReference
+from kms.domain.keys import Disclosure, KeyRecord, KeyReference
 from kms.references.resolution import Guard, find_guard
 from kms.store import ReadTransaction
 
@@ -41,9 +41,14 @@ class Snapshot:
     states: Mapping[str, KeyState]
     policies: Mapping[str, Policy]
 
+    @property
+    def disclosures(self) -> Mapping[str, Disclosure]:
+        """What each key discloses of a refusal."""
+        return {asked: record.disclosure for asked, record in self.records.items()}
+
 
 def take_snapshot(
-    tx: ReadTransaction, key_ids: Sequence[str], *, caller: Actor | None, glass: GlassDesk, at: datetime
+    tx: ReadTransaction, key_ids: Sequence[str], *, caller: Actor | None, relaxations: BreakGlassService, at: datetime
 ) -> Snapshot:
     """Look at what is asked for.
 
@@ -51,14 +56,14 @@ def take_snapshot(
         tx: a transaction.
         key_ids: the keys, as asked for.
         caller: who asks, if that is known; keys out of their reach do not exist.
-        glass: tells what an emergency relaxes.
+        relaxations: open relaxations (break-glass).
         at: the moment.
     """
     asked_for = map(KeyReference.parse, key_ids)
     within = dict.fromkeys(within_reach(tx, asked_for, caller=caller))
     records = {str(one): record for one in within if (record := tx.keys.find(one)) is not None}
     freezes = tx.freezes.all()
-    opened = glass.open_for(tx, {record.name for record in records.values()}, at=at)
+    opened = relaxations.open_for(tx, {record.name for record in records.values()}, at=at)
     broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
     guards = {
         asked: find_guard(tx, judging_policy(record.policy_digest, broken[asked])) for asked, record in records.items()

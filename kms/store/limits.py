@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, insert, select
 
 from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
-from kms.domain.limits import NO_LIMITS, Limits, canonical_limits, read_limits
+from kms.domain.limits import NO_LIMITS, KeyLimits, canonical_limits, read_limits
 from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import key_limits
@@ -19,7 +19,7 @@ __all__ = ["LimitReader", "LimitRepository"]
 class LimitReader(Repository):
     """Limits in a reading transaction."""
 
-    def in_force(self, name: KeyName) -> Limits:
+    def in_force(self, name: KeyName) -> KeyLimits:
         """Return the limits of a key, or ``NO_LIMITS``.
 
         Raises:
@@ -28,7 +28,7 @@ class LimitReader(Repository):
         row = self._connection.execute(_NEWEST, stored_name(name)).one_or_none()
         return NO_LIMITS if row is None else _limits(row.version, row.document)
 
-    def all(self) -> tuple[tuple[KeyName, Limits], ...]:
+    def all(self) -> tuple[tuple[KeyName, KeyLimits], ...]:
         """Return every version of the limits of every key."""
         columns = key_limits.c
         rows = self._connection.execute(
@@ -42,7 +42,7 @@ class LimitReader(Repository):
 class LimitRepository(LimitReader):
     """Limits in a writing transaction."""
 
-    def add(self, name: KeyName, limits: Limits, *, at: datetime) -> None:
+    def add(self, name: KeyName, limits: KeyLimits, *, at: datetime) -> None:
         """Put limits into force."""
         self._connection.execute(
             insert(key_limits).values(
@@ -63,7 +63,7 @@ _NEWEST = (
 )
 
 
-def _limits(version: object, document: object) -> Limits:
+def _limits(version: object, document: object) -> KeyLimits:
     with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
         found = read_limits(json_value(blob(document), what="limits"))
         if found.version != version or canonical_limits(found) != document or found == NO_LIMITS:

@@ -34,7 +34,7 @@ from kms.keys.import_key import make_import_key
 from kms.keys.rotation import Rotator, rotate_key
 from kms.keys.tenants import create_tenant
 from kms.keys.vault import Vault
-from kms.quorum.admin import Desk, propose
+from kms.quorum.admin import QuorumService, propose
 from kms.quorum.changes import read_change
 from tests.kms.admins import LOGIN, ROOT, AdminClient, admin_client
 from tests.kms.oidc import ISSUER, OidcIssuer
@@ -160,7 +160,7 @@ def _limits(harness: Harness, tenant: str) -> Body:
 
 def _proposed(harness: Harness, tenant: str) -> None:
     services = harness.services
-    desk = Desk(vault=Vault(store=services.store, kek=services.kek), audience=harness.audience, alone=False)
+    desk = QuorumService(vault=Vault(store=services.store, kek=services.kek), audience=harness.audience, alone=False)
     change = read_change("key-limits-set", _limits(harness, tenant))
     propose(desk, change, reason="a test", actor=ROOT, at=harness.clock())
 

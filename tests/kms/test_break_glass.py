@@ -10,7 +10,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release
 from attest.release.wire import read_receipt
 from kms.controls.admin import freeze, thaw_in
-from kms.controls.break_glass import GlassDesk
+from kms.controls.break_glass import BreakGlassService
 from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
@@ -268,7 +268,7 @@ def test_mc_28_what_somebody_wrote_into_the_database_opens_nothing(board: Board,
     assert problems(board) == ("break-glass 1 is not as the log says",)
     with board.desk.vault.store.reading() as tx:
         ((glass, _),) = tx.break_glass.all()
-    assert not GlassDesk(board.desk.vault.kek).is_sealed(glass)
+    assert not BreakGlassService(board.desk.vault.kek).is_sealed(glass)
 
 
 def problems(board: Board) -> tuple[str, ...]:

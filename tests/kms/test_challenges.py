@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from attest.release import Challenge
 from kms.domain.errors import ChallengeError, ChallengeExpiredError
 from kms.domain.secret import SecretBytes
-from kms.release.challenges import TOKEN_CHARACTERS, ChallengeDesk
+from kms.release.challenges import TOKEN_CHARACTERS, ChallengeIssuer
 from tests.kms.support import AT, FakeRandom
 
 AUDIENCE = "kms.test/unit+00000000+AAAA"
 TICK = timedelta(milliseconds=1)
 
 
-def desk(**changes: object) -> ChallengeDesk:
+def desk(**changes: object) -> ChallengeIssuer:
     values: dict[str, object] = {
         "mac_key": SecretBytes(bytes(32)),
         "audience": AUDIENCE,
@@ -25,7 +25,7 @@ def desk(**changes: object) -> ChallengeDesk:
         "simulated": False,
         "random": FakeRandom(),
     }
-    return ChallengeDesk(**(values | changes))  # type: ignore[arg-type]
+    return ChallengeIssuer(**(values | changes))  # type: ignore[arg-type]
 
 
 def issued() -> Challenge:

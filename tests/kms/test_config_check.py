@@ -17,7 +17,7 @@ from kms.auth.grants import give_role
 from kms.auth.names import jwt_identity
 from kms.cli.config_check import ConfigFinding, check_settings
 from kms.clock import system_clock
-from kms.config.external_files import open_desk
+from kms.config.external_files import open_endorsements
 from kms.config.insecure_switches import SWITCHES, relaxed_switches, require_strict
 from kms.domain.permissions import Role
 from kms.operations.services import open_services
@@ -168,7 +168,7 @@ def test_intels_collateral_has_ends_too_and_of_two_issues_the_later_one_counts(h
     platform = SimulatedPlatform.of()
     write_intel_collateral(harness.folder, platform)
     settings = settings_for(harness.folder)
-    desk = open_desk(settings, clock=harness.clock, random=harness.random, report=lambda _: None)
+    desk = open_endorsements(settings, clock=harness.clock, random=harness.random, report=lambda _: None)
     first = {(one.kind, one.name): one.ends for one in dated(desk.current(at=AT))}
     assert {kind for kind, _ in first} == {"crl", "tcb-info", "qe-identity", "certificate"}
     later = AT + timedelta(days=31)  # everything is current from the first of a month
@@ -246,7 +246,7 @@ def test_mc_42_production_takes_no_bundle_that_nobody_signed(harness: Harness) -
     each: tuple[tuple[dict[str, Any], bool], ...] = (({"allow_simulated": False}, True), (STRICT, False))
     for changes, current in each:
         settings = settings_for(harness.folder, **changes)
-        desk = open_desk(settings, clock=harness.clock, random=harness.random, report=lambda _: None)
+        desk = open_endorsements(settings, clock=harness.clock, random=harness.random, report=lambda _: None)
         assert any(crl.is_current(AT) for crl in desk.current(at=AT).crls) is current
 
 

@@ -24,7 +24,7 @@ from kms.domain.permissions import Role
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import stop_renewals
-from kms.release.dry_run import Trial
+from kms.release.dry_run import ReleaseTrial
 from kms.release.service import ReleaseService
 from kms.store import ReadTransaction
 from kms.store.schema import used_nonces
@@ -54,7 +54,7 @@ def evidence(service: Harness, workload: Workload | None = None, **changes: obje
     return asking.attest(replace(bound, **changes))  # type: ignore[arg-type]  # members of a binding
 
 
-def tried(service: Harness, given: Evidence, *key_ids: str, **more: object) -> Trial:
+def tried(service: Harness, given: Evidence, *key_ids: str, **more: object) -> ReleaseTrial:
     """Try, and make sure that nothing happened."""
     before = service.entries()
     options = {"at": service.clock()} | more
@@ -65,7 +65,7 @@ def tried(service: Harness, given: Evidence, *key_ids: str, **more: object) -> T
     return trial
 
 
-def codes(trial: Trial) -> list[str]:
+def codes(trial: ReleaseTrial) -> list[str]:
     assert not trial.would_release
     reasons = trial.members()["reasons"]
     assert isinstance(reasons, list)

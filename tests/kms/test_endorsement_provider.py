@@ -21,7 +21,7 @@ from attest.fetch import EndorsementSource, FetchClocks, KdsClient, PcsClient, V
 from attest_simulator import SimulatedKds, simulated_crl
 from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
-from kms.release.endorsement_provider import REREAD_SECONDS, EndorsementDesk, FetchService
+from kms.release.endorsement_provider import REREAD_SECONDS, EndorsementProvider, FetchService
 from tests.kms.support import AT, Harness, Workload
 
 PLATFORM = SimulatedPlatform.of()
@@ -33,8 +33,8 @@ EVIDENCE = Workload().attest(
 
 def desk(
     *paths: Path, report: Callable[[str], None] = lambda _: None, service: FetchService | None = None
-) -> EndorsementDesk:
-    made = EndorsementDesk(paths, report=report, service=service)
+) -> EndorsementProvider:
+    made = EndorsementProvider(paths, report=report, service=service)
     made.reload(at=AT)
     return made
 
@@ -170,7 +170,7 @@ def test_what_the_files_lack_is_fetched_when_that_is_wanted(harness: Harness) ->
 def test_a_release_asks_the_vendor_only_for_what_is_missing(harness: Harness) -> None:
     harness.add_key("model")
     source = FakeSource()
-    fetching = EndorsementDesk(harness.settings.endorsements, service=asking(amd=source))
+    fetching = EndorsementProvider(harness.settings.endorsements, service=asking(amd=source))
     fetching.reload(at=AT)
     services = replace(harness.services, endorsements=fetching)
     online = Harness(

@@ -20,7 +20,7 @@ from attest.fetch import EndorsementCache, FetchClocks, KdsClient, VendorService
 from attest_simulator import SimulatedKds
 from kms.config.external_files import read_cached
 from kms.release.endorsement_dates import dated
-from kms.release.endorsement_provider import EndorsementDesk, FetchService
+from kms.release.endorsement_provider import EndorsementProvider, FetchService
 from kms.release.endorsement_refresh import (
     FIRST_RETRY_SECONDS,
     LEAD,
@@ -106,7 +106,7 @@ def scene(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> S
     cache = NotedCache(tmp_path / "cache" if request.param == "disk" else None, clock=clock)
     told: list[tuple[str, str]] = []
     lines: list[str] = []
-    desk = EndorsementDesk((), service=FetchService(vendors=vendors, cache=cache))
+    desk = EndorsementProvider((), service=FetchService(vendors=vendors, cache=cache))
     desk.reload(at=AT)
     services = replace(harness.services, endorsements=desk)
     refresher = Refresher(

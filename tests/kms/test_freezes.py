@@ -17,7 +17,7 @@ from kms.domain.errors import IntegrityError, KeyConflictError, KmsError, Quorum
 from kms.domain.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
-from kms.quorum.admin import Desk, change_now
+from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.changes import Thaw
 from tests.kms.support import AT, CHIP, TD, Harness, TdWorkload, Workload, tdx_policy_text, write_intel_collateral
 from tests.kms.test_azure_release import SNP, AzureWorkload
@@ -38,7 +38,7 @@ def stop(harness: Harness, scope: str, name: str | None = None) -> None:
 
 def go_on(harness: Harness, scope: str, name: str | None = None, *, alone: bool = True) -> None:
     vault = Vault(store=harness.services.store, kek=harness.services.kek)
-    desk = Desk(vault=vault, audience=harness.audience, alone=alone)
+    desk = QuorumService(vault=vault, audience=harness.audience, alone=alone)
     change_now(desk, Thaw(target=target(scope, name), reason="done"), actor=ALICE, at=harness.clock())
 
 

@@ -27,7 +27,7 @@ from kms.log import verify_log
 from kms.operations.fsck import examine
 from kms.operations.kek_rotation import Moved, create_kek, finish, kek_named, move, require_ready, status
 from kms.operations.services import initialise, open_vault
-from kms.quorum.admin import Desk, change_now
+from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.keks import KekRetirement, KekRotation
 from tests.kms.process import ServedProcess, command, environment
 from tests.kms.support import ACTOR, AT, CHIP, MATERIAL, MODEL, ORIGIN, FakeRandom, Harness, Workload, policy_text
@@ -83,7 +83,7 @@ def make_second(harness: Harness, number: int = 2) -> KekRecord:
 
 
 def begin(vault: Vault, target: KekRecord) -> None:
-    desk = Desk(vault=vault, audience="", alone=False)
+    desk = QuorumService(vault=vault, audience="", alone=False)
     change_now(desk, KekRotation(kek_id=target.id), actor=ACTOR, at=AT)
 
 
@@ -136,7 +136,7 @@ def test_a_service_of_the_new_key_alone_starts_and_the_old_one_can_be_retired(fi
     rotate(vault_of(filled), target)
     alone = filled.reopened(kek_file=filled.folder / "kek-2")
     old = next(one.record for one in status(alone_vault(alone)) if one.record.id != target.id)
-    desk = Desk(vault=alone_vault(alone), audience="", alone=False)
+    desk = QuorumService(vault=alone_vault(alone), audience="", alone=False)
     change_now(desk, KekRetirement(kek_id=old.id), actor=ACTOR, at=AT)
     (filled.folder / "kek").unlink()
     assert released(alone, *KEYS) == len(KEYS)
@@ -155,7 +155,7 @@ def test_a_retired_key_does_not_open_a_service(filled: Harness) -> None:
     target = make_second(filled)
     vault = vault_of(filled)
     rotate(vault, target)
-    desk = Desk(vault=vault, audience="", alone=False)
+    desk = QuorumService(vault=vault, audience="", alone=False)
     change_now(desk, KekRetirement(kek_id=vault.kek.main_id), actor=ACTOR, at=AT)
     with pytest.raises(ConfigurationError) as caught:
         vault_of(filled)
@@ -253,7 +253,7 @@ def test_what_was_destroyed_needs_no_key_any_more(filled: Harness) -> None:
     target = make_second(filled)
     vault = vault_of(filled)
     assert sum(one.done for one in rotate(vault, target)) == len(KEYS) + 1
-    desk = Desk(vault=vault, audience="", alone=False)
+    desk = QuorumService(vault=vault, audience="", alone=False)
     change_now(desk, KekRetirement(kek_id=vault.kek.main_id), actor=ACTOR, at=AT)
     assert KekState.RETIRED in {one.record.state for one in status(vault)}
 
@@ -289,7 +289,7 @@ def test_a_key_that_services_could_not_find_is_not_rotated_to(filled: Harness) -
 
 def test_a_key_in_use_is_not_retired_and_an_unknown_one_not_found(filled: Harness) -> None:
     vault = vault_of(filled)
-    desk = Desk(vault=vault, audience="", alone=False)
+    desk = QuorumService(vault=vault, audience="", alone=False)
     with pytest.raises(KeyConflictError) as caught:
         change_now(desk, KekRetirement(kek_id=vault.kek.main_id), actor=ACTOR, at=AT)
     assert caught.value.code == "kek-in-use"
@@ -318,7 +318,7 @@ def test_mc_23_a_rotation_takes_a_quorum_where_a_rule_says_so(filled: Harness) -
         tx.quorum.add(Quorum(version=1, people=(Person(name="alice", public_key=PUBLIC),), rules=rules), at=AT)
     for change in (KekRotation(kek_id=target.id), KekRetirement(kek_id=target.id)):
         with pytest.raises(QuorumRequiredError):
-            change_now(Desk(vault=vault, audience="", alone=False), change, actor=ACTOR, at=AT)
+            change_now(QuorumService(vault=vault, audience="", alone=False), change, actor=ACTOR, at=AT)
 
 
 PUBLIC = """-----BEGIN PUBLIC KEY-----

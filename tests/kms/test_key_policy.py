@@ -18,7 +18,7 @@ from kms.domain.people import ChangeKind
 from kms.keys.policy_trials import try_evidence
 from kms.keys.vault import Vault
 from kms.log import verify_log
-from kms.quorum.admin import Desk, change_now
+from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.change_context import Changing, Prepared
 from kms.quorum.changes import read_change
 from kms.quorum.key_policy import KeyPolicySet
@@ -39,9 +39,9 @@ def version(number: int, *, measurement: bytes = GUEST.measurement, name: str = 
     return policy_text(name=name, measurement=measurement).replace(b"version: 1", b"version: %d" % number)
 
 
-def desk(harness: Harness) -> Desk:
+def desk(harness: Harness) -> QuorumService:
     vault = Vault(store=harness.services.store, kek=harness.services.kek)
-    return Desk(vault=vault, audience=harness.audience, alone=False)
+    return QuorumService(vault=vault, audience=harness.audience, alone=False)
 
 
 def put(harness: Harness, policy: bytes, name: KeyName = MODEL, **more: object) -> str:

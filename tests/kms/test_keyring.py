@@ -13,7 +13,7 @@ from kms.keys import KeyName, SecretBytes
 from kms.keys.admin import require_key
 from kms.keys.wrapping.backends import new_record
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
-from kms.keys.wrapping.keyring import Keyring
+from kms.keys.wrapping.keyring import KekRing
 from kms.operations.services import open_vault
 from kms.store import migrate_database, open_store
 from kms.store.keks import WRAPPED_TABLES
@@ -162,7 +162,7 @@ def test_a_retired_key_is_refused_at_start(harness: Harness) -> None:
 
 def test_a_wrapped_form_that_names_a_key_which_nobody_knows_is_damage(harness: Harness) -> None:
     ring = harness.services.kek
-    assert isinstance(ring, Keyring)
+    assert isinstance(ring, KekRing)
     wrapped = replace(ring.wrap(SecretBytes(MATERIAL), context=CONTEXT), kek_id=bytes(32))
     with pytest.raises(IntegrityError) as caught:
         ring.unwrap(wrapped, context=CONTEXT)

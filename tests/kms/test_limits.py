@@ -18,7 +18,7 @@ from kms.domain.limits import (
     NO_LIMITS,
     Asking,
     Budget,
-    Limits,
+    KeyLimits,
     Period,
     Usage,
     limit_reasons,
@@ -28,7 +28,7 @@ from kms.domain.people import ChangeKind
 from kms.domain.windows import Window
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
-from kms.quorum.admin import Desk, change_now
+from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.changes import QuorumSet, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from tests.kms.support import ACTOR, AT, CHIP, GUEST, Harness, Workload
@@ -44,12 +44,12 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def limit(harness: Harness, key_id: str = "model", **limits: object) -> Limits:
+def limit(harness: Harness, key_id: str = "model", **limits: object) -> KeyLimits:
     name = KeyName(key_id=key_id)
     with harness.services.store.reading() as tx:
         now = tx.limits.in_force(name)
     then = replace(NO_LIMITS, version=now.version + 1, **limits)  # type: ignore[arg-type]
-    desk = Desk(vault=vault(harness), audience=harness.audience, alone=False)
+    desk = QuorumService(vault=vault(harness), audience=harness.audience, alone=False)
     change_now(desk, KeyLimitsSet(name=name, limits=then), actor=ACTOR, at=harness.clock())
     return then
 
@@ -295,7 +295,7 @@ def test_limits_have_versions_and_are_logged(harness: Harness) -> None:
     changed = [one for one in harness.entries() if one["kind"] == "key-limits-changed"]
     assert [one["limits"] for one in changed] == [replace(then, version=1, holders=1).members(), then.members()]
     assert changed[1]["before_sha256"] == changed[0]["limits_sha256"]
-    desk = Desk(vault=vault(harness), audience=harness.audience, alone=False)
+    desk = QuorumService(vault=vault(harness), audience=harness.audience, alone=False)
     with pytest.raises(KeyConflictError) as caught:
         change_now(desk, KeyLimitsSet(name=MODEL, limits=then), actor=ACTOR, at=AT)
     assert caught.value.code == "limits-version"
@@ -376,7 +376,7 @@ def test_limits_that_cannot_be_are_refused(wrong: object) -> None:
 
 
 LIMITS = st.builds(
-    Limits,
+    KeyLimits,
     version=st.just(1),
     releases=st.lists(st.builds(Budget, most=st.integers(0, 5), per=st.sampled_from(Period)), max_size=3).map(tuple),
     holders=st.none() | st.integers(0, 4),
@@ -388,7 +388,7 @@ CODES = st.sampled_from([AMD, "amd:" + "00" * 64, None])
 
 
 @given(LIMITS)
-def test_limits_are_read_as_they_are_written(limits: Limits) -> None:
+def test_limits_are_read_as_they_are_written(limits: KeyLimits) -> None:
     assert read_limits(limits.members()) == limits
 
 
@@ -397,7 +397,7 @@ NUMBERS = st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(0, 4), st.
 
 @given(LIMITS, CODES, NUMBERS)
 def test_a_release_passes_when_every_single_limit_lets_it(
-    limits: Limits, chip: str | None, numbers: tuple[int, int, int, int]
+    limits: KeyLimits, chip: str | None, numbers: tuple[int, int, int, int]
 ) -> None:
     released, holders, to_chip, versions = numbers
     usage = Usage(releases=dict.fromkeys(limits.releases, released), other_holders=holders, to_chip=to_chip)

@@ -23,7 +23,7 @@ from kms.domain.people import MAX_PEOPLE, NOBODY, ChangeKind, Person, Quorum, Qu
 from kms.domain.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
-from kms.quorum.admin import Desk, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.admin import QuorumService, approve, change_now, execute, find, propose, standing, withdraw
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import CHANGES, QuorumSet, Thaw, read_change
 from tests.kms.support import AT, Harness
@@ -73,11 +73,11 @@ class Board:
     """A service with three people, two of whom are needed for everything that has a rule."""
 
     harness: Harness
-    desk: Desk = field(init=False)
+    desk: QuorumService = field(init=False)
 
     def __post_init__(self) -> None:
         vault = Vault(store=self.harness.services.store, kek=self.harness.services.kek)
-        self.desk = Desk(vault=vault, audience=self.harness.audience, alone=False)
+        self.desk = QuorumService(vault=vault, audience=self.harness.audience, alone=False)
 
     def now(self) -> Quorum:
         with self.desk.vault.store.reading() as tx:

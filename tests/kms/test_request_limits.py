@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from attest.rate_limits import Bucket, Rate, RateTable, caller_of
 from kms.api.app import create_app
-from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, Limits, group_of
+from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, RequestLimits, group_of
 from kms.api.observation import Watching
 from kms.running import http_protocol
 from tests.kms.support import Harness, settings_for
@@ -137,7 +137,7 @@ def test_of_each_kind_of_request_only_so_many_are_worked_on_and_the_log_cannot_c
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
-        limits = Limits(slow, settings=settings_for(tmp_path, max_concurrent=4), limited=limited.append)
+        limits = RequestLimits(slow, settings=settings_for(tmp_path, max_concurrent=4), limited=limited.append)
 
         async def ask(path: str) -> None:
             async def send(message: object) -> None:

@@ -40,7 +40,7 @@ from attest.release.mutual import AttestationAnswer
 from kms.api.app import create_app
 from kms.config.configuration import read_configuration
 from kms.domain.errors import AttestationOffError, UnavailableError
-from kms.running.self_evidence import AttestationDesk, open_source
+from kms.running.self_evidence import SelfEvidenceService, open_source
 from kms.running.self_evidence.service import MAX_REMEMBERED, MAX_WAITING, REPEAT_SECONDS
 from tests.collect.fake_machine import plain_machine, snp_machine, tdx_machine
 from tests.kms.proving import POLICIES, SOURCES, TLS_KEY, Proving
@@ -430,16 +430,16 @@ def device() -> Device:
 
 
 @pytest.fixture
-def desk(harness: Harness, device: Device) -> AttestationDesk:
+def desk(harness: Harness, device: Device) -> SelfEvidenceService:
     proving = Proving(harness=harness)
     statement = ServiceStatement.parse(proving.desk.answer(nonce=NONCE, audience="x").statement)
-    return AttestationDesk(
+    return SelfEvidenceService(
         device, identity=harness.services.identity, state=lambda: statement, clock=harness.clock, per_minute=3
     )
 
 
 def test_the_same_question_is_answered_without_asking_the_device_again(
-    harness: Harness, desk: AttestationDesk, device: Device
+    harness: Harness, desk: SelfEvidenceService, device: Device
 ) -> None:
     first = desk.answer(nonce=NONCE, audience="a")
     harness.clock.forward(seconds=REPEAT_SECONDS - 1)
@@ -452,7 +452,7 @@ def test_the_same_question_is_answered_without_asking_the_device_again(
 
 
 def test_mc_32_the_device_is_asked_so_often_in_a_minute_and_not_more(
-    harness: Harness, desk: AttestationDesk, device: Device
+    harness: Harness, desk: SelfEvidenceService, device: Device
 ) -> None:
     for number in range(3):
         desk.answer(nonce=bytes([number]) * 32, audience="a")
@@ -465,7 +465,7 @@ def test_mc_32_the_device_is_asked_so_often_in_a_minute_and_not_more(
     assert device.asked == 4
 
 
-def test_who_waits_for_a_slow_device_are_bounded(desk: AttestationDesk, device: Device) -> None:
+def test_who_waits_for_a_slow_device_are_bounded(desk: SelfEvidenceService, device: Device) -> None:
     device.hold.clear()
     threads = [threading.Thread(target=partial(desk.answer, nonce=NONCE, audience="a")) for _ in range(MAX_WAITING)]
     for thread in threads:
@@ -481,7 +481,7 @@ def test_who_waits_for_a_slow_device_are_bounded(desk: AttestationDesk, device: 
     assert device.asked == 1
 
 
-def test_a_device_that_fails_is_503_and_its_words_stay_here(desk: AttestationDesk, device: Device) -> None:
+def test_a_device_that_fails_is_503_and_its_words_stay_here(desk: SelfEvidenceService, device: Device) -> None:
     device.fails = True
     with pytest.raises(UnavailableError) as caught:
         desk.answer(nonce=NONCE, audience="a")
@@ -493,7 +493,7 @@ def test_a_device_that_fails_is_503_and_its_words_stay_here(desk: AttestationDes
 
 def test_so_many_answers_are_remembered_and_no_more(harness: Harness, device: Device) -> None:
     statement = ServiceStatement.parse(Proving(harness=harness).desk.answer(nonce=NONCE, audience="x").statement)
-    desk = AttestationDesk(
+    desk = SelfEvidenceService(
         device, identity=harness.services.identity, state=lambda: statement, clock=harness.clock, per_minute=6000
     )
     for number in range(MAX_REMEMBERED + 1):
@@ -506,7 +506,7 @@ def test_so_many_answers_are_remembered_and_no_more(harness: Harness, device: De
 
 
 def test_nothing_is_answered_where_it_is_off(harness: Harness) -> None:
-    desk = AttestationDesk(
+    desk = SelfEvidenceService(
         None, identity=harness.services.identity, state=lambda: pytest.fail("asked"), clock=harness.clock, per_minute=1
     )
     with pytest.raises(AttestationOffError):

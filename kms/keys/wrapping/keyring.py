@@ -21,7 +21,7 @@ from kms.keys.wrapping.backends import identify, open_backend
 from kms.keys.wrapping.definitions import Definition
 from kms.keys.wrapping.errors import not_at_hand
 
-__all__ = ["Keyring", "KnownKeks", "OtherDefinitions"]
+__all__ = ["KekRing", "KnownKeks", "OtherDefinitions"]
 
 KnownKeks = Callable[[], tuple[KekRecord, ...]]
 """Reads which keys the database knows."""
@@ -29,7 +29,7 @@ OtherDefinitions = Callable[[], tuple[Definition, ...]]
 """Reads which keys the settings name beside the main one."""
 
 
-class Keyring:
+class KekRing:
     """Wraps under the key that the database names, and unwraps under whichever the wrapped form names.
 
     Args:

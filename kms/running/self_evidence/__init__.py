@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kms.running.self_evidence.service import AttestationDesk
+from kms.running.self_evidence.service import SelfEvidenceService
 from kms.running.self_evidence.sources import EvidenceSource, open_source
 
-__all__ = ["AttestationDesk", "EvidenceSource", "open_source"]
+__all__ = ["EvidenceSource", "SelfEvidenceService", "open_source"]

@@ -1,4 +1,4 @@
-"""The desk of one application: what the service says of itself is put together here."""
+"""Opening the service of self-evidence of one application, as its settings say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kms.config.configuration import Configuration, read_configuration
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls
 from kms.release.services import Services
-from kms.running.self_evidence.service import AttestationDesk
+from kms.running.self_evidence.service import SelfEvidenceService
 from kms.running.self_evidence.sources import EvidenceSource
 
 __all__ = ["open_attestation"]
@@ -23,8 +23,8 @@ def open_attestation(
     tls: ServerTls | None,
     evidence: EvidenceSource | None,
     meaning: Callable[[], Configuration] | None = None,
-) -> AttestationDesk:
-    """Make the desk that proves a service.
+) -> SelfEvidenceService:
+    """Make the service that proves this one.
 
     Args:
         settings: as the service was started with.
@@ -50,7 +50,7 @@ def open_attestation(
             version=__version__,
         )
 
-    return AttestationDesk(
+    return SelfEvidenceService(
         evidence,
         identity=services.identity,
         state=state,

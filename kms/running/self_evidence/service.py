@@ -17,7 +17,7 @@ from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.release.services import Identity
 from kms.running.self_evidence.sources import EvidenceSource
 
-__all__ = ["AttestationDesk"]
+__all__ = ["SelfEvidenceService"]
 
 MAX_WAITING: Final = 8
 """Who wait for the device at the same time; more are told to come again."""
@@ -28,7 +28,7 @@ _MINUTE: Final = timedelta(minutes=1)
 _log = logging.getLogger("kms")
 
 
-class AttestationDesk:
+class SelfEvidenceService:
     """Makes the service's own proof.
 
     Args:

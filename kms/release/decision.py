@@ -1,0 +1,131 @@
+"""The decision on a request, with everything that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from attest import Policy, VerifiedEvidence, appraise
+from attest.encoding import JsonValue
+from kms.controls.limit_rules import limit_objections
+from kms.domain.attesters import attester_of, passport_attester
+from kms.domain.decide import DenialReason, ReleaseDecision, ReleaseOutcome, Result, decide
+from kms.domain.lease_grants import Granted
+from kms.domain.lease_rules import lease_objections
+from kms.domain.leases import Attester
+from kms.domain.log_decisions import decision_body
+from kms.domain.passports import VerifiedPassport, appraise_passport
+from kms.leases.search import standing_stops
+from kms.release.exchange import Exchange
+from kms.release.snapshot import Snapshot
+from kms.store import ReadTransaction
+
+__all__ = ["Decided", "appraise_all", "decide_on", "with_objections"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A decision on a snapshot.
+
+    Attributes:
+        snapshot: the state that it was made on.
+        results: by what was asked for, the result of each key's policy.
+        decision: allow or deny, with every reason.
+        attester: the workload that a yes releases to; None where the decision is a no.
+    """
+
+    snapshot: Snapshot
+    results: Mapping[str, Result]
+    decision: ReleaseDecision
+    attester: Attester | None
+
+    @property
+    def allows(self) -> bool:
+        """Whether the decision is a yes."""
+        return self.decision.verdict is ReleaseOutcome.ALLOW
+
+    @property
+    def under_break_glass(self) -> bool:
+        """Whether a relaxation was in force for a key."""
+        return any(state.break_glass for state in self.decision.keys)
+
+    def log_body(self, exchange: Exchange, granted: Granted) -> dict[str, JsonValue]:
+        """Return the body of the decision's log entry."""
+        body = decision_body(
+            self.decision,
+            nonce_digest=exchange.challenge.nonce_digest,
+            evidence=exchange.request.evidence,
+            requested=exchange.request.key_ids,
+            results=self.results,
+            allow_simulated=exchange.allow_simulated,
+            leases=granted.leases,
+        )
+        return {**body, **exchange.caller_members}
+
+
+def appraise_all(
+    verified: VerifiedEvidence | VerifiedPassport, policies: Mapping[str, Policy], exchange: Exchange
+) -> dict[str, Result]:
+    """Appraise a proof under the policy of each key, found under the text that asked for it."""
+    if isinstance(verified, VerifiedPassport):
+        return {one: appraise_passport(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
+    return {one: appraise(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
+
+
+def decide_on(
+    exchange: Exchange,
+    snapshot: Snapshot,
+    verified: VerifiedEvidence | VerifiedPassport,
+    results: Mapping[str, Result],
+) -> Decided:
+    """Make one decision of all results. It counts once ``with_objections`` has seen leases and limits."""
+    decision = _decision(exchange, snapshot, results)
+    attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
+    return Decided(snapshot=snapshot, results=results, decision=decision, attester=attester)
+
+
+def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
+    if isinstance(verified, VerifiedPassport):
+        return passport_attester(verified, recipient=recipient)
+    return attester_of(verified, recipient=recipient)
+
+
+def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:
+    """Turn a yes into a no where leases or limits, as this transaction sees them, stand against it."""
+    attester = decided.attester
+    if attester is None:
+        return decided
+    names = {state.name for state in decided.decision.keys}
+    held_against = lease_objections(
+        renews=exchange.request.renews,
+        states=tx.leases.states(exchange.request.renews),
+        stops=standing_stops(tx, names, attester=attester),
+        requested=names,
+        attester=attester,
+        at=exchange.at,
+    )
+    limited = limit_objections(
+        tx,
+        keys=decided.decision.keys,
+        attester=attester,
+        verified=(result.verified for result in decided.results.values()),
+        at=exchange.at,
+    )
+    objections = (*held_against, *limited)
+    if not objections:
+        return decided
+    decision = _decision(exchange, decided.snapshot, decided.results, objections)
+    return Decided(snapshot=decided.snapshot, results=decided.results, decision=decision, attester=None)
+
+
+def _decision(
+    exchange: Exchange, snapshot: Snapshot, results: Mapping[str, Result], objections: tuple[DenialReason, ...] = ()
+) -> ReleaseDecision:
+    return decide(
+        requested=exchange.request.key_ids,
+        keys=snapshot.states,
+        results=results,
+        demand=exchange.demand,
+        at=exchange.at,
+        objections=objections,
+    )

@@ -1,0 +1,64 @@
+"""One exchange: a request with the challenge that it answers. Every step of a release is given it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest import ExpectedBinding
+from attest.encoding import JsonValue
+from attest.release import CONTEXT, ReleaseRequest
+from attest.release.passports import PassportRequest
+from attest.release.wire import ROLE
+from kms.domain.actors import Actor
+from kms.domain.decide import ReleaseTerms
+from kms.domain.keys import KeyPurpose
+from kms.release.challenges import OpenedChallenge
+
+__all__ = ["Exchange"]
+
+_PURPOSES: Final = frozenset(map(str, KeyPurpose))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request at one moment.
+
+    Attributes:
+        request: evidence or a passport, with the keys that are asked for.
+        challenge: the challenge that it answers.
+        audience: the service's verifier key text.
+        caller: identity of the caller; None where the service does not demand one.
+        allow_simulated: whether simulated evidence counts.
+        at: moment for which everything is judged.
+    """
+
+    request: ReleaseRequest | PassportRequest
+    challenge: OpenedChallenge
+    audience: str
+    caller: Actor | None
+    allow_simulated: bool
+    at: datetime
+
+    @property
+    def binding(self) -> ExpectedBinding:
+        """What the evidence has to be bound to."""
+        return ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=self.challenge.nonce)
+
+    @property
+    def demand(self) -> ReleaseTerms:
+        """What the decision demands."""
+        return ReleaseTerms(
+            context=CONTEXT,
+            role=ROLE,
+            audience=self.audience,
+            nonce=self.challenge.nonce,
+            purposes=_PURPOSES,
+            allow_simulated=self.allow_simulated,
+        )
+
+    @property
+    def caller_members(self) -> dict[str, JsonValue]:
+        """Members of a log entry that name the caller, where there is one."""
+        return {} if self.caller is None else {"caller": self.caller.members()}

@@ -1,0 +1,89 @@
+"""Verifying what proves a workload: evidence, or a passport."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from attest import Evidence, Policy, VerifiedEvidence, verify
+from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
+from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
+from attest.release.passports import PassportRequest
+from kms.domain.disclosure import hides
+from kms.domain.keys import KeyReference
+from kms.domain.passports import VerifiedPassport
+from kms.release.exchange import Exchange
+from kms.release.services import Services
+from kms.release.snapshot import Snapshot, relaxed_by_all, tolerated_by_all
+
+__all__ = ["REFUSALS", "strict_refusal", "verify_proof"]
+
+REFUSALS = (EvidenceError, VerificationError, EndorsementError)
+"""Errors that refuse a proof. An ``EndorsementError`` decides nothing: the same request may be sent again."""
+
+
+def verify_proof(
+    services: Services, exchange: Exchange, policies: Mapping[str, Policy]
+) -> VerifiedEvidence | VerifiedPassport:
+    """Verify evidence, as strictly as the strictest policy demands, or a passport, which no policy relaxes.
+
+    Args:
+        services: trust anchors, endorsements, trusted Verifiers.
+        exchange: the request.
+        policies: every policy that judges for a requested key.
+
+    Raises:
+        EvidenceError: the evidence is malformed.
+        VerificationError: it is not genuine, or not bound to this exchange.
+        EndorsementError: something a vendor says is missing or stale.
+    """
+    request = exchange.request
+    if isinstance(request, PassportRequest):
+        return services.passports.verify(
+            request,
+            nonce=exchange.challenge.nonce,
+            tenants={KeyReference.parse(one).name.tenant for one in request.key_ids},
+            at=exchange.at,
+        )
+    return _verify_evidence(services, request.evidence, exchange, policies)
+
+
+def _verify_evidence(
+    services: Services, evidence: Evidence, exchange: Exchange, policies: Mapping[str, Policy]
+) -> VerifiedEvidence:
+    """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
+    at = exchange.at
+    verify_with = partial(
+        verify,
+        evidence,
+        anchors=services.anchors,
+        at=at,
+        expected=exchange.binding,
+        unchecked=relaxed_by_all(policies),
+        tolerances=tolerated_by_all(policies),
+    )
+    pool = services.endorsements.current(at=at)
+    try:
+        return verify_with(endorsements=pool)
+    except EndorsementError:
+        more = services.endorsements.fetched(evidence, at=at)
+        if more is None:
+            raise
+    return verify_with(endorsements=pool.merged(more))
+
+
+def strict_refusal(services: Services, exchange: Exchange, snapshot: Snapshot) -> AttestError | None:
+    """Return the refusal that the proof would get if no policy relaxed anything, or None.
+
+    What a policy leaves unchecked shows that there is one. So a key that discloses nothing answers a refusal as an
+    unknown key does, which has no policy.
+    """
+    policies = snapshot.policies
+    relaxes = relaxed_by_all(policies) or tolerated_by_all(policies) != NO_DEVICE_TOLERANCES
+    if not relaxes or hides(exchange.request.key_ids, snapshot.disclosures) is None:
+        return None
+    try:
+        verify_proof(services, exchange, {})
+    except REFUSALS as exc:
+        return exc
+    return None

@@ -1,0 +1,84 @@
+"""Keys sealed to the workload that proved itself, and the receipt of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from attest.release import SealedKey, release_info, seal
+from attest.release.wire import receipt_text
+from kms.domain.decide import KeyState
+from kms.domain.lease_grants import Granted
+from kms.domain.secret import EXPORT, SecretBytes
+from kms.release.decision import Decided
+from kms.release.exchange import Exchange
+
+__all__ = ["receipt", "seal_keys"]
+
+
+def seal_keys(
+    exchange: Exchange,
+    decided: Decided,
+    secrets: Mapping[str, SecretBytes],
+    granted: Granted,
+    *,
+    decision_digest: bytes,
+) -> tuple[SealedKey, ...]:
+    """Seal each key to the recipient of the decision; a no has no recipient, and nothing is sealed.
+
+    Args:
+        exchange: the request.
+        decided: the decision.
+        secrets: the keys, by what was asked for.
+        granted: the leases, likewise.
+        decision_digest: leaf hash of the decision's log entry, to which each sealed key is bound.
+
+    Raises:
+        VerificationError: the workload's key is none that can be sealed to.
+    """
+    recipient = decided.decision.recipient
+    if recipient is None:
+        return ()
+    return tuple(
+        SealedKey(
+            tenant=state.name.tenant,
+            key_id=state.name.key_id,
+            version=state.version,
+            purpose=state.purpose,
+            policy_digest=state.policy_digest,
+            sealed=secrets[state.asked].lend(
+                EXPORT, partial(seal, recipient=recipient, info=_info(exchange, state, decision_digest))
+            ),
+            lease_id=granted.leases[state.asked].lease_id,
+            expires_at=granted.leases[state.asked].expires_at,
+        )
+        for state in decided.decision.keys
+    )
+
+
+def _info(exchange: Exchange, state: KeyState, decision_digest: bytes) -> bytes:
+    return release_info(
+        audience=exchange.audience,
+        nonce=exchange.challenge.nonce,
+        evidence_digest=exchange.request.evidence.digest,
+        tenant=state.name.tenant,
+        key_id=state.name.key_id,
+        version=state.version,
+        purpose=state.purpose,
+        policy_digest=state.policy_digest,
+        decision_digest=decision_digest,
+    )
+
+
+def receipt(exchange: Exchange, decided: Decided, sealed: tuple[SealedKey, ...], *, decision_digest: bytes) -> str:
+    """Return the text of the receipt, which the service signs."""
+    return receipt_text(
+        audience=exchange.audience,
+        nonce=exchange.challenge.nonce,
+        evidence_digest=exchange.request.evidence.digest,
+        decision_digest=decision_digest,
+        keys=sealed,
+        released_at=decided.decision.at,
+        simulated=any(result.verified.simulated for result in decided.results.values()),
+        break_glass=decided.under_break_glass,
+    )
