@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from attest.agent.client import AgentClient, AgentModel
     from attest.agent.config import AgentConfig, load_config
-    from attest.agent.errors import AgentRefusedError, AgentUnavailableError
     from attest.agent.peers import Peer, PeerRule
+    from attest.errors import AgentRefusedError, AgentUnavailableError
 
 _HOMES = {
     "AgentClient": "attest.agent.client",
     "AgentConfig": "attest.agent.config",
     "AgentModel": "attest.agent.client",
-    "AgentRefusedError": "attest.agent.errors",
-    "AgentUnavailableError": "attest.agent.errors",
+    "AgentRefusedError": "attest.errors",
+    "AgentUnavailableError": "attest.errors",
     "Peer": "attest.agent.peers",
     "PeerRule": "attest.agent.peers",
     "load_config": "attest.agent.config",

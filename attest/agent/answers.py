@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from attest.agent.errors import AgentRefusedError, AgentUnavailableError
 from attest.encoding import JsonValue
 from attest.errors import (
+    AgentRefusedError,
+    AgentUnavailableError,
     AttestError,
     CollectionError,
     EndorsementError,
+    LeaseLostError,
+    ReleaseRefusedError,
     SealedSourceError,
+    ServiceNotGenuineError,
 )
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError, ReleaseRefusedError
-from attest.session.errors import ServiceNotGenuineError
 
 __all__ = ["AgentAnswer", "AgentRequest", "json_answer", "problem"]
 
@@ -119,5 +121,5 @@ def problem(error: AttestError, *, retry_after: float | None = None) -> AgentAns
 
 def _status_of(error: AttestError) -> HTTPStatus:
     if isinstance(error, AgentRefusedError):
-        return error.status
+        return HTTPStatus(error.status)
     return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)

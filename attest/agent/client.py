@@ -26,10 +26,9 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote
 
-from attest.agent.errors import AgentRefusedError, AgentUnavailableError
 from attest.agent.peers import peer_of
 from attest.encoding import JsonValue, json_value
-from attest.errors import AttestError, SealedSourceError, VerificationError
+from attest.errors import AgentRefusedError, AgentUnavailableError, AttestError, SealedSourceError, VerificationError
 
 __all__ = ["AgentClient", "AgentFile", "AgentModel"]
 

@@ -18,12 +18,10 @@ import h11
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.config import AgentLimits
-from attest.agent.errors import AgentRefusedError
 from attest.agent.logs import Exchanged, exchanged
 from attest.agent.peers import Peer
 from attest.agent.streams import Streams
-from attest.errors import AttestError
-from attest.release.refusals import LeaseLostError
+from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 
 __all__ = ["MAX_HEAD_BYTES", "Conversation"]
 

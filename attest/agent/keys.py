@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from attest.errors import AttestError
+from attest.errors import AttestError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.session.key import SessionKey
 
 __all__ = ["RETRY_SECONDS", "AgentKeys", "KeyHolder"]

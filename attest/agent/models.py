@@ -10,9 +10,8 @@ from http import HTTPStatus
 from typing import Final
 
 from attest.agent.config import ServedModel
-from attest.agent.errors import AgentRefusedError
 from attest.agent.keys import AgentKeys
-from attest.errors import ConfigurationError
+from attest.errors import AgentRefusedError, ConfigurationError
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, verify_directory

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from attest.agent.errors import AgentRefusedError
+from attest.errors import AgentRefusedError
 
 __all__ = ["ByteRange", "wanted_range"]
 

@@ -22,13 +22,12 @@ from urllib.parse import unquote_to_bytes
 
 from attest.agent.answers import AgentAnswer, AgentRequest, json_answer, problem
 from attest.agent.config import AgentConfig
-from attest.agent.errors import AgentRefusedError
 from attest.agent.keys import AgentKeys
 from attest.agent.models import Model, OpenModel, no_such_file
 from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
 from attest.encoding import JsonValue, rfc3339_text
-from attest.errors import AttestError
+from attest.errors import AgentRefusedError, AttestError
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.segment_reader import SealedReader

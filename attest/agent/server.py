@@ -17,7 +17,6 @@ from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.clock import since_start
 from attest.agent.concurrency import Turns
 from attest.agent.config import AgentConfig
-from attest.agent.errors import AgentRefusedError
 from attest.agent.http import Conversation
 from attest.agent.keys import AgentKeys, KeyHolder
 from attest.agent.logs import RateLimitedLog
@@ -25,9 +24,8 @@ from attest.agent.models import Model
 from attest.agent.peers import Peer, peer_of
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
-from attest.errors import AttestError
+from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
-from attest.release.refusals import LeaseLostError
 from attest.session.key import SessionKey
 
 __all__ = ["Agent"]

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from attest.errors import LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 
 __all__ = ["Streams"]
 

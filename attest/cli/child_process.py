@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final, Literal
 
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.session import SessionKey
 from attest.terminal.boundary import report_error
 

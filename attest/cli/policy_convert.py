@@ -148,7 +148,7 @@ def convert(
 
 def _require_ours(data: bytes, file: str) -> None:
     """Refuse what is no policy of ours; its reference documents are not asked for yet."""
-    from attest.policy.decode import InvalidValueError
+    from attest.errors import InvalidValueError
     from attest.policy.document import placed, read_document
     from attest.policy.model import decode_policy
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from attest.cli.files import read_file
 from attest.encoding import JsonValue
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, InvalidValueError
 from attest.policy.authoring.policy_cases import SUFFIX
 from attest.policy.authoring.signatures import DocumentIdentity, identity_of
-from attest.policy.decode import InvalidValueError
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy, load_policy
 from attest.policy.model import PolicyDocument, decode_policy

@@ -16,8 +16,8 @@ from attest.cli.policies import relaxations
 from attest.cli.token_answers import AnyTokenCase, judge_token_case
 from attest.cli.verification_inputs import Case, open_case, verify_case
 from attest.encoding import JsonValue
-from attest.errors import ConfigurationError
-from attest.policy.decode import InvalidValueError, Section, choice, hex_of, list_of, moment, text
+from attest.errors import ConfigurationError, InvalidValueError
+from attest.policy.decode import Section, choice, hex_of, list_of, moment, text
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.load import Policy
 from attest.terminal.display import Display

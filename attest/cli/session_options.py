@@ -16,7 +16,7 @@ from attest.terminal.display import Display
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.release.refusals import LeaseLostError
+    from attest.errors import LeaseLostError
     from attest.session import Session, SessionKey, SessionSettings
 
 __all__ = ["SessionOptions", "service_options", "settings_document"]

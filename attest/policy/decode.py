@@ -9,12 +9,11 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from attest.encoding import JsonValue, hex_bytes, rfc3339
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import EvidenceError, InvalidValueError
 
 __all__ = [
     "Decoder",
     "Demand",
-    "InvalidValueError",
     "RelaxedDemand",
     "Section",
     "boolean",
@@ -47,16 +46,6 @@ class Demand(Generic[T]):
     """Either a value that is demanded, or the reason why none is."""
 
     value: T | RelaxedDemand
-
-
-class InvalidValueError(ConfigurationError):
-    """A value or a key that cannot stand where it stands.
-
-    Attributes:
-        at_key: it is the key that is wrong.
-    """
-
-    at_key = False
 
 
 def refuse(

@@ -7,8 +7,7 @@ import threading
 from typing import Any, Final, cast
 
 from attest.encoding import JsonValue, json_value
-from attest.errors import ConfigurationError, EvidenceError
-from attest.policy.decode import InvalidValueError
+from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
 from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
 __all__ = ["MAX_POLICY_BYTES", "placed", "read_document"]

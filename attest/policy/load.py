@@ -10,9 +10,10 @@ from typing import Any, cast
 import rfc8785
 
 from attest.checks import Unchecked
+from attest.errors import InvalidValueError
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
-from attest.policy.decode import InvalidValueError, RelaxedDemand
+from attest.policy.decode import RelaxedDemand
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from attest.errors import ReleaseRefusedError
 from attest.release.exchange import Ask, Attester, Exchange, Steps, Verifier
 from attest.release.log_monitor import LogWatch
 from attest.release.mutual import ProvenService, ServiceExpectation
@@ -18,7 +19,6 @@ from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import PassportKey
 from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_prompt_key
-from attest.release.refusals import ReleaseRefusedError
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, TIMEOUT_SECONDS, Timeouts, send

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
-from attest.errors import BindingError, EvidenceError, VerificationError
+from attest.errors import BindingError, EvidenceError, ReleaseRefusedError, VerificationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.log_monitor import LogWatch
@@ -23,7 +23,7 @@ from attest.release.mutual import AttestationAnswer, MutualAttestation, ProvenSe
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import Passport, PassportKey, PassportRequest
-from attest.release.refusals import ReleaseRefusedError, refused
+from attest.release.refusals import refused
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash

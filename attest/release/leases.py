@@ -19,9 +19,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, EndorsementError
+from attest.errors import AttestError, EndorsementError, LeaseLostError
 from attest.release.client import Attester, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
-from attest.release.refusals import LeaseLostError
 from attest.release.sealed_key import KEM_HYBRID
 
 __all__ = ["LeaseClocks", "LeaseKeeper", "LeaseLostError"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from attest.errors import AttestError, ConfigurationError, VerificationError
+from attest.errors import AttestError, ConfigurationError, LogForkedError, VerificationError
 from attest.release.notes import VerifierKey
 from attest.release.tlog import (
     NO_WITNESSES,
@@ -27,7 +27,7 @@ from attest.release.tlog import (
     verify_logged,
 )
 
-__all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogForkedError", "LogWatch", "ProcessMemory"]
+__all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogWatch", "ProcessMemory"]
 
 FetchProof = Callable[[int, int], tuple[bytes, ...]]
 """Asks the service for the consistency proof between two sizes.
@@ -35,31 +35,6 @@ FetchProof = Callable[[int, int], tuple[bytes, ...]]
 Raises ``VerificationError`` with ``log-consistency-invalid`` when the service says that it has no such proof.
 """
 _MAX_MEMORY_BYTES = 64 * 1024
-
-
-class LogForkedError(VerificationError):
-    """The log that is shown now is not the one that was seen before, or is not shown to be.
-
-    Two notes of the same size with different roots prove by themselves that the service signed two logs. Of different
-    sizes they prove it to whoever finds that no consistency proof leads from the one to the other.
-
-    Attributes:
-        remembered: the signed note seen before.
-        received: the signed note seen now.
-    """
-
-    def __init__(self, *, remembered: str, received: str) -> None:
-        """Keep both notes."""
-        super().__init__(
-            "the service does not show that its log is still the one that was seen before",
-            code="log-forked",
-            expected=remembered,
-            got=received,
-            clause="RFC 9162, section 2.1.4",
-            hint="keep both checkpoints, which the service signed; get no more keys from it until this is explained",
-        )
-        self.remembered = remembered
-        self.received = received
 
 
 class CheckpointMemory(Protocol):

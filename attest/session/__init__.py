@@ -12,8 +12,8 @@ what a program that lives on needs: settings of the image, one deadline, retries
 
 from __future__ import annotations
 
+from attest.errors import LeaseLostError, ServiceNotGenuineError, ServiceUnreachableError
 from attest.session.async_session import AsyncSession
-from attest.session.errors import LeaseLostError, ServiceNotGenuineError, ServiceUnreachableError
 from attest.session.key import SessionKey
 from attest.session.schedule import SessionTiming
 from attest.session.session import Session

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from attest.errors import AttestError
+from attest.errors import AttestError, ServiceUnreachableError
 from attest.policy.load import Policy
 from attest.release.exchange import Attester, Steps
 from attest.release.mutual import AttestationAnswer, ProvenService, ServiceExpectation
@@ -18,7 +18,6 @@ from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.transport import Timeouts, send_async
 from attest.session.connection import open_async_http
-from attest.session.errors import ServiceUnreachableError
 from attest.session.key import SessionKey
 from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings

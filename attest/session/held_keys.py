@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from attest.errors import AttestError
+from attest.errors import AttestError, LeaseLostError
 from attest.release.leases import JITTER, RENEW_AT
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import WorkloadKey
 from attest.release.wire import MAX_KEYS

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import NoReturn
 
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError
+from attest.errors import AttestError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.session.schedule import Moment
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attest.errors import AttestError
-from attest.session.errors import ServiceUnreachableError, is_busy, may_pass
+from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
 from attest.session.schedule import Deadline
 
 __all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
@@ -20,6 +19,23 @@ LONGEST_SECONDS: Final = 30.0
 MOST_STALE_CHALLENGES: Final = 3
 """A challenge that is too old is a matter of chance once, and of a machine that is too slow after that."""
 _SHOWN: Final = 5
+_BUSY = frozenset({429, 502, 503, 504})
+_AWAY = frozenset({"service-unreachable", "service-evidence-unavailable"})
+
+
+def _is_busy(error: AttestError) -> bool:
+    """Say whether the service could not be asked or could not say, which may be another thing in a moment."""
+    if isinstance(error, ReleaseRefusedError):
+        return error.status in _BUSY
+    return isinstance(error, EndorsementError) and error.code in _AWAY
+
+
+def _may_pass(error: AttestError) -> bool:
+    """Say whether it is worth asking again at once.
+
+    What a vendor says of the service's machine and is missing stays missing: who fetches it has asked again already.
+    """
+    return _is_busy(error) or (error.retryable and not isinstance(error, EndorsementError))
 
 
 def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
@@ -58,8 +74,8 @@ class Attempts:
             ServiceUnreachableError: the time is over, or would be.
         """
         self._tried.append(f"{error.message} [{error.code}]")
-        self._stale += not is_busy(error)
-        if not may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
+        self._stale += not _is_busy(error)
+        if not _may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
             raise error
         timing = self._deadline.timing
         pause = pause_after(len(self._tried), error, chance=timing.random())

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from attest.errors import AttestError
+from attest.errors import AttestError, ServiceUnreachableError
 from attest.policy.load import Policy
 from attest.release.client import driven
 from attest.release.exchange import Attester
@@ -19,7 +19,6 @@ from attest.release.mutual import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.session.connection import open_http
-from attest.session.errors import ServiceUnreachableError
 from attest.session.key import SessionKey
 from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from attest.errors import AttestError
+from attest.errors import AttestError, LeaseLostError
 from attest.policy.load import Policy
 from attest.release.exchange import Attester, Exchange, Steps
 from attest.release.mutual import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
-from attest.release.refusals import LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.release.transport import CONNECT_SECONDS, Timeouts
 from attest.release.wire import MAX_KEYS

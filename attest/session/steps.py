@@ -13,11 +13,18 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from attest.errors import AttestError
+from attest.errors import (
+    AppraisalError,
+    AttestError,
+    EvidenceError,
+    LeaseLostError,
+    ReleaseRefusedError,
+    ServiceNotGenuineError,
+    ServiceUnreachableError,
+    VerificationError,
+)
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError, ReleaseRefusedError
 from attest.release.released_key import ReleasedKey
-from attest.session.errors import told
 from attest.session.held_keys import Holdings
 from attest.session.key import Held
 from attest.session.retry import Attempts
@@ -103,7 +110,7 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
             try:
                 pause = attempts.after(exc)
             except AttestError as final:
-                raise told(final, url=url) from exc
+                raise _for_program(final, url=url) from exc
             yield pause
             continue
         if received is not None:
@@ -139,8 +146,8 @@ def _renew_group(
         received = yield from _asked(KeyRequest(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
         if not _is_final(exc):
-            for held in holdings.delay(group, told(exc, url=url)):
-                _lose(holdings, held, held.ended(told(exc, url=url)), lost)
+            for held in holdings.delay(group, _for_program(exc, url=url)):
+                _lose(holdings, held, held.ended(_for_program(exc, url=url)), lost)
         elif len(group) == 1:
             _lose(holdings, group[0], _refusal(group[0], exc), lost)
         else:
@@ -193,3 +200,12 @@ def _born_dead(url: str) -> LeaseLostError:
         code="lease-lost",
         hint="the lease has to last longer than a release takes: kms key release KEY --lease-seconds",
     )
+
+
+def _for_program(error: AttestError, *, url: str) -> AttestError:
+    """Return the error that a program is to see in place of one of the protocol."""
+    if isinstance(error, ServiceNotGenuineError | ServiceUnreachableError | ReleaseRefusedError):
+        return error
+    if isinstance(error, AppraisalError | EvidenceError | VerificationError):
+        return ServiceNotGenuineError(error, url=url)
+    return error

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from attest import Policy, load_policy
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError, ConfigurationError, InvalidValueError
 from attest.policy.authoring.signatures import identity_of, read_public_key, read_signature
-from attest.policy.decode import InvalidValueError
 from attest.policy.document import placed, read_document
 from attest.policy.model import decode_policy
 from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document

@@ -16,9 +16,8 @@ from attest.agent.config import AgentConfig, AgentLimits, ServedKey, ServedModel
 from attest.agent.peers import PeerRule
 from attest.agent.server import Agent
 from attest.agent.unix_socket import AgentSocket
-from attest.errors import AttestError
+from attest.errors import AttestError, KeyUnknownError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import KeyUnknownError, LeaseLostError
 from attest.release.released_key import ReleasedKey
 from attest.session import SessionKey, SessionTiming
 from attest.session.held_keys import Holdings

@@ -8,9 +8,8 @@ import pytest
 from attest.agent.config import ServedModel
 from attest.agent.keys import AgentKeys
 from attest.agent.models import MAX_IDLE_READERS, Model, verified_place
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.sealed.directory import VerifiedDirectory
 from tests.agent.running import BIG, FILES, ME, MODEL_KEY, FakeSession, Place
 

@@ -16,9 +16,8 @@ from attest.agent.config import AgentConfig
 from attest.agent.keys import RETRY_SECONDS
 from attest.cli.main import cli
 from attest.encoding import JsonValue
-from attest.errors import EndorsementError, SealedSourceError, VerificationError
+from attest.errors import EndorsementError, PolicyNotMetError, SealedSourceError, VerificationError
 from attest.release.names import KeyReference
-from attest.release.refusals import PolicyNotMetError
 from attest.sealed import open_directory, open_file
 from attest.sealed.key_sources import key_source
 from tests.agent.running import BIG, FILES, KEY, ME, MODEL_KEY, NOT_ME, OTHER, Place, Running, usual

@@ -18,8 +18,8 @@ import pytest
 
 import attest
 from attest.agent.config import AgentConfig
+from attest.errors import LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest.sealed import SealingNames, seal_directory, verify_directory
 from tests.agent.running import ME, Running
 from tests.agent.running import Place as AgentPlace

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from attest.errors import ConfigurationError, SignatureError
+from attest.errors import ConfigurationError, LogForkedError, SignatureError
 from attest.release.client import KeyReleaseClient
-from attest.release.log_monitor import LogForkedError, LogWatch, ProcessMemory
+from attest.release.log_monitor import LogWatch, ProcessMemory
 from kms.domain.errors import IntegrityError, LogBrokenError
 from kms.domain.log_verification import LogState
 from kms.domain.secret import SecretBytes

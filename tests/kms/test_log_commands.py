@@ -15,8 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi.testclient import TestClient
 
-from attest.errors import AttestError, ConfigurationError, EndorsementError, SignatureError, VerificationError
-from attest.release.log_monitor import LogForkedError
+from attest.errors import (
+    AttestError,
+    ConfigurationError,
+    EndorsementError,
+    LogForkedError,
+    SignatureError,
+    VerificationError,
+)
 from attest.release.tlog import Checkpoint, WitnessKey, read_checkpoint
 from kms.api.app import create_app
 from kms.cli.main import cli

@@ -7,10 +7,10 @@ import pytest
 
 from attest.appraisal import appraise
 from attest.checks import Outcome
+from attest.errors import InvalidValueError
 from attest.evidence.azure.structure import HclReportType
 from attest.policy.authoring.lint import lint_policy
 from attest.policy.authoring.policy_diff import diff_policies
-from attest.policy.decode import InvalidValueError
 from attest.policy.model import decode_policy
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.documents import policy_of

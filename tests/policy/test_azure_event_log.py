@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Outcome
 from attest.cli.policy_init import source_of
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, InvalidValueError
 from attest.evidence.azure.structure import HclReportType
 from attest.policy.authoring.draft import choose, draft_policy
 from attest.policy.authoring.lint import lint_policy
 from attest.policy.authoring.policy_diff import diff_policies
-from attest.policy.decode import InvalidValueError
 from attest.policy.eventlog import LOADER_LISTS
 from attest.policy.model import decode_policy
 from attest.verification import VerifiedEvidence

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from attest.checks import Outcome
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, InvalidValueError
 from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimType, Origin, StatedClaims
 from attest.policy.authoring.explanation import explanation_document, explanation_text
 from attest.policy.authoring.policy_diff import diff_policies
-from attest.policy.decode import InvalidValueError
 from attest.policy.model import decode_policy
 from attest.policy.verifiers import LONGEST_AGE, verifier_checks
 from tests.policy.documents import policy_of

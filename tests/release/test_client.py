@@ -19,6 +19,7 @@ from attest.errors import (
     ConfigurationError,
     EndorsementError,
     EvidenceError,
+    LogForkedError,
     SignatureError,
     VerificationError,
 )
@@ -36,7 +37,7 @@ from attest.release import (
     verifier_key,
 )
 from attest.release.client import MAX_ANSWER_BYTES, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
-from attest.release.log_monitor import FileMemory, LogForkedError, LogWatch, ProcessMemory
+from attest.release.log_monitor import FileMemory, LogWatch, ProcessMemory
 from attest.release.tlog import LogProof, WitnessKey, WitnessPolicy, cosign, leaf_hash, read_checkpoint, sign_checkpoint
 from attest.release.wire import receipt_text
 from tests.release.test_tlog import path_of, proof_of, root_of

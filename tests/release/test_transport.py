@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import httpx
 import pytest
 
-from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
-from attest.release.exchange import Ask
-from attest.release.mutual import AttestationAnswer
-from attest.release.refusals import (
+from attest.errors import (
+    AttestError,
+    ConfigurationError,
+    EndorsementError,
+    EvidenceError,
     KeyUnknownError,
     LeaseEndedError,
     PolicyNotMetError,
     ReleaseRefusedError,
-    refused,
 )
+from attest.release.exchange import Ask
+from attest.release.mutual import AttestationAnswer
+from attest.release.refusals import refused
 from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, Timeouts, send, send_async
 
 ASK = Ask(method="POST", path="/v1/challenges", body={"a": 1})

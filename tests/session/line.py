@@ -11,7 +11,7 @@ import httpx
 from starlette.testclient import TestClient
 
 from attest import AsyncSession, Session
-from attest.release.refusals import LeaseLostError
+from attest.errors import LeaseLostError
 from attest.session import SessionKey, SessionTiming
 from tests.kms.support import FakeClock, Harness, Workload
 

@@ -22,9 +22,8 @@ from click.testing import CliRunner, Result
 from attest.cli import key_output
 from attest.cli.child_process import ChildProgram, WantedKey, descriptor_of
 from attest.cli.main import cli
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, LeaseLostError
 from attest.release import KeyReference
-from attest.release.refusals import LeaseLostError
 from attest_simulator import SimulatedGuest
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine
 from tests.kms.process import REPOSITORY, ServedProcess

@@ -7,8 +7,7 @@ import httpx
 import pytest
 
 from attest import Binding, Evidence
-from attest.errors import CollectionError
-from attest.release.refusals import KeyUnknownError, ReleaseRefusedError
+from attest.errors import CollectionError, KeyUnknownError, ReleaseRefusedError
 from attest.session import ServiceNotGenuineError, ServiceUnreachableError
 from tests.kms.support import MATERIAL
 from tests.session.line import Scene, away, refusing

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from attest import Binding, Evidence
-from attest.release.refusals import ReleaseRefusedError
+from attest.errors import ReleaseRefusedError
 from attest.session import ServiceUnreachableError
 from tests.kms.support import MATERIAL
 from tests.session.acts import DAY, TWO_THIRDS, disable

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from attest import Binding, Evidence
-from attest.release.refusals import LeaseEndedError, PolicyNotMetError, ReleaseRefusedError
+from attest.errors import LeaseEndedError, PolicyNotMetError, ReleaseRefusedError
 from attest.session import LeaseLostError, ServiceUnreachableError
 from tests.kms.support import MATERIAL
 from tests.kms.test_key_lifecycle import rotate

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import attest
-from attest.release.refusals import KeyUnknownError, PolicyNotMetError
+from attest.errors import KeyUnknownError, PolicyNotMetError
 from attest.session import ServiceNotGenuineError, ServiceUnreachableError
 from attest_simulator.machines import MachineKind
 from tests.kms.process import ServedProcess

@@ -18,9 +18,9 @@ from typing import Any, cast
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import InvalidValueError
 from attest.policy.decode import (
     Demand,
-    InvalidValueError,
     RelaxedDemand,
     Section,
     choice,

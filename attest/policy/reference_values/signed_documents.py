@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attest.errors import ConfigurationError, SignatureError
+from attest.errors import ConfigurationError, InvalidValueError, SignatureError
 from attest.policy.authoring.signatures import (
     DocumentIdentity,
     DocumentSignature,
     PolicyPublicKey,
     verify_signatures,
 )
-from attest.policy.decode import InvalidValueError
 from attest.policy.document import placed, read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
 

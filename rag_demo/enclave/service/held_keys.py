@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from attest.errors import LeaseLostError
 from attest.release.exchange import Attester
-from attest.release.refusals import LeaseLostError
 from attest.session import AsyncSession, SessionKey
 from attest.session.schedule import SYSTEM_TIMING
 from rag_demo.enclave.service.settings import KeySource
