@@ -9,14 +9,13 @@
     prompting.py    what it is told
     chunks.py       events of its stream, read strictly
     marks.py        citations in its text, those that name nothing taken out
-    errors.py       what can go wrong with it
 """
 
-from rag_demo.enclave.answers.errors import AnswerError, LanguageModelError
 from rag_demo.enclave.answers.extractive import THRESHOLD, PassagesAnswerer
 from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
 from rag_demo.enclave.answers.generated import GeneratedAnswerer
 from rag_demo.enclave.answers.language import LanguageModel, LanguageModelLimits
+from rag_demo.enclave.errors import AnswerError, LanguageModelError
 
 __all__ = [
     "THRESHOLD",

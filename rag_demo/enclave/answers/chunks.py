@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rag_demo.enclave.answers.errors import LanguageModelError
+from rag_demo.enclave.errors import LanguageModelError
 
 __all__ = ["MAX_EVENT_BYTES", "Chunk", "EventLines", "malformed", "parse_chunk"]
 

@@ -17,8 +17,8 @@ import httpx
 
 from attest.errors import ConfigurationError
 from rag_demo.enclave.answers.chunks import Chunk, EventLines, malformed, parse_chunk
-from rag_demo.enclave.answers.errors import LanguageModelError
 from rag_demo.enclave.answers.prompt import Message
+from rag_demo.enclave.errors import LanguageModelError
 
 __all__ = ["LanguageModel", "LanguageModelLimits"]
 

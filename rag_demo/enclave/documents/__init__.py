@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rag_demo.enclave.documents.document_pages import Reading, ReadingProgress, parse
-    from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
     from rag_demo.enclave.documents.kinds import DocumentKind
     from rag_demo.enclave.documents.limits import DocumentLimits
     from rag_demo.enclave.documents.passages import split
+    from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
 __all__ = [
     "DocumentError",
@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DocumentError": "errors",
-    "DocumentLimitError": "errors",
-    "DocumentReaderError": "errors",
-    "DocumentKind": "kinds",
-    "DocumentLimits": "limits",
-    "ReadingProgress": "document_pages",
-    "Reading": "document_pages",
-    "parse": "document_pages",
-    "split": "passages",
+    "DocumentError": "rag_demo.enclave.errors",
+    "DocumentLimitError": "rag_demo.enclave.errors",
+    "DocumentReaderError": "rag_demo.enclave.errors",
+    "DocumentKind": f"{__name__}.kinds",
+    "DocumentLimits": f"{__name__}.limits",
+    "ReadingProgress": f"{__name__}.reading",
+    "Reading": f"{__name__}.reading",
+    "parse": f"{__name__}.reading",
+    "split": f"{__name__}.packing",
 }
 
 
@@ -57,5 +57,5 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    found: object = getattr(import_module(_HOMES[name]), name)
     return found

@@ -21,10 +21,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rag_demo.enclave.documents import wire
-from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
 from rag_demo.enclave.documents.kinds import DocumentKind
 from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.refusals import crashed, misbehaved
+from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
 __all__ = ["Child", "command"]
 

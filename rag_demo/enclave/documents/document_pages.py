@@ -10,11 +10,11 @@ from typing import Self
 
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.child import Child, Source, command
-from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError
 from rag_demo.enclave.documents.kinds import DocumentKind, kind_of_media_type, kind_of_name
 from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.normalisation import FORBIDDEN
 from rag_demo.enclave.documents.refusals import misbehaved, mismatch, problem
+from rag_demo.enclave.errors import DocumentError, DocumentLimitError
 from rag_demo.enclave.interfaces import Page
 
 __all__ = ["Reading", "ReadingProgress", "parse"]

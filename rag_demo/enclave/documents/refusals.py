@@ -7,8 +7,8 @@ import re
 import signal
 
 from rag_demo.enclave.documents import wire
-from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
 from rag_demo.enclave.documents.limits import DocumentLimits
+from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
 __all__ = ["crashed", "misbehaved", "mismatch", "problem"]
 

@@ -33,6 +33,7 @@ from starlette.routing import Route
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.concurrency import Turns, too_often
@@ -41,7 +42,7 @@ from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
 from rag_demo.enclave.service.lifecycle import Enclave, Life
 from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel
 from rag_demo.enclave.service.question import answered
-from rag_demo.enclave.service.refusals import RefusedError, invalid, problem
+from rag_demo.enclave.service.refusals import invalid, problem
 from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of

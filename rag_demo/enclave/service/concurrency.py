@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 
-from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.errors import RefusedError
 
 __all__ = ["Turns", "busy", "too_often"]
 

@@ -18,11 +18,11 @@ from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
-from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["BATCH", "Ingest", "Upload", "told_in"]

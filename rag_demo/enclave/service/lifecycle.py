@@ -21,10 +21,9 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from attest.errors import AttestError
-from attest.release.refusals import LeaseLostError, ReleaseRefusedError
+from attest.errors import AttestError, LeaseLostError, ReleaseRefusedError
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
-from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.resources import Bench, OpenBench, ReleasedKeys
 
 __all__ = ["Enclave", "Life", "LifecycleState", "Why"]

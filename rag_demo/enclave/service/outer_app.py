@@ -28,8 +28,9 @@ from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.errors import AttestError
 from attest.page import PageFile
 from attest.rate_limits import Rate, RateTable, caller_of
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.concurrency import busy, too_often
-from rag_demo.enclave.service.refusals import RefusedError, problem
+from rag_demo.enclave.service.refusals import problem
 from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["STATE_PATH", "Doors"]

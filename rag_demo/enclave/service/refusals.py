@@ -1,4 +1,4 @@
-"""How the service refuses: one class, a status and a code, and problem details (RFC 9457) made of them."""
+"""The refusals of the service: the status of each error, and problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from starlette.responses import Response
 
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EvidenceError
-from rag_demo.enclave.answers.errors import AnswerError
-from rag_demo.enclave.documents.errors import DocumentError, DocumentLimitError, DocumentReaderError
-from rag_demo.enclave.store.errors import (
+from rag_demo.enclave.errors import (
+    AnswerError,
+    DocumentError,
+    DocumentLimitError,
+    DocumentReaderError,
+    RefusedError,
     StoreClosedError,
     StoreConflictError,
     StoreInputError,
@@ -34,47 +37,11 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
 )
 """The first class that fits counts; anything else is the service's own trouble."""
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "RefusedError", "invalid", "members_of", "problem", "status_of"]
+__all__ = ["PROBLEM_MEDIA_TYPE", "invalid", "members_of", "problem", "status_of"]
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:rag/"
 _TOLD: Final = frozenset({"field", "expected", "got", "hint", "retryable"})
-
-
-class RefusedError(AttestError):
-    """The service does not do what it was asked for.
-
-    Attributes:
-        status: of HTTP.
-        retry_seconds: after how many seconds it is worth while to ask again.
-    """
-
-    exit_code = 1
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        status: HTTPStatus,
-        field: str | None = None,
-        expected: str | None = None,
-        got: str | None = None,
-        hint: str | None = None,
-        retry_seconds: int | None = None,
-    ) -> None:
-        """Describe the refusal; see ``AttestError``."""
-        super().__init__(
-            message,
-            code=code,
-            field=field,
-            expected=expected,
-            got=got,
-            hint=hint,
-            retryable=retry_seconds is not None,
-        )
-        self.status = status
-        self.retry_seconds = retry_seconds
 
 
 def invalid(field: str, expected: str, got: str) -> RefusedError:

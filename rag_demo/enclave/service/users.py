@@ -17,7 +17,7 @@ from typing import Final
 
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError
-from rag_demo.enclave.service.refusals import RefusedError
+from rag_demo.enclave.errors import RefusedError
 
 __all__ = ["TOKEN_BYTES", "collection_of"]
 

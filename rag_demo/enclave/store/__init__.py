@@ -2,7 +2,6 @@
 
 ::
 
-    errors.py       what can go wrong, by who must act
     limits.py       how much a collection holds
     checking.py     what callers hand in
     words.py        a text → the words it is found by
@@ -15,7 +14,7 @@
     sqlite.py       the store in that file
 """
 
-from rag_demo.enclave.store.errors import (
+from rag_demo.enclave.errors import (
     StoreClosedError,
     StoreConflictError,
     StoreDamagedError,

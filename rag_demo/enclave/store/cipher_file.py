@@ -22,7 +22,7 @@ from typing import Any
 
 from sqlcipher3 import dbapi2
 
-from rag_demo.enclave.store.errors import (
+from rag_demo.enclave.errors import (
     StoreDamagedError,
     StoreError,
     StoreInputError,

@@ -17,10 +17,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from rag_demo.enclave.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
 from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Vectors
 from rag_demo.enclave.store.cipher_file import Connection, damaged, make_file, open_file, translated, writing
 from rag_demo.enclave.store.deletion import drop_document, purge_some, release_pages, unfinished
-from rag_demo.enclave.store.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
 from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
 from rag_demo.enclave.store.matrices import Matrices
 from rag_demo.enclave.store.rank_fusion import fuse, nearest

@@ -12,8 +12,8 @@ from datetime import UTC
 
 import numpy as np
 
+from rag_demo.enclave.errors import StoreInputError, StoreLimitError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Vectors
-from rag_demo.enclave.store.errors import StoreInputError, StoreLimitError
 from rag_demo.enclave.store.limits import (
     MAX_FOUND,
     MAX_MEDIA_TYPE_CHARACTERS,

@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from rag_demo.enclave.errors import RefusedError
 
 from attest.channel import MessageForm
 from attest.channel.asgi import GATEWAY_PATH
 from attest.channel.transport import ChannelTransport
 from attest.encoding import JsonValue
-from attest.errors import AttestError, CollectionError, ConfigurationError
-from attest.release.refusals import LeaseLostError, PolicyNotMetError
+from attest.errors import AttestError, CollectionError, ConfigurationError, LeaseLostError, PolicyNotMetError
 from kms.clock import system_clock
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
 from rag_demo.enclave.service.assembly import RagService
@@ -26,7 +26,6 @@ from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport
 from rag_demo.enclave.service.lifecycle import Enclave, Life, LifecycleState, Why
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
-from rag_demo.enclave.service.refusals import RefusedError
 from rag_demo.enclave.service.resources import Bench, ReleasedKeys
 from rag_demo.enclave.service.settings import ServiceLimits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop

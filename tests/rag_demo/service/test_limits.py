@@ -12,6 +12,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rag_demo.enclave.errors import RefusedError
 
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.service.app import Inside, create_app
@@ -19,7 +20,7 @@ from rag_demo.enclave.service.clock import now, ticks
 from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.concurrency import Turns
 from rag_demo.enclave.service.lifecycle import Life
-from rag_demo.enclave.service.refusals import RefusedError, problem, status_of
+from rag_demo.enclave.service.refusals import problem, status_of
 from rag_demo.enclave.service.resources import Bench, ReleasedKeys
 from rag_demo.enclave.service.settings import LlmSettings, ModelSettings, ServiceLimits
 from rag_demo.enclave.service.threads import Threads
