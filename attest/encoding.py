@@ -18,6 +18,7 @@ from typing import TypeAlias
 import cbor2
 
 from attest.errors import EvidenceError
+from attest.json_types import JsonValue
 
 __all__ = [
     "MAX_JSON_DEPTH",
@@ -34,7 +35,6 @@ __all__ = [
     "rfc3339_text",
 ]
 
-JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 CborValue: TypeAlias = (
     "bool | int | str | bytes | tuple[CborValue, ...] | list[CborValue] | Mapping[str, CborValue] | None"
 )

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from attest.checks import Check
-    from attest.encoding import JsonValue
+    from attest.json_types import JsonValue
 
 __all__ = [
     "AgentRefusedError",

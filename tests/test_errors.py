@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import rag_demo.enclave.errors
 
 import attest.errors
 import kms.domain.errors
 import rag_demo.client.errors
+import rag_demo.enclave.errors
 from attest.checks import Check, Outcome
 from attest.errors import AttestError, ChainError, LeaseLostError, PolicyNotMetError, SignatureError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -16,6 +15,8 @@ from sqlalchemy import (
     Table,
     true,
 )
+
+from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 
 __all__ = ["key_limits", "key_schedules", "key_tags", "key_versions", "keys", "prompt_keys", "tenants"]
 

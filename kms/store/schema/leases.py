@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, LargeBinary, String, Table
+
+from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 
 __all__ = ["lease_claims", "lease_ends", "lease_stops", "leases"]
 

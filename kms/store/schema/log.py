@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kms.store.schema.base import APPEND_ONLY, metadata
 from sqlalchemy import BigInteger, Column, LargeBinary, Table
+
+from kms.store.schema.base import APPEND_ONLY, metadata
 
 __all__ = ["log_entries", "log_nodes"]
 

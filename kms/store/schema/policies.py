@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, Table
+
+from kms.store.schema.base import APPEND_ONLY, metadata, name_of
 
 __all__ = ["policies", "reference_documents", "reference_signatures"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kms.store.schema.base import metadata, name_of
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, LargeBinary, String, Table
+
+from kms.store.schema.base import metadata, name_of
 
 __all__ = ["keks", "meta", "secrets", "used_nonces"]
 

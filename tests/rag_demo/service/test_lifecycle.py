@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from rag_demo.enclave.errors import RefusedError
 
 from attest.channel import MessageForm
 from attest.channel.asgi import GATEWAY_PATH
@@ -20,6 +19,7 @@ from attest.channel.transport import ChannelTransport
 from attest.encoding import JsonValue
 from attest.errors import AttestError, CollectionError, ConfigurationError, LeaseLostError, PolicyNotMetError
 from kms.clock import system_clock
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport

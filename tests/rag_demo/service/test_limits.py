@@ -12,9 +12,9 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rag_demo.enclave.errors import RefusedError
 
 from attest.errors import AttestError, ConfigurationError
+from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.clock import now, ticks
 from rag_demo.enclave.service.composition import bench_of
