@@ -26,27 +26,15 @@ def signing_kind(report: ParsedSnpReport) -> LeafKind:
     kind = LEAF_KINDS.get(report.signing_key)
     if kind is None or report.mask_chip_key:
         got = f"SIGNING_KEY {report.signing_key}, MASK_CHIP_KEY {int(report.mask_chip_key)}"
-        error = SignatureError(
+        raise SignatureError(
             f"the firmware did not sign this report: KEY_INFO says {got} (offset 0x048)",
             code="snp-report-unsigned",
-            check="snp.signing_key",
             field="KEY_INFO",
             offset=0x048,
             expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
             got=got,
-            clause="AMD 56860, KEY_INFO; sev-snp.md S02",
             hint="the host must not mask the chip key (SNP_CONFIG)",
         )
-        error.checks = (
-            Check(
-                id="snp.signing_key",
-                outcome=Outcome.FAIL,
-                expected=error.expected or "",
-                got=got,
-                clause=error.clause or "",
-            ),
-        )
-        raise error
     return kind
 
 

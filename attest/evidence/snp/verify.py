@@ -1,15 +1,14 @@
 """Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of specs/sev-snp.md.
 
-``PROCEDURE`` is the numbered procedure. Each step either lets the report pass or raises; the same table renders
-the list of checks, afterwards and only when somebody asks. Steps whose refusal would be a missing endorsement
-(exit 5) come last, so that a report that is plainly false is called false.
+``SnpStep`` is the clause list, and ``_verify_with`` the procedure that takes its steps in order. Steps whose refusal
+would be a missing endorsement (exit 5) come last, so that a report that is plainly false is called false.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -17,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.checks import Check, Outcome, Unchecked
-from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, TrustAnchors
 from attest.endorsements.chains import require_current_crl, require_valid
 from attest.endorsements.pool import Endorsements
@@ -32,17 +30,36 @@ from attest.errors import (
     SignatureError,
     VerificationError,
 )
+from attest.evidence.procedure import Fact, Finding, Procedure, Step, checks_of, reasons, tolerated
 from attest.evidence.snp.certificates import SnpLeaf
 from attest.evidence.snp.chain import find_issuer, find_root, require_anchor_valid
 from attest.evidence.snp.evidence import ParsedSnpEvidence
-from attest.evidence.snp.leaves import LEAF_KINDS, candidates, no_leaf, signing_kind
+from attest.evidence.snp.leaves import candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
 
-__all__ = ["PROCEDURE", "VerifiedSnpReport", "verify_snp_evidence"]
+__all__ = ["SnpStep", "VerifiedSnpReport", "verify_snp_evidence"]
 
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())
+
+
+class SnpStep(Step):
+    """Every check of a report, in order. Nothing of the report is used before the last one has passed."""
+
+    FORMAT = "snp.format", "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"
+    SIGNING_KEY = "snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02"
+    LEAF = "snp.leaf", "AMD 57230, extensions; sev-snp.md S03, S04"
+    PRODUCT = "snp.product", "sev-snp.md S09"
+    TCB = "snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11"
+    CHIP_ID = "snp.chip_id", "AMD 57230, HWID; sev-snp.md S12"
+    SIGNATURE = "snp.signature", "AMD 56860, SIGNATURE; sev-snp.md S10"
+    TCB_ORDER = "snp.tcb_order", "sev-snp.md S13"
+    LEAF_VALIDITY = "snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"
+    CHAIN = "snp.chain", "AMD 57230; sev-snp.md S06"
+    ROOT = "snp.root", "sev-snp.md S05, S06, S09"
+    CHAIN_VALIDITY = "snp.chain_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"
+    REVOCATION = "snp.revocation", "RFC 5280, 6.3; sev-snp.md S08"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +74,7 @@ class VerifiedSnpReport:
         crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
         at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
+        findings: how each step came out.
     """
 
     report: ParsedSnpReport
@@ -71,6 +89,7 @@ class VerifiedSnpReport:
     crl: Crl | None
     at: datetime
     unchecked: tuple[Unchecked, ...]
+    findings: tuple[Finding, ...] = field(repr=False)
 
     @property
     def simulated(self) -> bool:
@@ -88,7 +107,7 @@ class VerifiedSnpReport:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure with what it demanded and what it found."""
-        return tuple(_render(self, None))
+        return checks_of(self.findings)
 
 
 def verify_snp_evidence(
@@ -117,88 +136,128 @@ def verify_snp_evidence(
 
     Spec: AMD 56860 (report), AMD 57230 (VCEK), AMD 58369 (VLEK); specs/sev-snp.md, section 19.
     """
-    kind = signing_kind(evidence.report)
+    with Procedure((SnpStep.SIGNING_KEY,)).step(SnpStep.SIGNING_KEY):
+        kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
     best: AttestError | None = None
     for leaf in candidates(evidence, kind, pool, at):
-        attempt = _Attempt(evidence.report, leaf, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked)
         try:
-            return attempt.run()
+            return _verify_with(
+                leaf, evidence.report, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked
+            )
         except (VerificationError, EndorsementError) as exc:
             best = best or exc
     raise best or no_leaf(evidence, kind, pool)
 
 
-class _Attempt:
-    """One report with one candidate leaf, filled in step by step."""
+def _verify_with(
+    candidate: SnpLeaf | AttestError,
+    report: ParsedSnpReport,
+    *,
+    pool: Endorsements,
+    crls: tuple[Crl, ...],
+    anchors: TrustAnchors,
+    at: datetime,
+    unchecked: tuple[Unchecked, ...],
+) -> VerifiedSnpReport:
+    """Take every step with one candidate for the certificate of the report's key."""
+    procedure = Procedure(SnpStep)
+    leaf, tcbs = _judge_report(procedure, report, candidate)
+    with procedure.step(SnpStep.LEAF_VALIDITY) as step:
+        require_valid(leaf.certificate, at=at)
+        step.tell(at, _dates(leaf.certificate))
+    with procedure.step(SnpStep.CHAIN) as step:
+        issuer_name = leaf.certificate.issuer_common_name
+        intermediate = find_issuer(leaf.certificate, pool.named(leaf.certificate.issuer))
+        step.tell(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
+    with procedure.step(SnpStep.ROOT) as step:
+        anchor, root = find_root(intermediate, product=leaf.product, pool=pool, anchors=anchors, at=at)
+        step.tell(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
+    with procedure.step(SnpStep.CHAIN_VALIDITY) as step:
+        require_valid(intermediate, at=at)
+        require_anchor_valid(anchor, at=at)
+        step.tell(at, _dates(intermediate))
+    with procedure.step(SnpStep.REVOCATION) as step:
+        # Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
+        crl, used = _find_crl(crls, root, intermediate, at=at, unchecked=unchecked)
+        if crl is None:
+            step.tell(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
+        else:
+            step.tell(
+                ("serial {} not listed by {}", intermediate.serial, anchor.name),
+                ("not listed, CRL of {} to {}", crl.this_update, crl.next_update),
+            )
+    return VerifiedSnpReport(
+        report=report,
+        product=leaf.product,
+        reported_tcb=tcbs.reported,
+        current_tcb=tcbs.current,
+        committed_tcb=tcbs.committed,
+        launch_tcb=tcbs.launch,
+        leaf=leaf,
+        intermediate=intermediate,
+        anchor=anchor,
+        crl=crl,
+        at=at,
+        unchecked=used,
+        findings=procedure.finish(),
+    )
 
-    def __init__(
-        self,
-        report: ParsedSnpReport,
-        leaf: SnpLeaf | AttestError,
-        *,
-        pool: Endorsements,
-        crls: tuple[Crl, ...],
-        anchors: TrustAnchors,
-        at: datetime,
-        unchecked: tuple[Unchecked, ...],
-    ) -> None:
-        self.report = report
-        self.candidate = leaf
-        self.pool = pool
-        self.crls = crls
-        self.anchors = anchors
-        self.at = at
-        self.may_skip_revocation = tuple(u for u in unchecked if u.check == "revocation")
-        self.unchecked: tuple[Unchecked, ...] = ()
-        self.crl: Crl | None = None
-        self.leaf: SnpLeaf
-        self.product: SnpProduct
-        self.reported_tcb: SnpTcbVersion
-        self.current_tcb: SnpTcbVersion
-        self.committed_tcb: SnpTcbVersion
-        self.launch_tcb: SnpTcbVersion
-        self.intermediate: Certificate
-        self.anchor: Anchor
-        self.root: Issuer
 
-    def run(self) -> VerifiedSnpReport:
-        """Take every step, or raise the refusal of the first that fails, with all checks up to it."""
-        for step in PROCEDURE:
-            try:
-                step.run(self)
-            except AttestError as exc:
-                exc.check, exc.clause = step.id, exc.clause or step.clause
-                exc.checks = tuple(_render(self, exc))
-                raise
-        return VerifiedSnpReport(
-            report=self.report,
-            product=self.product,
-            reported_tcb=self.reported_tcb,
-            current_tcb=self.current_tcb,
-            committed_tcb=self.committed_tcb,
-            launch_tcb=self.launch_tcb,
-            leaf=self.leaf,
-            intermediate=self.intermediate,
-            anchor=self.anchor,
-            crl=self.crl,
-            at=self.at,
-            unchecked=self.unchecked,
+def _judge_report(
+    procedure: Procedure, report: ParsedSnpReport, candidate: SnpLeaf | AttestError
+) -> tuple[SnpLeaf, _Tcbs]:
+    """Take the steps that compare the report with the certificate of its key."""
+    with procedure.step(SnpStep.FORMAT) as step:
+        step.tell("1184 bytes of a known version, reserved bytes zero", ("version {}", report.version))
+    with procedure.step(SnpStep.SIGNING_KEY) as step:
+        step.tell("SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", ("KEY_INFO {:#x}", report.key_info))
+    with procedure.step(SnpStep.LEAF) as step:
+        if isinstance(candidate, AttestError):
+            raise candidate
+        leaf = candidate
+        step.tell(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
+    with procedure.step(SnpStep.PRODUCT) as step:
+        _require_product(report, leaf.product)
+        tcbs = _read_tcbs(report, leaf.product)
+        step.tell(leaf.product, ("CPUID: {}", report.product or "not in version 2"))
+    with procedure.step(SnpStep.TCB) as step:
+        _require_tcb(leaf.tcb, tcbs.reported)
+        step.tell(leaf.tcb, tcbs.reported)
+    with procedure.step(SnpStep.CHIP_ID) as step:
+        if leaf.hwid is None:
+            step.tell("HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED)
+        elif not any(report.chip_id):  # appraisal judges a masked CHIP_ID
+            step.tell(leaf.hwid, "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED)
+        else:
+            _require_chip_id(leaf.hwid, report.chip_id)
+            step.tell(leaf.hwid, report.chip_id)
+    with procedure.step(SnpStep.SIGNATURE) as step:
+        _require_signature(report, leaf.certificate)
+        step.tell("ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f", ("verifies with {}", leaf.certificate.name))
+    with procedure.step(SnpStep.TCB_ORDER) as step:
+        _require_tcb_order(tcbs)
+        step.tell(
+            ("REPORTED_TCB and COMMITTED_TCB at most {}", tcbs.current),
+            ("reported {}; committed {}", tcbs.reported, tcbs.committed),
         )
+    return leaf, tcbs
 
 
-# -- the steps
+# -- what the steps require
 
 
-def _leaf(attempt: _Attempt) -> None:
-    if isinstance(attempt.candidate, AttestError):
-        raise attempt.candidate
-    attempt.leaf = attempt.candidate
+class _Tcbs(NamedTuple):
+    """The four TCBs of a report."""
+
+    reported: SnpTcbVersion
+    current: SnpTcbVersion
+    committed: SnpTcbVersion
+    launch: SnpTcbVersion
 
 
-def _product(attempt: _Attempt) -> None:
-    report, product = attempt.report, attempt.leaf.product
+def _require_product(report: ParsedSnpReport, product: SnpProduct) -> None:
     if report.product is not None and report.product is not product:
         raise ChainError(
             f"the report is of {report.product} by its CPUID and the certificate of {product}",
@@ -208,12 +267,16 @@ def _product(attempt: _Attempt) -> None:
             expected=str(product),
             got=str(report.product),
         )
-    attempt.product = product
+
+
+def _read_tcbs(report: ParsedSnpReport, product: SnpProduct) -> _Tcbs:
     try:
-        attempt.reported_tcb = tcb_from_bytes(report.reported_tcb, product, field="REPORTED_TCB")
-        attempt.current_tcb = tcb_from_bytes(report.current_tcb, product, field="CURRENT_TCB")
-        attempt.committed_tcb = tcb_from_bytes(report.committed_tcb, product, field="COMMITTED_TCB")
-        attempt.launch_tcb = tcb_from_bytes(report.launch_tcb, product, field="LAUNCH_TCB")
+        return _Tcbs(
+            reported=tcb_from_bytes(report.reported_tcb, product, field="REPORTED_TCB"),
+            current=tcb_from_bytes(report.current_tcb, product, field="CURRENT_TCB"),
+            committed=tcb_from_bytes(report.committed_tcb, product, field="COMMITTED_TCB"),
+            launch=tcb_from_bytes(report.launch_tcb, product, field="LAUNCH_TCB"),
+        )
     except EvidenceError as exc:  # version 2 only: the other versions were read with this layout before
         raise ChainError(
             f"the report's TCBs do not have the layout of {product}, which the certificate is for",
@@ -224,23 +287,19 @@ def _product(attempt: _Attempt) -> None:
         ) from exc
 
 
-def _tcb(attempt: _Attempt) -> None:
-    if attempt.leaf.tcb != attempt.reported_tcb:
+def _require_tcb(certified: SnpTcbVersion, reported: SnpTcbVersion) -> None:
+    if certified != reported:
         raise BindingError(
-            f"the certificate is for TCB {attempt.leaf.tcb}, the report says {attempt.reported_tcb} "
-            "(REPORTED_TCB, offset 0x180)",
+            f"the certificate is for TCB {certified}, the report says {reported} (REPORTED_TCB, offset 0x180)",
             code="snp-tcb-mismatch",
             field="REPORTED_TCB",
             offset=0x180,
-            expected=str(attempt.leaf.tcb),
-            got=str(attempt.reported_tcb),
+            expected=str(certified),
+            got=str(reported),
         )
 
 
-def _chip_id(attempt: _Attempt) -> None:
-    hwid, chip_id = attempt.leaf.hwid, attempt.report.chip_id
-    if hwid is None or not any(chip_id):
-        return  # nothing to compare: the check says so, and appraisal judges a masked CHIP_ID
+def _require_chip_id(hwid: bytes, chip_id: bytes) -> None:
     if chip_id != hwid.ljust(len(chip_id), b"\0"):
         raise BindingError(
             "the certificate belongs to another chip than the report (CHIP_ID, offset 0x1a0)",
@@ -252,10 +311,9 @@ def _chip_id(attempt: _Attempt) -> None:
         )
 
 
-def _signature(attempt: _Attempt) -> None:
-    report = attempt.report
+def _require_signature(report: ParsedSnpReport, certificate: Certificate) -> None:
     r, s = report.signature_r, report.signature_s
-    key = load_public_key(attempt.leaf.certificate.spki)
+    key = load_public_key(certificate.spki)
     try:
         if any(r[_COORDINATE_BYTES:]) or any(s[_COORDINATE_BYTES:]):
             raise InvalidSignature  # noqa: TRY301  longer numbers than the curve has: the same refusal
@@ -267,200 +325,32 @@ def _signature(attempt: _Attempt) -> None:
             code="snp-signature-invalid",
             field="SIGNATURE",
             offset=0x2A0,
-            expected=f"ECDSA P-384 with SHA-384 by {attempt.leaf.certificate.name} over bytes 0x000 to 0x29f",
+            expected=f"ECDSA P-384 with SHA-384 by {certificate.name} over bytes 0x000 to 0x29f",
             got="a signature that does not verify",
         ) from exc
 
 
-def _tcb_order(attempt: _Attempt) -> None:
-    for name, tcb in (("REPORTED_TCB", attempt.reported_tcb), ("COMMITTED_TCB", attempt.committed_tcb)):
-        if not attempt.current_tcb.covers(tcb):
+def _require_tcb_order(tcbs: _Tcbs) -> None:
+    for name, tcb in (("REPORTED_TCB", tcbs.reported), ("COMMITTED_TCB", tcbs.committed)):
+        if not tcbs.current.covers(tcb):
             raise BindingError(
-                f"{name} {tcb} is above CURRENT_TCB {attempt.current_tcb}",
+                f"{name} {tcb} is above CURRENT_TCB {tcbs.current}",
                 code="snp-tcb-inconsistent",
                 field=name,
-                expected=f"no component above {attempt.current_tcb}",
+                expected=f"no component above {tcbs.current}",
                 got=str(tcb),
             )
 
 
-def _leaf_validity(attempt: _Attempt) -> None:
-    require_valid(attempt.leaf.certificate, at=attempt.at)
-
-
-def _chain(attempt: _Attempt) -> None:
-    attempt.intermediate = find_issuer(attempt.leaf.certificate, attempt.pool.named(attempt.leaf.certificate.issuer))
-
-
-def _root(attempt: _Attempt) -> None:
-    attempt.anchor, attempt.root = find_root(
-        attempt.intermediate, product=attempt.product, pool=attempt.pool, anchors=attempt.anchors, at=attempt.at
-    )
-
-
-def _chain_validity(attempt: _Attempt) -> None:
-    require_valid(attempt.intermediate, at=attempt.at)
-    require_anchor_valid(attempt.anchor, at=attempt.at)
-
-
-def _revocation(attempt: _Attempt) -> None:
-    """Only intermediates can be revoked by number: every VCEK and VLEK has serial 0."""
+def _find_crl(
+    crls: tuple[Crl, ...], root: Issuer, intermediate: Certificate, *, at: datetime, unchecked: tuple[Unchecked, ...]
+) -> tuple[Crl | None, tuple[Unchecked, ...]]:
+    """Return the current CRL, or none and the decisions that tolerate it."""
     try:
-        attempt.crl = require_current_crl(
-            attempt.crls, attempt.root, serials=(attempt.intermediate.serial,), at=attempt.at
-        )
-    except EndorsementError:
-        if not attempt.may_skip_revocation:
-            raise
-        attempt.unchecked = attempt.may_skip_revocation
+        return require_current_crl(crls, root, serials=(intermediate.serial,), at=at), ()
+    except EndorsementError as exc:
+        return None, tolerated(exc, unchecked, "revocation")
 
 
-# -- the numbered procedure, and how each step is told
-
-_State = _Attempt | VerifiedSnpReport
-_Told = tuple[str, str] | tuple[str, str, Outcome]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One check: its id, its clause, what it does, and how its success is told."""
-
-    id: str
-    clause: str
-    run: Callable[[_Attempt], None]
-    tell: Callable[[_State], _Told]
-
-
-def _tell_chip_id(state: _State) -> _Told:
-    if state.leaf.hwid is None:
-        return "HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED
-    if not any(state.report.chip_id):
-        return state.leaf.hwid.hex(), "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED
-    return state.leaf.hwid.hex(), state.report.chip_id.hex()
-
-
-def _tell_revocation(state: _State) -> _Told:
-    if state.crl is None:
-        reason = "; ".join(u.reason for u in state.unchecked)
-        return f"a current CRL of {state.anchor.name}", f"unchecked: {reason}", Outcome.NOT_EVALUATED
-    crl = state.crl
-    return (
-        f"serial {state.intermediate.serial} not listed by {state.anchor.name}",
-        f"not listed, CRL of {rfc3339_text(crl.this_update)} to {rfc3339_text(crl.next_update)}",
-    )
-
-
-def _dates(certificate: Certificate) -> str:
-    return f"{certificate.name}: {rfc3339_text(certificate.not_before)} to {rfc3339_text(certificate.not_after)}"
-
-
-PROCEDURE: tuple[Step, ...] = (
-    Step(
-        id="snp.leaf",
-        clause="AMD 57230, extensions; sev-snp.md S03, S04",
-        run=_leaf,
-        tell=lambda s: (f"a {LEAF_KINDS[s.report.signing_key].upper()} with AMD's extensions", s.leaf.product_name),
-    ),
-    Step(
-        id="snp.product",
-        clause="sev-snp.md S09",
-        run=_product,
-        tell=lambda s: (str(s.product), f"CPUID: {s.report.product or 'not in version 2'}"),
-    ),
-    Step(
-        id="snp.tcb",
-        clause="AMD 57230, SPL extensions; sev-snp.md S11",
-        run=_tcb,
-        tell=lambda s: (str(s.leaf.tcb), str(s.reported_tcb)),
-    ),
-    Step(id="snp.chip_id", clause="AMD 57230, HWID; sev-snp.md S12", run=_chip_id, tell=_tell_chip_id),
-    Step(
-        id="snp.signature",
-        clause="AMD 56860, SIGNATURE; sev-snp.md S10",
-        run=_signature,
-        tell=lambda s: (
-            "ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f",
-            f"verifies with {s.leaf.certificate.name}",
-        ),
-    ),
-    Step(
-        id="snp.tcb_order",
-        clause="sev-snp.md S13",
-        run=_tcb_order,
-        tell=lambda s: (
-            f"REPORTED_TCB and COMMITTED_TCB at most {s.current_tcb}",
-            f"reported {s.reported_tcb}; committed {s.committed_tcb}",
-        ),
-    ),
-    Step(
-        id="snp.leaf_validity",
-        clause="RFC 5280, 4.1.2.5; sev-snp.md S07",
-        run=_leaf_validity,
-        tell=lambda s: (rfc3339_text(s.at), _dates(s.leaf.certificate)),
-    ),
-    Step(
-        id="snp.chain",
-        clause="AMD 57230; sev-snp.md S06",
-        run=_chain,
-        tell=lambda s: (
-            f"issued by {s.leaf.certificate.issuer_common_name}",
-            f"signature of {s.intermediate.name} verifies",
-        ),
-    ),
-    Step(
-        id="snp.root",
-        clause="sev-snp.md S05, S06, S09",
-        run=_root,
-        tell=lambda s: (f"a pinned root of {s.product}", f"{s.anchor.name}, key {s.anchor.spki_sha256.hex()}"),
-    ),
-    Step(
-        id="snp.chain_validity",
-        clause="RFC 5280, 4.1.2.5; sev-snp.md S07",
-        run=_chain_validity,
-        tell=lambda s: (rfc3339_text(s.at), _dates(s.intermediate)),
-    ),
-    Step(
-        id="snp.revocation",
-        clause="RFC 5280, 6.3; sev-snp.md S08",
-        run=_revocation,
-        tell=_tell_revocation,
-    ),
-)
-"""What ``verify_snp_evidence`` does, in order. Nothing of a report is used before the last step has passed."""
-
-
-def _render(state: _State, failure: AttestError | None) -> Iterator[Check]:
-    """Tell the steps: all of them passed, or those before the failed one did and the rest were not reached."""
-    report = state.report
-    yield Check(
-        id="snp.format",
-        outcome=Outcome.PASS,
-        expected="1184 bytes of a known version, reserved bytes zero",
-        got=f"version {report.version}",
-        clause="AMD 56860, ATTESTATION_REPORT; sev-snp.md S01",
-    )
-    yield Check(
-        id="snp.signing_key",
-        outcome=Outcome.PASS,
-        expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
-        got=f"KEY_INFO {report.key_info:#x}",
-        clause="AMD 56860, KEY_INFO; sev-snp.md S02",
-    )
-    reached = True
-    for step in PROCEDURE:
-        if failure is not None and failure.check == step.id:
-            reached = False
-            yield Check(
-                id=step.id,
-                outcome=Outcome.FAIL,
-                expected=failure.expected or "",
-                got=failure.got or failure.message,
-                clause=step.clause,
-            )
-        elif reached:
-            expected, got, *outcome = step.tell(state)
-            told = outcome[0] if outcome else Outcome.PASS
-            yield Check(id=step.id, outcome=told, expected=expected, got=got, clause=step.clause)
-        else:
-            missing = "an earlier check failed"
-            yield Check(id=step.id, outcome=Outcome.NOT_EVALUATED, expected="", got=missing, clause=step.clause)
+def _dates(certificate: Certificate) -> Fact:
+    return "{}: {} to {}", certificate.name, certificate.not_before, certificate.not_after
