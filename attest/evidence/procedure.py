@@ -3,30 +3,29 @@
 A procedure is one straight function. It opens each step in a ``with`` block, keeps what the step finds in local
 variables, and ends the block with what the step expected and what it got::
 
-    procedure = Procedure(SnpStep)
+    procedure = Procedure(_STEPS)
     ...
-    with procedure.step(SnpStep.TCB) as step:
+    with procedure.step(_STEPS.tcb):
         require_tcb(leaf.tcb, tcbs.reported)
-        step.tell(leaf.tcb, tcbs.reported)
+        procedure.tell(leaf.tcb, tcbs.reported)
     ...
     return VerifiedSnpReport(..., findings=procedure.finish())
 
-The steps are the members of an enumeration, in order, each with the id and the clause of its check. There are two ways
-to open one:
+The steps are a named tuple, in order, each with the id of its check and its clause. There are two ways to open one:
 
 ``procedure.step``
     for a step that all later ones stand on: its refusal ends the procedure.
 ``procedure.attempt``
     for a step that others can do without: its refusal is held back, and ``finish`` raises the worst one. Whatever the
-    block assigns has a value before it, and a later step that cannot do without it says so (``step.need``).
+    block assigns has a value before it, and a later step that cannot do without it says so (``procedure.need``).
 
 A refusal carries the checks of all steps; those that were not reached are not evaluated.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias, TypeVar
@@ -35,39 +34,49 @@ from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, ConfigurationError, EndorsementError
 
-__all__ = ["Fact", "Finding", "Procedure", "Step", "checks_of", "reasons", "tolerated"]
+__all__ = ["Fact", "Findings", "Procedure", "Step", "reasons", "tolerated"]
 
 Fact: TypeAlias = object
 """A text, or a value that becomes text only when a check is read: bytes in hex, a moment as in RFC 3339, a tuple as its
 first member (a format string) with the other members filled in, anything else by its ``str``."""
 
 _T = TypeVar("_T")
+_NOT_REACHED = (Outcome.NOT_EVALUATED, "", "an earlier check failed")
 
 
-class Step(enum.Enum):
-    """Base of the enumerations of steps; a member is ``NAME = "id of the check", "clause"``."""
+class Step(NamedTuple):
+    """One step: the id of its check, and the clause that it implements."""
 
-    def __init__(self, check_id: str, clause: str) -> None:
-        self.id = check_id
-        self.clause = clause
-
-
-class Finding(NamedTuple):
-    """How one step came out, as facts."""
-
-    check_id: str
+    id: str
     clause: str
-    outcome: Outcome
-    expected: Fact
-    got: Fact
 
 
-def checks_of(findings: Iterable[Finding]) -> tuple[Check, ...]:
-    """Render findings as checks."""
-    return tuple(
-        Check(id=check_id, outcome=outcome, expected=_text(expected), got=_text(got), clause=clause)
-        for check_id, clause, outcome, expected, got in findings
-    )
+_Told: TypeAlias = tuple[Step, Outcome, Fact, Fact]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """How the steps of one procedure came out, as facts.
+
+    Attributes:
+        prefix: stands before the id of each check.
+        steps: every step, in order.
+        told: how those came out that were reached.
+    """
+
+    prefix: str
+    steps: tuple[Step, ...]
+    told: tuple[_Told, ...]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The check of every step."""
+        told = {step: outcome_and_facts for step, *outcome_and_facts in self.told}
+        return tuple(self._check(step, *told.get(step, _NOT_REACHED)) for step in self.steps)
+
+    def _check(self, step: Step, outcome: Outcome, expected: Fact, got: Fact) -> Check:
+        check_id = self.prefix + step.id
+        return Check(id=check_id, outcome=outcome, expected=_text(expected), got=_text(got), clause=step.clause)
 
 
 def _text(fact: Fact) -> str:
@@ -102,7 +111,7 @@ def reasons(decisions: Iterable[Unchecked]) -> str:
 
 
 class Procedure:
-    """One run of a procedure: the finding of each step, and the refusals that were held back.
+    """One run of a procedure: how each step came out so far, and the refusals that were held back.
 
     Args:
         steps: every step that applies, in order.
@@ -112,23 +121,39 @@ class Procedure:
             that evidence that is plainly false is called false; and after that no step counts as passed.
     """
 
-    def __init__(self, steps: Iterable[Step], *, prefix: str = "", independent: bool = False) -> None:
-        self._steps = tuple(steps)
+    __slots__ = ("_held", "_independent", "_open", "_prefix", "_steps", "_told")
+
+    def __init__(self, steps: tuple[Step, ...], *, prefix: str = "", independent: bool = False) -> None:
+        self._steps = steps
+        self._told: list[_Told] = []
         self._prefix = prefix
         self._independent = independent
-        self._findings: dict[Step, Finding] = {}
         self._held: list[AttestError] = []
+        self._open = steps[0]
 
-    def step(self, step: Step) -> _OpenStep:
+    def step(self, step: Step) -> Self:
         """Open a step whose refusal ends the procedure."""
-        return _OpenStep(self, step)
+        self._open = step
+        return self
 
-    def attempt(self, step: Step) -> _OpenAttempt:
+    def attempt(self, step: Step) -> _Attempt:
         """Open a step whose refusal is held back until the end."""
-        return _OpenAttempt(self, step)
+        self._open = step
+        return _Attempt(self)
 
-    def finish(self) -> tuple[Finding, ...]:
-        """Return the finding of every step.
+    def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
+        """Say what the open step expected and what it got, once nothing in it can be refused any more."""
+        if not self._held or self._independent or outcome is Outcome.FAIL:
+            self._told.append((self._open, outcome, expected, got))
+
+    def need(self, found: _T | None, otherwise: str) -> _T:
+        """Return what an earlier step found; without it, end this attempt as not evaluated for the reason given."""
+        if found is None:
+            raise _LackingError(otherwise)
+        return found
+
+    def finish(self) -> Findings:
+        """Return how every step came out.
 
         Raises:
             AttestError: the worst refusal that was held back: the lowest exit code, the first of them. A wrong
@@ -136,7 +161,7 @@ class Procedure:
         """
         if self._held:
             raise self._worst()
-        return self._all()
+        return self._findings()
 
     def require(self, found: _T | None) -> _T:
         """Return what an attempt found, which is there once nothing was refused.
@@ -150,86 +175,55 @@ class Procedure:
 
     def refusal(self, failure: AttestError) -> AttestError:
         """Return a refusal with the checks of all steps."""
-        failure.checks = checks_of(self._all())
+        failure.checks = self._findings().checks
         return failure
 
-    def record(self, step: Step, outcome: Outcome, expected: Fact, got: Fact) -> None:
-        """Keep how a step came out; an open step calls it."""
-        if self._independent or not self._held or outcome is Outcome.FAIL:
-            self._findings[step] = Finding(self._prefix + step.id, step.clause, outcome, expected, got)
-
-    def refuse(self, step: Step, failure: AttestError) -> None:
-        """Keep that a step failed; an open step calls it."""
-        failure.check, failure.clause = self._prefix + step.id, failure.clause or step.clause
-        self.record(step, Outcome.FAIL, failure.expected or "", failure.got or failure.message)
+    def refuse(self, failure: AttestError) -> None:
+        """Let the open step fail."""
+        failure.check, failure.clause = self._prefix + self._open.id, failure.clause or self._open.clause
+        self.tell(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
+        self.refusal(failure)
 
     def hold(self, failure: AttestError) -> bool:
-        """Hold a refusal back, unless it ends this procedure; an open attempt calls it."""
-        if self._independent or isinstance(failure, EndorsementError):
+        """Hold the refusal of the open step back, unless it ends this procedure."""
+        held = self._independent or isinstance(failure, EndorsementError)
+        if held:
             self._held.append(failure)
-            return True
-        self.refusal(failure)
-        return False
+        return held
 
     def _worst(self) -> AttestError:
         return self.refusal(min(self._held, key=_severity))
 
-    def _all(self) -> tuple[Finding, ...]:
-        return tuple(self._findings.get(step) or self._not_reached(step) for step in self._steps)
+    def _findings(self) -> Findings:
+        return Findings(prefix=self._prefix, steps=self._steps, told=tuple(self._told))
 
-    def _not_reached(self, step: Step) -> Finding:
-        return Finding(self._prefix + step.id, step.clause, Outcome.NOT_EVALUATED, "", "an earlier check failed")
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, failure: BaseException | None, _traceback: TracebackType | None) -> None:
+        if failure is not None and isinstance(failure, AttestError):
+            self.refuse(failure)
 
 
 def _severity(failure: AttestError) -> tuple[bool, int]:
     return isinstance(failure, ConfigurationError), failure.exit_code
 
 
-class _Open:
-    """A step that is being taken."""
+class _Attempt:
+    """The open step of a procedure, when its refusal is held back."""
 
-    __slots__ = ("_procedure", "_step")
-
-    def __init__(self, procedure: Procedure, step: Step) -> None:
+    def __init__(self, procedure: Procedure) -> None:
         self._procedure = procedure
-        self._step = step
 
-    def __enter__(self) -> Self:
-        return self
-
-    def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
-        """Say what the step expected and what it got, once nothing in it can be refused any more."""
-        self._procedure.record(self._step, outcome, expected, got)
-
-
-class _OpenStep(_Open):
-    """A step whose refusal ends the procedure."""
-
-    __slots__ = ()
-
-    def __exit__(self, _: object, failure: BaseException | None, _traceback: TracebackType | None) -> None:
-        if isinstance(failure, AttestError):
-            self._procedure.refuse(self._step, failure)
-            self._procedure.refusal(failure)
-
-
-class _OpenAttempt(_Open):
-    """A step whose refusal is held back."""
-
-    __slots__ = ()
-
-    def need(self, found: _T | None, otherwise: str) -> _T:
-        """Return what an earlier step found; without it, end this step as not evaluated for the reason given."""
-        if found is None:
-            raise _LackingError(otherwise)
-        return found
+    def __enter__(self) -> None:
+        pass
 
     def __exit__(self, _: object, failure: BaseException | None, _traceback: TracebackType | None) -> bool:
         if isinstance(failure, _LackingError):
-            self.tell("", str(failure), Outcome.NOT_EVALUATED)
+            self._procedure.tell("", str(failure), Outcome.NOT_EVALUATED)
             return True
         if isinstance(failure, AttestError):
-            self._procedure.refuse(self._step, failure)
+            self._procedure.refuse(failure)
             return self._procedure.hold(failure)
         return False
 

@@ -1,6 +1,6 @@
 """Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of specs/sev-snp.md.
 
-``SnpStep`` is the clause list, and ``_verify_with`` the procedure that takes its steps in order. Steps whose refusal
+``SnpSteps`` is the clause list, and ``_verify_with`` the procedure that takes its steps in order. Steps whose refusal
 would be a missing endorsement (exit 5) come last, so that a report that is plainly false is called false.
 """
 
@@ -30,7 +30,7 @@ from attest.errors import (
     SignatureError,
     VerificationError,
 )
-from attest.evidence.procedure import Fact, Finding, Procedure, Step, checks_of, reasons, tolerated
+from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons, tolerated
 from attest.evidence.snp.certificates import SnpLeaf
 from attest.evidence.snp.chain import find_issuer, find_root, require_anchor_valid
 from attest.evidence.snp.evidence import ParsedSnpEvidence
@@ -38,28 +38,31 @@ from attest.evidence.snp.leaves import candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
 
-__all__ = ["SnpStep", "VerifiedSnpReport", "verify_snp_evidence"]
+__all__ = ["SnpSteps", "VerifiedSnpReport", "verify_snp_evidence"]
 
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())
 
 
-class SnpStep(Step):
+class SnpSteps(NamedTuple):
     """Every check of a report, in order. Nothing of the report is used before the last one has passed."""
 
-    FORMAT = "snp.format", "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"
-    SIGNING_KEY = "snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02"
-    LEAF = "snp.leaf", "AMD 57230, extensions; sev-snp.md S03, S04"
-    PRODUCT = "snp.product", "sev-snp.md S09"
-    TCB = "snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11"
-    CHIP_ID = "snp.chip_id", "AMD 57230, HWID; sev-snp.md S12"
-    SIGNATURE = "snp.signature", "AMD 56860, SIGNATURE; sev-snp.md S10"
-    TCB_ORDER = "snp.tcb_order", "sev-snp.md S13"
-    LEAF_VALIDITY = "snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"
-    CHAIN = "snp.chain", "AMD 57230; sev-snp.md S06"
-    ROOT = "snp.root", "sev-snp.md S05, S06, S09"
-    CHAIN_VALIDITY = "snp.chain_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"
-    REVOCATION = "snp.revocation", "RFC 5280, 6.3; sev-snp.md S08"
+    format: Step = Step("snp.format", "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01")
+    signing_key: Step = Step("snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02")
+    leaf: Step = Step("snp.leaf", "AMD 57230, extensions; sev-snp.md S03, S04")
+    product: Step = Step("snp.product", "sev-snp.md S09")
+    tcb: Step = Step("snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11")
+    chip_id: Step = Step("snp.chip_id", "AMD 57230, HWID; sev-snp.md S12")
+    signature: Step = Step("snp.signature", "AMD 56860, SIGNATURE; sev-snp.md S10")
+    tcb_order: Step = Step("snp.tcb_order", "sev-snp.md S13")
+    leaf_validity: Step = Step("snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07")
+    chain: Step = Step("snp.chain", "AMD 57230; sev-snp.md S06")
+    root: Step = Step("snp.root", "sev-snp.md S05, S06, S09")
+    chain_validity: Step = Step("snp.chain_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07")
+    revocation: Step = Step("snp.revocation", "RFC 5280, 6.3; sev-snp.md S08")
+
+
+_STEPS = SnpSteps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +92,7 @@ class VerifiedSnpReport:
     crl: Crl | None
     at: datetime
     unchecked: tuple[Unchecked, ...]
-    findings: tuple[Finding, ...] = field(repr=False)
+    findings: Findings = field(repr=False)
 
     @property
     def simulated(self) -> bool:
@@ -107,7 +110,7 @@ class VerifiedSnpReport:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure with what it demanded and what it found."""
-        return checks_of(self.findings)
+        return self.findings.checks
 
 
 def verify_snp_evidence(
@@ -136,7 +139,7 @@ def verify_snp_evidence(
 
     Spec: AMD 56860 (report), AMD 57230 (VCEK), AMD 58369 (VLEK); specs/sev-snp.md, section 19.
     """
-    with Procedure((SnpStep.SIGNING_KEY,)).step(SnpStep.SIGNING_KEY):
+    with Procedure((_STEPS.signing_key,)).step(_STEPS.signing_key):
         kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
@@ -162,29 +165,29 @@ def _verify_with(
     unchecked: tuple[Unchecked, ...],
 ) -> VerifiedSnpReport:
     """Take every step with one candidate for the certificate of the report's key."""
-    procedure = Procedure(SnpStep)
+    procedure = Procedure(_STEPS)
     leaf, tcbs = _judge_report(procedure, report, candidate)
-    with procedure.step(SnpStep.LEAF_VALIDITY) as step:
+    with procedure.step(_STEPS.leaf_validity):
         require_valid(leaf.certificate, at=at)
-        step.tell(at, _dates(leaf.certificate))
-    with procedure.step(SnpStep.CHAIN) as step:
+        procedure.tell(at, _dates(leaf.certificate))
+    with procedure.step(_STEPS.chain):
         issuer_name = leaf.certificate.issuer_common_name
         intermediate = find_issuer(leaf.certificate, pool.named(leaf.certificate.issuer))
-        step.tell(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
-    with procedure.step(SnpStep.ROOT) as step:
+        procedure.tell(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
+    with procedure.step(_STEPS.root):
         anchor, root = find_root(intermediate, product=leaf.product, pool=pool, anchors=anchors, at=at)
-        step.tell(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
-    with procedure.step(SnpStep.CHAIN_VALIDITY) as step:
+        procedure.tell(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
+    with procedure.step(_STEPS.chain_validity):
         require_valid(intermediate, at=at)
         require_anchor_valid(anchor, at=at)
-        step.tell(at, _dates(intermediate))
-    with procedure.step(SnpStep.REVOCATION) as step:
+        procedure.tell(at, _dates(intermediate))
+    with procedure.step(_STEPS.revocation):
         # Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
         crl, used = _find_crl(crls, root, intermediate, at=at, unchecked=unchecked)
         if crl is None:
-            step.tell(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
+            procedure.tell(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
         else:
-            step.tell(
+            procedure.tell(
                 ("serial {} not listed by {}", intermediate.serial, anchor.name),
                 ("not listed, CRL of {} to {}", crl.this_update, crl.next_update),
             )
@@ -209,36 +212,38 @@ def _judge_report(
     procedure: Procedure, report: ParsedSnpReport, candidate: SnpLeaf | AttestError
 ) -> tuple[SnpLeaf, _Tcbs]:
     """Take the steps that compare the report with the certificate of its key."""
-    with procedure.step(SnpStep.FORMAT) as step:
-        step.tell("1184 bytes of a known version, reserved bytes zero", ("version {}", report.version))
-    with procedure.step(SnpStep.SIGNING_KEY) as step:
-        step.tell("SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", ("KEY_INFO {:#x}", report.key_info))
-    with procedure.step(SnpStep.LEAF) as step:
+    with procedure.step(_STEPS.format):
+        procedure.tell("1184 bytes of a known version, reserved bytes zero", ("version {}", report.version))
+    with procedure.step(_STEPS.signing_key):
+        procedure.tell("SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", ("KEY_INFO {:#x}", report.key_info))
+    with procedure.step(_STEPS.leaf):
         if isinstance(candidate, AttestError):
             raise candidate
         leaf = candidate
-        step.tell(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
-    with procedure.step(SnpStep.PRODUCT) as step:
+        procedure.tell(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
+    with procedure.step(_STEPS.product):
         _require_product(report, leaf.product)
         tcbs = _read_tcbs(report, leaf.product)
-        step.tell(leaf.product, ("CPUID: {}", report.product or "not in version 2"))
-    with procedure.step(SnpStep.TCB) as step:
+        procedure.tell(leaf.product, ("CPUID: {}", report.product or "not in version 2"))
+    with procedure.step(_STEPS.tcb):
         _require_tcb(leaf.tcb, tcbs.reported)
-        step.tell(leaf.tcb, tcbs.reported)
-    with procedure.step(SnpStep.CHIP_ID) as step:
+        procedure.tell(leaf.tcb, tcbs.reported)
+    with procedure.step(_STEPS.chip_id):
         if leaf.hwid is None:
-            step.tell("HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED)
+            procedure.tell("HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED)
         elif not any(report.chip_id):  # appraisal judges a masked CHIP_ID
-            step.tell(leaf.hwid, "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED)
+            procedure.tell(leaf.hwid, "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED)
         else:
             _require_chip_id(leaf.hwid, report.chip_id)
-            step.tell(leaf.hwid, report.chip_id)
-    with procedure.step(SnpStep.SIGNATURE) as step:
+            procedure.tell(leaf.hwid, report.chip_id)
+    with procedure.step(_STEPS.signature):
         _require_signature(report, leaf.certificate)
-        step.tell("ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f", ("verifies with {}", leaf.certificate.name))
-    with procedure.step(SnpStep.TCB_ORDER) as step:
+        procedure.tell(
+            "ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f", ("verifies with {}", leaf.certificate.name)
+        )
+    with procedure.step(_STEPS.tcb_order):
         _require_tcb_order(tcbs)
-        step.tell(
+        procedure.tell(
             ("REPORTED_TCB and COMMITTED_TCB at most {}", tcbs.current),
             ("reported {}; committed {}", tcbs.reported, tcbs.committed),
         )

@@ -24,7 +24,7 @@ from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
 from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.evidence.snp.verify import SnpStep, verify_snp_evidence
+from attest.evidence.snp.verify import SnpSteps, verify_snp_evidence
 from attest_simulator import (
     CaRole,
     SimulatedChip,
@@ -43,7 +43,7 @@ def refused(outcome: pytest.ExceptionInfo[Any]) -> tuple[str, str | None]:
 
 
 def test_the_procedure_has_one_step_for_each_check_and_no_id_twice() -> None:
-    ids = [step.id for step in SnpStep]
+    ids = [step.id for step in SnpSteps()]
     assert len(set(ids)) == len(ids)
     assert ids[-1] == "snp.revocation"
 
@@ -438,7 +438,7 @@ def test_a_refusal_tells_what_passed_before_it_and_what_was_not_reached() -> Non
     assert told["snp.signature"] is Outcome.PASS
     assert told["snp.chain"] is Outcome.FAIL
     assert told["snp.revocation"] is Outcome.NOT_EVALUATED
-    assert list(told) == [step.id for step in SnpStep]
+    assert list(told) == [step.id for step in SnpSteps()]
 
 
 def test_certificates_that_came_with_the_evidence_count_like_any_others() -> None:
