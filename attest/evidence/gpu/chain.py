@@ -41,6 +41,7 @@ __all__ = [
     "DeviceChain",
     "DevicePath",
     "DeviceRoot",
+    "common_window",
     "find_path",
     "find_root",
     "report_signed_by",
@@ -326,3 +327,8 @@ def require_path_valid(path: DevicePath, root: DeviceRoot | None, *, at: datetim
         got=rfc3339_text(at),
         clause="RFC 5280, section 4.1.2.5",
     )
+
+
+def common_window(certificates: tuple[Certificate, ...]) -> tuple[datetime, datetime]:
+    """Return the first and the last moment at which all of them are valid."""
+    return max(each.not_before for each in certificates), min(each.not_after for each in certificates)

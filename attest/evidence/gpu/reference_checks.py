@@ -1,25 +1,179 @@
-"""The checks of a device's measurements: which RIMs speak for it, whether they may, and whether they agree with it.
+"""The steps that judge a device's measurements: which RIMs speak for it, whether they may, and whether they agree.
 
 Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
 """
 
 from __future__ import annotations
 
-from attest.checks import Outcome
-from attest.encoding import rfc3339_text
+from datetime import datetime
+from typing import NamedTuple
+
+from attest.checks import Outcome, Unchecked
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
 from attest.errors import BindingError, EndorsementError, EvidenceError, VerificationError
-from attest.evidence.gpu.attempt import Attempt, Step, Told, tell_statuses, there
+from attest.evidence.gpu.certificates import DeviceModel
+from attest.evidence.gpu.chain import common_window
 from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementSource, Mismatch, compare, conflicts
-from attest.evidence.gpu.references import WantedRim, choose_rim, wanted_rim
-from attest.evidence.gpu.rim import ParsedRim
+from attest.evidence.gpu.references import (
+    JudgedRim,
+    Status,
+    WantedRim,
+    choose_rim,
+    sources_of,
+    told_statuses,
+    wanted_rim,
+)
+from attest.evidence.gpu.rim import ParsedRim, VerifiedRim
+from attest.evidence.gpu.structure import ParsedGpuReport
+from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.evidence.procedure import Procedure, Step, reasons, tolerated
 
-__all__ = ["REFERENCE_STEPS"]
+__all__ = ["Given", "JudgedReference", "RimSteps", "judge_measurements", "judge_rim"]
 
 
-def _find_rim(attempt: Attempt, source: MeasurementSource) -> None:
-    model = there(attempt.model)
+class Given(NamedTuple):
+    """What the steps judge, and by what."""
+
+    report: ParsedGpuReport
+    model: DeviceModel | None
+    pool: Endorsements
+    anchors: TrustAnchors
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: GpuTolerances
+
+
+class RimSteps(NamedTuple):
+    """The steps of one RIM."""
+
+    rim: Step
+    signature: Step
+    chain: Step
+    revocation: Step
+
+
+class JudgedReference(NamedTuple):
+    """What the steps of one RIM found; without a refusal it is known which RIM is wanted."""
+
+    wanted: WantedRim | None
+    judged: JudgedRim | None
+    used: tuple[Unchecked, ...]
+
+    @property
+    def comparable(self) -> ParsedRim | None:
+        """The RIM whose values are compared: NVIDIA's, be it stale."""
+        rim = None if self.judged is None else self.judged.comparable
+        return None if rim is None else rim.parsed
+
+    @property
+    def is_put_aside(self) -> bool:
+        """Whether it is stale or may be revoked, and ``rim`` left that unchecked."""
+        return any(decision.check == "rim" for decision in self.used)
+
+    @property
+    def usable(self) -> ParsedRim | None:
+        """The RIM whose values are relied on."""
+        return None if self.is_put_aside else self.comparable
+
+    @property
+    def verified(self) -> VerifiedRim | None:
+        """The RIM that is relied on, with its signers."""
+        return None if self.judged is None or self.is_put_aside else self.judged.verified
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """What shows that its signers are not revoked."""
+        return () if self.judged is None else self.judged.statuses
+
+
+def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, given: Given) -> JudgedReference:
+    """Take the steps of one RIM."""
+    wanted: WantedRim | None = None
+    judged: JudgedRim | None = None
+    used: tuple[Unchecked, ...] = ()
+    has_rim = given.model is None or source in sources_of(given.model)
+    missing = "there is no such RIM" if has_rim else "a switch has no driver"
+    with procedure.attempt(steps.rim):
+        device = procedure.need(given.model, "it is not known what device this is")
+        procedure.need(has_rim or None, missing)
+        wanted = _require_wanted(given.report, device, source)
+        judged = _choose(wanted, given)
+        if judged is None:
+            used = tolerated(_no_rim(wanted), given.unchecked, "rim")
+            procedure.tell(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
+        else:
+            procedure.tell(wanted.text, ("SHA-256 {}", judged.parsed.sha256))
+    with procedure.attempt(steps.signature):
+        rim = procedure.need(judged, missing)
+        if rim.signature is not None:
+            raise rim.signature
+        signer = rim.parsed.certificates[0]
+        procedure.tell(
+            "an XML signature over the whole document",
+            ("verifies with {}, serial {:#x}", signer.name, signer.serial),
+        )
+    with procedure.attempt(steps.chain):
+        rim = procedure.need(judged, missing)
+        expected = "signers that lead to a pinned NVIDIA CoRIM signing Root CA, all valid"
+        if rim.chain is None:
+            names = " < ".join(certificate.name for certificate in rim.parsed.certificates)
+            procedure.tell(expected, ("{}, {} to {}", names, *common_window(rim.parsed.certificates)))
+        else:
+            used = tolerated(rim.chain, given.unchecked, "rim")
+            procedure.tell(expected, reasons(used), Outcome.NOT_EVALUATED)
+    with procedure.attempt(steps.revocation):
+        rim = procedure.need(judged, missing)
+        procedure.need(rim.verified, "its signature or its chain does not hold")
+        decisions = () if rim.revocation is None else tolerated(rim.revocation, given.unchecked, "revocation", "rim")
+        used = (*used, *decisions)
+        hold = given.tolerances.held_rim_signers
+        procedure.tell(*told_statuses(rim.parsed.certificates[:3], rim.statuses, decisions, hold=hold))
+    return JudgedReference(wanted, judged, used)
+
+
+def _choose(wanted: WantedRim, given: Given) -> JudgedRim | None:
+    return choose_rim(
+        wanted,
+        given.report,
+        pool=given.pool,
+        anchors=given.anchors,
+        at=given.at,
+        tolerances=given.tolerances,
+        revocation_tolerated=any(decision.check == "revocation" for decision in given.unchecked),
+    )
+
+
+def judge_measurements(
+    procedure: Procedure, steps: tuple[Step, Step], driver: JudgedReference, vbios: JudgedReference, given: Given
+) -> MeasurementComparison | None:
+    """Compare with what NVIDIA said, be it stale; rely only on what is current."""
+    relied_on: MeasurementComparison | None = None
+    conflict, measurements = steps
+    with procedure.attempt(conflict):
+        missing = "there are not two RIMs that could contradict each other"
+        _require_no_conflict(procedure.need(driver.comparable, missing), procedure.need(vbios.comparable, missing))
+        procedure.tell("no index in both RIMs", "none")
+    with procedure.attempt(measurements):
+        left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
+        missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
+        comparison = _compare(given, driver.comparable, vbios.comparable)
+        _require_no_mismatch(procedure.need(comparison, missing))
+        if (driver.usable, vbios.usable) == (driver.comparable, vbios.comparable):
+            relied_on = comparison
+        else:
+            relied_on = _compare(given, driver.usable, vbios.usable)
+        procedure.tell(*_told_comparison(relied_on, missing))
+    return relied_on
+
+
+# -- what the steps require
+
+
+def _require_wanted(report: ParsedGpuReport, model: DeviceModel, source: MeasurementSource) -> WantedRim:
+    """Name the RIM that the report calls for, whose version is written as such a device writes it."""
     try:
-        wanted = wanted_rim(attempt.report, model, source)
+        return wanted_rim(report, model, source)
     except EvidenceError as exc:  # the report is well formed, and not of what its certificate says
         raise BindingError(
             f"the report does not write its version as an {model.kind} does",
@@ -28,23 +182,10 @@ def _find_rim(attempt: Attempt, source: MeasurementSource) -> None:
             expected=exc.expected,
             got=exc.got,
         ) from exc
-    attempt.wanted[source] = wanted
-    judged = choose_rim(
-        wanted,
-        attempt.report,
-        pool=attempt.pool,
-        anchors=attempt.anchors,
-        at=attempt.at,
-        tolerances=attempt.tolerances,
-        revocation_tolerated=bool(attempt.allows("revocation")),
-    )
-    if judged is not None:
-        attempt.rims[source] = judged
-    else:
-        attempt.tolerate(_no_rim(wanted), "rim")
 
 
 def _no_rim(wanted: WantedRim) -> EndorsementError:
+    """Build the refusal for want of a RIM."""
     return EndorsementError(
         f"{wanted.text} is not at hand",
         code="gpu-rim-missing",
@@ -55,77 +196,9 @@ def _no_rim(wanted: WantedRim) -> EndorsementError:
     )
 
 
-def _lacks_model(attempt: Attempt, source: MeasurementSource) -> str | None:
-    if attempt.model is None:
-        return "it is not known what device this is"
-    return _no_driver(attempt, source)
-
-
-def _no_driver(attempt: Attempt, source: MeasurementSource) -> str | None:
-    is_switch = attempt.model is not None and attempt.model.kind == "nvidia-switch"
-    return "a switch has no driver" if is_switch and source == "driver" else None
-
-
-def _tell_rim(attempt: Attempt, source: MeasurementSource) -> Told:
-    wanted, judged = attempt.wanted[source], attempt.rims.get(source)
-    if judged is None:
-        return wanted.text, attempt.reasons("rim"), Outcome.NOT_EVALUATED
-    return wanted.text, f"SHA-256 {judged.parsed.sha256.hex()}"
-
-
-def _lacks_rim(attempt: Attempt, source: MeasurementSource) -> str | None:
-    return _no_driver(attempt, source) or (None if source in attempt.rims else "there is no such RIM")
-
-
-def _rim_signature(attempt: Attempt, source: MeasurementSource) -> None:
-    failure = attempt.rims[source].signature
-    if failure is not None:
-        raise failure
-
-
-def _tell_rim_signature(attempt: Attempt, source: MeasurementSource) -> Told:
-    signer = attempt.rims[source].parsed.certificates[0]
-    return "an XML signature over the whole document", f"verifies with {signer.name}, serial {signer.serial:#x}"
-
-
-def _rim_chain(attempt: Attempt, source: MeasurementSource) -> None:
-    failure = attempt.rims[source].chain
-    if failure is not None:
-        attempt.tolerate(failure, "rim")
-        attempt.put_aside.add(source)
-
-
-def _tell_rim_chain(attempt: Attempt, source: MeasurementSource) -> Told:
-    judged = attempt.rims[source]
-    expected = "signers that lead to a pinned NVIDIA CoRIM signing Root CA, all valid"
-    if judged.chain is not None:
-        return expected, attempt.reasons("rim"), Outcome.NOT_EVALUATED
-    certificates = judged.parsed.certificates
-    first, last = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
-    return expected, f"{' < '.join(c.name for c in certificates)}, {rfc3339_text(first)} to {rfc3339_text(last)}"
-
-
-def _lacks_signers(attempt: Attempt, source: MeasurementSource) -> str | None:
-    missing = _lacks_rim(attempt, source)
-    if missing is not None or attempt.rims[source].verified is not None:
-        return missing
-    return "its signature or its chain does not hold"
-
-
-def _rim_revocation(attempt: Attempt, source: MeasurementSource) -> None:
-    failure = attempt.rims[source].revocation
-    if failure is not None and attempt.tolerate(failure, "revocation", "rim") == "rim":
-        attempt.put_aside.add(source)
-
-
-def _tell_rim_revocation(attempt: Attempt, source: MeasurementSource) -> Told:
-    judged = attempt.rims[source]
-    name = "revocation" if attempt.allows("revocation") else "rim"
-    return tell_statuses(attempt, judged.parsed.certificates[:3], judged.statuses, name)
-
-
-def _rim_conflict(attempt: Attempt) -> None:
-    both = conflicts(attempt.comparable("driver"), attempt.comparable("vbios"))
+def _require_no_conflict(driver: ParsedRim, vbios: ParsedRim) -> None:
+    """Require the two RIMs to have reference values for different measurements."""
+    both = conflicts(driver, vbios)
     if both:
         indices = ", ".join(map(str, both))
         raise VerificationError(
@@ -136,31 +209,16 @@ def _rim_conflict(attempt: Attempt) -> None:
         )
 
 
-def _lacks_two_rims(attempt: Attempt) -> str | None:
-    both = attempt.comparable("driver") is not None and attempt.comparable("vbios") is not None
-    return None if both else "there are not two RIMs that could contradict each other"
-
-
-def _measurements(attempt: Attempt) -> None:
-    """Compare with what NVIDIA said, be it stale; rely only on what is current."""
-    driver, vbios = attempt.comparable("driver"), attempt.comparable("vbios")
-    comparison = _compare(attempt, driver, vbios)
-    if comparison.mismatches:
-        raise _mismatch(comparison.mismatches)
-    usable_driver, usable_vbios = attempt.usable("driver"), attempt.usable("vbios")
-    if (usable_driver, usable_vbios) == (driver, vbios):
-        attempt.comparison = comparison
-    elif usable_driver is not None or usable_vbios is not None:
-        attempt.comparison = _compare(attempt, usable_driver, usable_vbios)
-
-
-def _compare(attempt: Attempt, driver: ParsedRim | None, vbios: ParsedRim | None) -> MeasurementComparison:
+def _compare(given: Given, driver: ParsedRim | None, vbios: ParsedRim | None) -> MeasurementComparison | None:
+    """Compare the measurements with the RIMs that there are; None without any."""
+    if driver is None and vbios is None:
+        return None
     return compare(
-        attempt.report.measurements,
+        given.report.measurements,
         driver=driver,
         vbios=vbios,
-        nvdec0=attempt.report.opaque.nvdec0,
-        waived=attempt.tolerances.waived_measurements,
+        nvdec0=given.report.opaque.nvdec0,
+        waived=given.tolerances.waived_measurements,
     )
 
 
@@ -173,11 +231,15 @@ _HINTS = {
 """Known field reports (specs/nvidia-gpu.md, section 10)."""
 
 
-def _mismatch(mismatches: tuple[Mismatch, ...]) -> VerificationError:
+def _require_no_mismatch(comparison: MeasurementComparison) -> None:
+    """Require every measurement to be one of its reference values, but for what is waived."""
+    mismatches = comparison.mismatches
+    if not mismatches:
+        return
     first = mismatches[0]
     others = "" if len(mismatches) == 1 else f"; so do {', '.join(str(m.index) for m in mismatches[1:])}"
     hints = dict.fromkeys(_HINTS[m.index] for m in mismatches if m.index in _HINTS)
-    return VerificationError(
+    raise VerificationError(
         f"measurement {first.index} differs from the {first.source} RIM: expected {_alternatives(first)}, "
         f"got {_got(first)}{others}",
         code="gpu-measurement-mismatch",
@@ -188,82 +250,21 @@ def _mismatch(mismatches: tuple[Mismatch, ...]) -> VerificationError:
     )
 
 
+def _told_comparison(comparison: MeasurementComparison | None, left_out: str) -> tuple[str, str, Outcome]:
+    """Tell what was compared, or why nothing was relied on."""
+    if comparison is None:
+        return "every measurement one of its reference values", left_out, Outcome.NOT_EVALUATED
+    got = f"{comparison.matched} of {comparison.compared} match"
+    expected = f"{comparison.compared} measurements, each one of its reference values"
+    if comparison.waived:
+        waived = "; ".join(f"{result.index} ({result.source}): {result.waived}" for result in comparison.waived)
+        return expected, f"{got}; waived: {waived}", Outcome.WARNING
+    return expected, got, Outcome.PASS
+
+
 def _alternatives(mismatch: Mismatch) -> str:
     return " or ".join(value.hex() for value in mismatch.expected)
 
 
 def _got(mismatch: Mismatch) -> str:
     return "nothing, the report has no such index" if mismatch.got is None else mismatch.got.hex()
-
-
-def _lacks_any_rim(attempt: Attempt) -> str | None:
-    if attempt.comparable("driver") is not None or attempt.comparable("vbios") is not None:
-        return None
-    return attempt.reasons("rim") if "rim" in attempt.used else "there is no RIM that could be compared"
-
-
-def _tell_measurements(attempt: Attempt) -> Told:
-    comparison = attempt.comparison
-    if comparison is None:
-        return "every measurement one of its reference values", attempt.reasons("rim"), Outcome.NOT_EVALUATED
-    got = f"{comparison.matched} of {comparison.compared} match"
-    expected = f"{comparison.compared} measurements, each one of its reference values"
-    if comparison.waived:
-        waived = "; ".join(f"{result.index} ({result.source}): {result.waived}" for result in comparison.waived)
-        return expected, f"{got}; waived: {waived}", Outcome.WARNING
-    return expected, got
-
-
-def _rim_steps(source: MeasurementSource) -> tuple[Step, ...]:
-    """Return the four checks of one RIM."""
-    return (
-        Step(
-            id=f"nvidia.{source}_rim",
-            clause="nvidia-gpu.md 9.2, 12",
-            lacks=lambda a: _lacks_model(a, source),
-            run=lambda a: _find_rim(a, source),
-            tell=lambda a: _tell_rim(a, source),
-        ),
-        Step(
-            id=f"nvidia.{source}_rim_signature",
-            clause="W3C XML Signature; nvidia-gpu.md 9.3",
-            lacks=lambda a: _lacks_rim(a, source),
-            run=lambda a: _rim_signature(a, source),
-            tell=lambda a: _tell_rim_signature(a, source),
-        ),
-        Step(
-            id=f"nvidia.{source}_rim_chain",
-            clause="nvidia-gpu.md 9.4",
-            lacks=lambda a: _lacks_rim(a, source),
-            run=lambda a: _rim_chain(a, source),
-            tell=lambda a: _tell_rim_chain(a, source),
-        ),
-        Step(
-            id=f"nvidia.{source}_rim_revocation",
-            clause="RFC 6960; nvidia-gpu.md 8",
-            lacks=lambda a: _lacks_signers(a, source),
-            run=lambda a: _rim_revocation(a, source),
-            tell=lambda a: _tell_rim_revocation(a, source),
-        ),
-    )
-
-
-REFERENCE_STEPS: tuple[Step, ...] = (
-    *_rim_steps("driver"),
-    *_rim_steps("vbios"),
-    Step(
-        id="nvidia.rim_conflict",
-        clause="nvidia-gpu.md 10",
-        lacks=_lacks_two_rims,
-        run=_rim_conflict,
-        tell=lambda _: ("no index in both RIMs", "none"),
-    ),
-    Step(
-        id="nvidia.measurements",
-        clause="nvidia-gpu.md 10",
-        lacks=_lacks_any_rim,
-        run=_measurements,
-        tell=_tell_measurements,
-    ),
-)
-"""Whether the device measured what NVIDIA published, in order."""

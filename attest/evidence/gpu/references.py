@@ -14,8 +14,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal, TypeAlias
 
+from attest.checks import Outcome, Unchecked
+from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.ocsp import OcspAnswer, require_not_revoked
+from attest.endorsements.ocsp import OcspAnswer, OcspStatus, require_not_revoked
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl, Issuer
@@ -33,6 +35,7 @@ from attest.evidence.gpu.rim import (
 )
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.evidence.procedure import reasons
 
 __all__ = [
     "MAX_ISSUES",
@@ -43,6 +46,7 @@ __all__ = [
     "fitting_rims",
     "sources_of",
     "statuses_of",
+    "told_statuses",
     "wanted_rim",
 ]
 
@@ -284,3 +288,27 @@ def statuses_of(
     if failures:
         raise min(failures, key=lambda failure: failure.exit_code)
     return tuple(found)
+
+
+def told_statuses(
+    certificates: tuple[Certificate, ...],
+    statuses: tuple[Status, ...],
+    used: tuple[Unchecked, ...],
+    *,
+    hold: str | None = None,
+) -> tuple[str, str, Outcome]:
+    """Tell what shows that certificates are not revoked, or which decision left it unchecked."""
+    expected = f"not revoked: {', '.join(certificate.name for certificate in certificates)}"
+    if not statuses:
+        return expected, reasons(used), Outcome.NOT_EVALUATED
+    got = "; ".join(_status_text(status) for status in statuses)
+    if any(isinstance(status, OcspAnswer) and status.status is not OcspStatus.GOOD for status in statuses):
+        return expected, f"{got}; a hold is tolerated: {hold}", Outcome.WARNING
+    return expected, got, Outcome.PASS
+
+
+def _status_text(status: Status) -> str:
+    moment = rfc3339_text(status.this_update)
+    if isinstance(status, OcspAnswer):
+        return f"{status.status} by OCSP of {moment}"
+    return f"not listed by CRL of {moment}"

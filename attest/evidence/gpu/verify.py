@@ -1,6 +1,6 @@
 """Is this report genuine, and of a device that runs what NVIDIA published? Sections 5 to 12 of specs/nvidia-gpu.md.
 
-``PROCEDURE`` is the list of checks. Every check that can run is run: a missing file must hide no forged one. What
+``GpuSteps`` is the list of checks. Every check that can run is run: a missing file must hide no forged one. What
 cannot run, because what it needs was not found, is not evaluated. Of several failures the one with the lowest exit
 code speaks, the first of them in the order of the procedure, and carries all checks.
 
@@ -10,29 +10,84 @@ Nonce, topology and whether several devices belong together are judged elsewhere
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-from attest.checks import Check, Outcome, Unchecked
+from attest.checks import Check, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, ConfigurationError
-from attest.evidence.gpu.attempt import Attempt, Step, Told, there
-from attest.evidence.gpu.certificates import Architecture, DeviceKind
-from attest.evidence.gpu.chain import DeviceChain
-from attest.evidence.gpu.device_checks import DEVICE_STEPS
+from attest.endorsements.x509 import Issuer
+from attest.errors import EndorsementError
+from attest.evidence.gpu.certificates import (
+    Architecture,
+    DeviceIdentity,
+    DeviceKind,
+    GpuLeaf,
+    read_identity,
+)
+from attest.evidence.gpu.chain import DeviceChain, DevicePath, DeviceRoot, common_window, find_path, require_path_valid
+from attest.evidence.gpu.device_checks import (
+    device_chain,
+    require_arch,
+    require_device_key,
+    require_fwid,
+    require_leaf,
+    require_root,
+    require_signature,
+    require_stated_nonce,
+    stated_model,
+    told_arch,
+)
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.measurements import MeasurementComparison
-from attest.evidence.gpu.reference_checks import REFERENCE_STEPS
-from attest.evidence.gpu.references import Status
+from attest.evidence.gpu.reference_checks import Given, RimSteps, judge_measurements, judge_rim
+from attest.evidence.gpu.references import Status, statuses_of, told_statuses
 from attest.evidence.gpu.rim import VerifiedRim
+from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.procedure import Findings, Procedure, Step, tolerated
 
-__all__ = ["PROCEDURE", "VerifiedGpu", "verify_gpu_evidence"]
+__all__ = ["GpuSteps", "VerifiedGpu", "verify_gpu_evidence"]
 
-PROCEDURE: tuple[Step, ...] = (*DEVICE_STEPS, *REFERENCE_STEPS)
-"""What ``verify_gpu_evidence`` does, in order."""
+
+class GpuSteps(NamedTuple):
+    """Every check of a device, in order."""
+
+    format: Step = Step("nvidia.format", "nvidia-gpu.md 2 to 4")
+    chain: Step = Step("nvidia.chain", "nvidia-gpu.md 6.1, 6.2")
+    arch: Step = Step("nvidia.arch", "nvidia-gpu.md 6.1, 7, 16")
+    stated_nonce: Step = Step("nvidia.stated_nonce", "nvidia-gpu.md 16")
+    chain_validity: Step = Step("nvidia.chain_validity", "RFC 5280, 4.1.2.5; nvidia-gpu.md 6.1")
+    signature: Step = Step("nvidia.signature", "nvidia-gpu.md 5")
+    fwid: Step = Step("nvidia.fwid", "nvidia-gpu.md 7")
+    leaf_binding: Step = Step("nvidia.leaf_binding", "nvidia-gpu.md 7")
+    revocation: Step = Step("nvidia.revocation", "RFC 6960; nvidia-gpu.md 8")
+    driver_rim: Step = Step("nvidia.driver_rim", "nvidia-gpu.md 9.2, 12")
+    driver_rim_signature: Step = Step("nvidia.driver_rim_signature", "W3C XML Signature; nvidia-gpu.md 9.3")
+    driver_rim_chain: Step = Step("nvidia.driver_rim_chain", "nvidia-gpu.md 9.4")
+    driver_rim_revocation: Step = Step("nvidia.driver_rim_revocation", "RFC 6960; nvidia-gpu.md 8")
+    vbios_rim: Step = Step("nvidia.vbios_rim", "nvidia-gpu.md 9.2, 12")
+    vbios_rim_signature: Step = Step("nvidia.vbios_rim_signature", "W3C XML Signature; nvidia-gpu.md 9.3")
+    vbios_rim_chain: Step = Step("nvidia.vbios_rim_chain", "nvidia-gpu.md 9.4")
+    vbios_rim_revocation: Step = Step("nvidia.vbios_rim_revocation", "RFC 6960; nvidia-gpu.md 8")
+    rim_conflict: Step = Step("nvidia.rim_conflict", "nvidia-gpu.md 10")
+    measurements: Step = Step("nvidia.measurements", "nvidia-gpu.md 10")
+
+
+_STEPS = GpuSteps()
+_DRIVER_STEPS = RimSteps(
+    rim=_STEPS.driver_rim,
+    signature=_STEPS.driver_rim_signature,
+    chain=_STEPS.driver_rim_chain,
+    revocation=_STEPS.driver_rim_revocation,
+)
+_VBIOS_STEPS = RimSteps(
+    rim=_STEPS.vbios_rim,
+    signature=_STEPS.vbios_rim_signature,
+    chain=_STEPS.vbios_rim_chain,
+    revocation=_STEPS.vbios_rim_revocation,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +111,7 @@ class VerifiedGpu:
         at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
         tolerances: what the Verifier Owner lets pass by name in a device of this kind.
+        findings: how each step came out.
     """
 
     evidence: ParsedGpuEvidence
@@ -72,7 +128,7 @@ class VerifiedGpu:
     at: datetime
     unchecked: tuple[Unchecked, ...]
     tolerances: GpuTolerances
-    _attempt: Attempt = field(repr=False, compare=False)
+    findings: Findings = field(repr=False)
 
     @property
     def kind(self) -> DeviceKind:
@@ -98,7 +154,7 @@ class VerifiedGpu:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure with what it demanded and what it found."""
-        return tuple(_render(self._attempt, {}))
+        return self.findings.checks
 
 
 def verify_gpu_evidence(
@@ -137,98 +193,125 @@ def verify_gpu_evidence(
 
     Spec: specs/nvidia-gpu.md, sections 5 to 12 and 21.
     """
-    attempt = Attempt(parsed, pool=endorsements, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
-    failures = _run(attempt)
-    if failures:
-        worst = min(failures.values(), key=_severity)
-        worst.checks = tuple(_render(attempt, failures))
-        raise worst
-    return _verified(attempt)
-
-
-def _run(attempt: Attempt) -> dict[str, AttestError]:
-    """Take every step that can be taken, and return what failed by the step's id."""
-    failures: dict[str, AttestError] = {}
-    for step in PROCEDURE:
-        lacking = step.lacks(attempt)
-        if lacking is not None:
-            attempt.skipped[step.id] = lacking
-            continue
-        try:
-            step.run(attempt)
-        except AttestError as exc:
-            exc.check, exc.clause = step.id, exc.clause or step.clause
-            failures[step.id] = exc
-    return failures
-
-
-def _severity(failure: AttestError) -> tuple[bool, int]:
-    """Order failures: 3 before 4 before 5. What the operator has to set up hides nothing of the evidence."""
-    return isinstance(failure, ConfigurationError), failure.exit_code
-
-
-def _verified(attempt: Attempt) -> VerifiedGpu:
-    evidence, model, root = attempt.evidence, there(attempt.model), there(attempt.root)
-    _, device, l3, l2 = attempt.path.certificates
-    is_switch = model.kind == "nvidia-switch"
-    driver, vbios = attempt.rims.get("driver"), attempt.rims.get("vbios")
-    return VerifiedGpu(
-        evidence=evidence,
-        chain=DeviceChain(
-            leaf=there(attempt.leaf),
-            device=device,
-            issuers=(l3, l2),
-            identity=there(attempt.identity),
-            kind=model.kind,
-            architecture=model.architecture,
-            product=model.product,
-            anchor=root.anchor,
-            root=root.issuer,
-        ),
-        driver_rim=driver.verified if driver is not None and "driver" not in attempt.put_aside else None,
-        vbios_rim=vbios.verified if vbios is not None and "vbios" not in attempt.put_aside else None,
-        measurements=attempt.comparison,
-        fwid_matched=None if evidence.report.opaque.fwid is None else True,
-        driver_version=None if is_switch else evidence.report.opaque.driver_version,
-        vbios_version=attempt.wanted["vbios"].version,
-        device_statuses=attempt.statuses,
-        driver_statuses=() if driver is None else driver.statuses,
-        vbios_statuses=() if vbios is None else vbios.statuses,
-        at=attempt.at,
-        unchecked=tuple(decision for decisions in attempt.used.values() for decision in decisions),
-        tolerances=attempt.tolerances,
-        _attempt=attempt,
+    procedure = Procedure(_STEPS, independent=True)
+    report = parsed.report
+    path = find_path(parsed, endorsements)
+    model = stated_model(path)
+    is_switch = model is not None and model.kind == "nvidia-switch"
+    given = Given(
+        report=report,
+        model=model,
+        pool=endorsements,
+        anchors=anchors,
+        at=at,
+        unchecked=unchecked,
+        tolerances=tolerances.switches if is_switch else tolerances.gpus,
     )
-
-
-# -- how it is told
-
-
-def _render(attempt: Attempt, failures: Mapping[str, AttestError]) -> Iterator[Check]:
-    """Tell every step: it passed, it failed, or something was lacking."""
-    report = attempt.report
-    unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
-    yield Check(
-        id="nvidia.format",
-        outcome=Outcome.PASS,
-        expected="SPDM 1.1 request and response, every fixed field as specified, nothing left over",
-        got=f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
-        clause="nvidia-gpu.md 2 to 4",
-    )
-    for step in PROCEDURE:
-        failure, lacking = failures.get(step.id), attempt.skipped.get(step.id)
-        told: Told
-        if failure is not None:
-            told = failure.expected or "", failure.got or failure.message, Outcome.FAIL
-        elif lacking is not None:
-            told = "", lacking, Outcome.NOT_EVALUATED
-        else:
-            told = step.tell(attempt)
-        expected, got, *outcome = told
-        yield Check(
-            id=step.id,
-            outcome=outcome[0] if outcome else Outcome.PASS,
-            expected=expected,
-            got=got,
-            clause=step.clause,
+    with procedure.attempt(_STEPS.format):
+        unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
+        procedure.tell(
+            "SPDM 1.1 request and response, every fixed field as specified, nothing left over",
+            f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
         )
+    device = _judge_device(procedure, parsed, path, given)
+    driver = judge_rim(procedure, _DRIVER_STEPS, "driver", given)
+    vbios = judge_rim(procedure, _VBIOS_STEPS, "vbios", given)
+    comparison = judge_measurements(procedure, (_STEPS.rim_conflict, _STEPS.measurements), driver, vbios, given)
+    return VerifiedGpu(
+        evidence=parsed,
+        chain=procedure.require(device.chain),
+        driver_rim=driver.verified,
+        vbios_rim=vbios.verified,
+        measurements=comparison,
+        fwid_matched=None if report.opaque.fwid is None else True,
+        driver_version=None if is_switch else report.opaque.driver_version,
+        vbios_version=procedure.require(vbios.wanted).version,
+        device_statuses=device.statuses,
+        driver_statuses=driver.statuses,
+        vbios_statuses=vbios.statuses,
+        at=at,
+        unchecked=tuple(dict.fromkeys((*device.used, *driver.used, *vbios.used))),
+        tolerances=given.tolerances,
+        findings=procedure.finish(),
+    )
+
+
+# -- the device
+
+
+class _Device(NamedTuple):
+    """What the steps of the device found; without a refusal the chain is there."""
+
+    chain: DeviceChain | None
+    statuses: tuple[Status, ...]
+    used: tuple[Unchecked, ...]
+
+
+def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> _Device:
+    """Take the steps of the device's certificates, and of its report."""
+    leaf: GpuLeaf | None = None
+    root: DeviceRoot | None = None
+    identity: DeviceIdentity | None = None
+    chain: DeviceChain | None = None
+    broken = "the certificate chain does not hold"
+    with procedure.attempt(_STEPS.chain):
+        leaf = require_leaf(path)
+        root = require_root(path, anchors=given.anchors)
+        identity = read_identity(path.certificates[1])
+        names = " < ".join((*(certificate.name for certificate in path.certificates), root.anchor.name))
+        procedure.tell(
+            "four certificates that lead to a pinned NVIDIA root", ("{}, key {}", names, root.anchor.spki_sha256)
+        )
+    with procedure.attempt(_STEPS.arch):
+        chain = device_chain(
+            path, procedure.need(leaf, broken), procedure.need(root, broken), procedure.need(identity, broken)
+        )
+        require_arch(chain, evidence.arch)
+        procedure.tell(*told_arch(chain, evidence.arch))
+    with procedure.attempt(_STEPS.stated_nonce):
+        stated = procedure.need(evidence.stated_nonce, "none is stated beside the report")
+        require_stated_nonce(evidence.report, stated)
+        procedure.tell("the nonce of the report", stated)
+    with procedure.attempt(_STEPS.chain_validity):
+        dated = procedure.need(path.certificates or None, "there is no certificate")
+        require_path_valid(path, root, at=given.at)
+        procedure.tell(given.at, ("all are valid from {} to {}", *common_window(dated)))
+    _judge_report(procedure, evidence.report, path, leaf)
+    statuses: tuple[Status, ...] = ()
+    used: tuple[Unchecked, ...] = ()
+    with procedure.attempt(_STEPS.revocation):
+        # Of L4, L3 and L2: L5 is made by the device itself, and nobody can revoke it.
+        issuer = procedure.need(root, broken).issuer
+        statuses, used = _device_statuses(path, issuer, given)
+        procedure.tell(*told_statuses(path.certificates[1:], statuses, used))
+    return _Device(chain, statuses, used)
+
+
+def _judge_report(procedure: Procedure, report: ParsedGpuReport, path: DevicePath, leaf: GpuLeaf | None) -> None:
+    """Take the steps that compare the report with the certificate of its key."""
+    with procedure.attempt(_STEPS.signature):
+        signer = procedure.need(path.leaf, "there is no certificate of an attestation key")
+        require_signature(report, signer)
+        procedure.tell(
+            f"ECDSA P-384 with SHA-384 over {len(report.signed_bytes)} bytes",
+            ("verifies with {}, serial {:#x}", signer.name, signer.serial),
+        )
+    with procedure.attempt(_STEPS.fwid):
+        certified = procedure.need(leaf, "there is no certificate with a firmware id").fwid
+        stated = procedure.need(report.opaque.fwid, "the report states no firmware id")
+        require_fwid(certified, stated)
+        procedure.tell("the firmware id in the certificate of the key", stated)
+    with procedure.attempt(_STEPS.leaf_binding):
+        missing = "there are no certificates of key and device"
+        child, device = procedure.need(leaf, missing), procedure.need(path.device, missing)
+        device_key = procedure.need(child.device_key, "the certificate's firmware id carries no device key")
+        require_device_key(child.certificate, device, device_key)
+        procedure.tell("the key of the device that issued it", "the same key")
+
+
+def _device_statuses(path: DevicePath, root: Issuer, given: Given) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:
+    _, device, l3, l2 = path.certificates
+    try:
+        return statuses_of((device, l3, l2), root, pool=given.pool, at=given.at), ()
+    except EndorsementError as exc:
+        return (), tolerated(exc, given.unchecked, "revocation")
