@@ -8,8 +8,9 @@ import pytest
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import AttestError
-from attest.evidence.intel.authenticity import authenticate_quote
-from attest.evidence.intel.quote import parse_quote
+from attest.evidence.intel.authenticity import AuthenticQuote
+from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.intel.verify import authenticate_quote, procedure_of
 from tests.evidence.intel.made_quotes import ANCHORS, AT, FORMS
 from tests.evidence.intel.recorded import RECORDED, Recorded
 
@@ -27,9 +28,13 @@ def vouched(data: bytes) -> int:
     return len(data) - quote.padding_bytes - len(quote.certification_data)
 
 
+def authentic(quote: ParsedQuote, *, anchors: TrustAnchors, at: datetime) -> AuthenticQuote:
+    return authenticate_quote(procedure_of(quote.tee), quote, endorsements=NO_ENDORSEMENTS, anchors=anchors, at=at)
+
+
 def is_refused(data: bytes, *, anchors: TrustAnchors, at: datetime) -> bool:
     try:
-        authenticate_quote(parse_quote(data), endorsements=NO_ENDORSEMENTS, anchors=anchors, at=at)
+        authentic(parse_quote(data), anchors=anchors, at=at)
     except AttestError as exc:
         return exc.exit_code in {3, 4, 5}
     return False
@@ -65,14 +70,12 @@ def test_a_recorded_chain_with_any_byte_changed_leads_nowhere_or_to_the_same(
 ) -> None:
     """Only what is not needed may change: the embedded root, line breaks, what stands between the blocks."""
     data, at = vector.read(vectors_dir), vector.times[0]
-    honest = authenticate_quote(
-        parse_quote(data), endorsements=NO_ENDORSEMENTS, anchors=TrustAnchors.vendors(), at=at
-    ).chain
+    honest = authentic(parse_quote(data), anchors=TrustAnchors.vendors(), at=at).chain
     start = vouched(data)
     for offset in range(start, start + len(parse_quote(data).certification_data), 7):
         quote = parse_quote(flipped(data, 8 * offset + offset % 8))
         try:
-            found = authenticate_quote(quote, endorsements=NO_ENDORSEMENTS, anchors=TrustAnchors.vendors(), at=at).chain
+            found = authentic(quote, anchors=TrustAnchors.vendors(), at=at).chain
         except AttestError:
             continue
         assert [c.der for c in found.certificates] == [c.der for c in honest.certificates], hex(offset)

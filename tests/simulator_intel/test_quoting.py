@@ -13,14 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import AttestError
-from attest.evidence.intel.authenticity import AuthenticQuote, authenticate_quote
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts, TcbEvaluation
-from attest.evidence.intel.judgement import judge_collateral
+from attest.evidence.intel.authenticity import AuthenticQuote
+from attest.evidence.intel.evaluation import TcbEvaluation
+from attest.evidence.intel.facts import platform_facts
+from attest.evidence.intel.judgement import CollateralAtHand
 from attest.evidence.intel.quote import Tee, parse_quote
+from attest.evidence.intel.verify import authenticate_quote, judge_collateral, procedure_of
 from attest.evidence.sgx.structure import ParsedEnclaveReport
-from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type
+from attest.evidence.tdx.structure import layout_of_type
 from attest_simulator.intel import (
     IntelAuthority,
     IntelCollateral,
@@ -55,38 +58,24 @@ QUOTES = {
 }
 
 
-def authentic(quote: bytes, collateral: IntelCollateral) -> AuthenticQuote:
-    endorsements = collateral.endorsements()
-    return authenticate_quote(parse_quote(quote), endorsements=endorsements, anchors=TrustAnchors.simulation(), at=AT)
+def authentic(quote: bytes, endorsements: Endorsements, anchors: TrustAnchors) -> AuthenticQuote:
+    parsed = parse_quote(quote)
+    return authenticate_quote(procedure_of(parsed.tee), parsed, endorsements=endorsements, anchors=anchors, at=AT)
 
 
 def evaluated(quote: bytes, collateral: IntelCollateral) -> TcbEvaluation:
-    checked = authentic(quote, collateral)
-    body = checked.quote.body
-    module = None
-    if isinstance(body, ParsedTdReport):
-        module = ModuleFacts(
-            tee_tcb_svn=body.tee_tcb_svn,
-            tee_tcb_svn_2=body.tee_tcb_svn_2,
-            mr_signer_seam=body.mr_signer_seam,
-            seam_attributes=body.seam_attributes,
-        )
-    outcome = judge_collateral(
-        platform=PlatformFacts(
-            tee=checked.quote.tee,
-            fmspc=checked.pck.fmspc,
-            pce_id=checked.pck.pce_id,
-            component_svns=checked.pck.component_svns,
-            pce_svn=checked.pck.pce_svn,
-            module=module,
-        ),
+    endorsements = collateral.endorsements()
+    checked = authentic(quote, endorsements, TrustAnchors.simulation())
+    at_hand = CollateralAtHand(
+        platform=platform_facts(checked.quote, checked.pck),
         qe=checked.quote.qe_report,
         pck=checked.pck.certificate,
         ca=checked.chain.issuer,
         root=checked.chain.root,
-        endorsements=collateral.endorsements(),
+        endorsements=endorsements,
         at=AT,
     )
+    outcome = judge_collateral(procedure_of(checked.quote.tee), at_hand)
     assert outcome.evaluation is not None
     return outcome.evaluation
 
@@ -363,12 +352,7 @@ def test_altered_collateral_is_refused() -> None:
 
 def test_the_vendors_roots_accept_no_simulated_quote() -> None:
     with pytest.raises(AttestError):
-        authenticate_quote(
-            parse_quote(HONEST["tdx-4"]),
-            endorsements=PLATFORM.collateral("tdx", at=AT).endorsements(),
-            anchors=TrustAnchors.vendors(),
-            at=AT,
-        )
+        authentic(HONEST["tdx-4"], PLATFORM.collateral("tdx", at=AT).endorsements(), TrustAnchors.vendors())
 
 
 def test_wrong_use_is_refused() -> None:

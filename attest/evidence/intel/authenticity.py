@@ -4,8 +4,7 @@
 
     quote ← attestation key ← QE report ← PCK certificate ← Platform or Processor CA ← Intel SGX Root CA (pinned)
 
-Each link is a function of its own. They run in an order in which a quote that is plainly false is called false before
-anything is called missing, so that forged evidence is never answered with a request for endorsements.
+Each link is a function of its own; ``attest.evidence.intel.verify`` takes them in order.
 
 What stays open is whether the enclave that signed is Intel's Quoting Enclave (the provisioning key certifies any
 enclave that may use it), whether anything was revoked, and how current the platform is: all that needs collateral.
@@ -22,7 +21,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.anchors import Anchor
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import load_public_key, signature_holds
 from attest.errors import AttestError, BindingError, ChainError, EndorsementError, EvidenceError, SignatureError
@@ -31,7 +30,6 @@ from attest.evidence.intel.chain import (
     P256_SPKI_HEAD,
     PckChain,
     embedded_certificates,
-    find_pck_chain,
     require_p256,
 )
 from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
@@ -39,7 +37,6 @@ from attest.evidence.intel.quote import ParsedQuote
 
 __all__ = [
     "AuthenticQuote",
-    "authenticate_quote",
     "certifying_pck",
     "pck_candidates",
     "require_attestation_key",
@@ -80,44 +77,6 @@ class AuthenticQuote:
     def anchor(self) -> Anchor:
         """The pin that the chain reaches."""
         return self.chain.anchor
-
-
-def authenticate_quote(
-    quote: ParsedQuote, *, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
-) -> AuthenticQuote:
-    """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
-
-    Args:
-        quote: a parsed quote; nothing of it is trusted yet.
-        endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
-        anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
-        at: moment of appraisal, aware; validity bounds are inclusive.
-
-    Raises:
-        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``: the chain cannot be read.
-        BindingError: ``attestation-key-mismatch``, the QE report commits to another attestation key.
-        SignatureError: ``attestation-key-invalid``, ``quote-signature-invalid`` or ``qe-report-signature-invalid``.
-        ChainError: no path to an anchor, a name or flag that does not fit, or a certificate not valid at ``at``.
-        EndorsementError: ``pck-certificate-missing``, ``pck-issuer-missing`` or ``intel-root-missing``.
-
-    Spec: specs/intel-tdx-sgx.md, sections 5 to 7, checks T02 to T06.
-    """
-    step = "pck_certificate"
-    try:
-        candidates = pck_candidates(quote, endorsements, at=at)
-        step = "qe_report_signature"
-        certifying = certifying_pck(quote, candidates)
-        step = "attestation_key"
-        require_attestation_key(quote)
-        step = "quote_signature"
-        require_quote_signature(quote)
-        step = "pck_chain"
-        pck = require_pck(quote, certifying)
-        chain = find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
-    except AttestError as exc:
-        exc.check = f"{quote.tee}.{step}"
-        raise
-    return AuthenticQuote(quote=quote, chain=chain, at=at)
 
 
 # -- T02, T03: which PCK certificate may have signed the QE report

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from attest.evidence.intel.pck import PckCertificate
+from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.tcb_info import Tee
+from attest.evidence.tdx.structure import ParsedTdReport
 
-__all__ = ["ModuleFacts", "PlatformFacts", "QeFacts"]
+__all__ = ["ModuleFacts", "PlatformFacts", "QeFacts", "platform_facts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +78,27 @@ class QeFacts(Protocol):
     def isv_svn(self) -> int:
         """ISVSVN."""
         ...
+
+
+def platform_facts(quote: ParsedQuote, pck: PckCertificate) -> PlatformFacts:
+    """Return what a quote and its PCK certificate say, once their signatures were verified."""
+    return PlatformFacts(
+        tee=quote.tee,
+        fmspc=pck.fmspc,
+        pce_id=pck.pce_id,
+        component_svns=pck.component_svns,
+        pce_svn=pck.pce_svn,
+        module=_module(quote),
+    )
+
+
+def _module(quote: ParsedQuote) -> ModuleFacts | None:
+    body = quote.body
+    if not isinstance(body, ParsedTdReport):
+        return None
+    return ModuleFacts(
+        tee_tcb_svn=body.tee_tcb_svn,
+        tee_tcb_svn_2=body.tee_tcb_svn_2,
+        mr_signer_seam=body.mr_signer_seam,
+        seam_attributes=body.seam_attributes,
+    )

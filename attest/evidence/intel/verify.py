@@ -1,29 +1,72 @@
-"""Is this quote genuine: made on Intel hardware, whole, unrevoked, of a platform that Intel knows? Checks T02 to T12.
+"""Is this quote genuine: made on Intel hardware, whole, unrevoked, of a platform that Intel knows? Checks T01 to T12.
 
-First what needs no collateral, in an order in which a forged quote is called false before anything is called
-missing; then what Intel's collateral says, every step of it, so that a stale document hides no revocation.
+``IntelSteps`` is the clause list. First comes what needs no collateral, in an order in which a forged quote is called
+false before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
+hides no revocation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
+from typing import NamedTuple
 
 from attest.checks import Check, Outcome, Unchecked
-from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, EndorsementError
-from attest.evidence.intel.authenticity import AuthenticQuote, authenticate_quote
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts, TcbEvaluation
-from attest.evidence.intel.judgement import STEPS, CollateralJudgement, VerifiedCollateral
+from attest.evidence.intel.authenticity import (
+    AuthenticQuote,
+    certifying_pck,
+    pck_candidates,
+    require_attestation_key,
+    require_pck,
+    require_quote_signature,
+)
+from attest.evidence.intel.chain import find_pck_chain
+from attest.evidence.intel.collateral import SignedCollateral
+from attest.evidence.intel.evaluation import (
+    TcbEvaluation,
+    evaluate_tcb,
+    find_module,
+    require_intel_qe,
+    require_qe,
+)
+from attest.evidence.intel.facts import platform_facts
+from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
 from attest.evidence.intel.pck import PckCertificate
+from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
-from attest.evidence.tdx.structure import ParsedTdReport
+from attest.evidence.intel.revocation import PckCrls
+from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TdxModuleIdentity, Tee
+from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons
 
-__all__ = ["VerifiedIntelQuote", "verify_intel_quote"]
+__all__ = [
+    "IntelSteps",
+    "VerifiedIntelQuote",
+    "authenticate_quote",
+    "judge_collateral",
+    "procedure_of",
+    "verify_intel_quote",
+]
+
+
+class IntelSteps(NamedTuple):
+    """Every check of a quote, in order; the ids of the checks begin with the TEE's name."""
+
+    format: Step = Step("format", "intel-tdx-sgx.md T01")
+    pck_certificate: Step = Step("pck_certificate", "Intel SGX PCK certificate; intel-tdx-sgx.md T02, T03")
+    qe_report_signature: Step = Step("qe_report_signature", "intel-tdx-sgx.md T04")
+    attestation_key: Step = Step("attestation_key", "intel-tdx-sgx.md T05")
+    quote_signature: Step = Step("quote_signature", "intel-tdx-sgx.md T06")
+    pck_chain: Step = Step("pck_chain", "intel-tdx-sgx.md T02")
+    revocation: Step = Step("revocation", "intel-tdx-sgx.md T07")
+    tcb_info: Step = Step("tcb_info", "intel-tdx-sgx.md T08, T09")
+    qe_identity: Step = Step("qe_identity", "intel-tdx-sgx.md T08, T10")
+    module: Step = Step("module", "intel-tdx-sgx.md T11")
+    tcb: Step = Step("tcb", "intel-tdx-sgx.md T12")
+
+
+_STEPS = IntelSteps()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +79,13 @@ class VerifiedIntelQuote:
         authentic: the quote with its certificate chain.
         collateral: what Intel's documents say about the platform.
         at: the moment for which all this holds.
+        findings: how each step came out.
     """
 
     authentic: AuthenticQuote
     collateral: VerifiedCollateral
     at: datetime
+    findings: Findings = field(repr=False)
 
     @property
     def quote(self) -> ParsedQuote:
@@ -70,7 +115,7 @@ class VerifiedIntelQuote:
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure with what it demanded and what it found."""
-        return tuple(_passed(self))
+        return self.findings.checks
 
 
 def verify_intel_quote(
@@ -96,223 +141,187 @@ def verify_intel_quote(
 
     Spec: specs/intel-tdx-sgx.md, section 21, T02 to T12.
     """
-    # (1) T02 to T06: signatures and chain.
-    try:
-        authentic = authenticate_quote(quote, endorsements=endorsements, anchors=anchors, at=at)
-    except AttestError as exc:
-        exc.checks = tuple(_refused(quote, {exc.check or "": exc}, reached=_AUTHENTICITY))
-        raise
-    # (2) T07 to T12: every step speaks; a missing piece does not keep a later one from being called false.
-    judgement = _judgement(authentic, endorsements, at, unchecked)
-    failures: dict[str, AttestError] = {}
-    for step in STEPS:
-        try:
-            step.run(judgement)
-        except AttestError as exc:
-            exc.check = f"{quote.tee}.{step.name}"
-            failures[exc.check] = exc
-            if not isinstance(exc, EndorsementError):
-                break
-    if failures:
-        worst = min(failures.values(), key=lambda failure: failure.exit_code)
-        worst.checks = tuple(_refused(quote, failures, reached=_ORDER, left_out=_left_out(quote, judgement)))
-        raise worst
-    return VerifiedIntelQuote(authentic=authentic, collateral=judgement.outcome(), at=at)
-
-
-def _judgement(
-    authentic: AuthenticQuote, endorsements: Endorsements, at: datetime, unchecked: tuple[Unchecked, ...]
-) -> CollateralJudgement:
-    quote, pck, chain = authentic.quote, authentic.pck, authentic.chain
-    return CollateralJudgement(
-        platform=PlatformFacts(
-            tee=quote.tee,
-            fmspc=pck.fmspc,
-            pce_id=pck.pce_id,
-            component_svns=pck.component_svns,
-            pce_svn=pck.pce_svn,
-            module=_module(quote),
-        ),
+    procedure = procedure_of(quote.tee)
+    with procedure.step(_STEPS.format):
+        procedure.tell(
+            "a quote of a known version, every length exact",
+            ("version {}, {} bytes of padding", quote.version, len(quote.padding)),
+        )
+    authentic = authenticate_quote(procedure, quote, endorsements=endorsements, anchors=anchors, at=at)
+    chain = authentic.chain
+    at_hand = CollateralAtHand(
+        platform=platform_facts(quote, chain.pck),
         qe=quote.qe_report,
-        pck=pck.certificate,
+        pck=chain.pck.certificate,
         ca=chain.issuer,
         root=chain.root,
         endorsements=endorsements,
         at=at,
-        unchecked=unchecked,
+    )
+    collateral = judge_collateral(procedure, at_hand, unchecked=unchecked)
+    return VerifiedIntelQuote(authentic=authentic, collateral=collateral, at=at, findings=procedure.finish())
+
+
+def procedure_of(tee: Tee) -> Procedure:
+    """Begin the procedure for a quote of this TEE."""
+    return Procedure(_STEPS, prefix=f"{tee}.")
+
+
+def authenticate_quote(
+    procedure: Procedure, quote: ParsedQuote, *, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
+) -> AuthenticQuote:
+    """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
+
+    Args:
+        procedure: which keeps how each step came out.
+        quote: a parsed quote; nothing of it is trusted yet.
+        endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
+        anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
+        at: moment of appraisal, aware; validity bounds are inclusive.
+
+    Raises:
+        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``: the chain cannot be read.
+        BindingError: ``attestation-key-mismatch``, the QE report commits to another attestation key.
+        SignatureError: ``attestation-key-invalid``, ``quote-signature-invalid`` or ``qe-report-signature-invalid``.
+        ChainError: no path to an anchor, a name or flag that does not fit, or a certificate not valid at ``at``.
+        EndorsementError: ``pck-certificate-missing``, ``pck-issuer-missing`` or ``intel-root-missing``.
+
+    Spec: specs/intel-tdx-sgx.md, sections 5 to 7, checks T02 to T06.
+    """
+    with procedure.step(_STEPS.pck_certificate):
+        candidates = pck_candidates(quote, endorsements, at=at)
+        procedure.tell("a PCK certificate with all TCB members", _platforms(candidates))
+    with procedure.step(_STEPS.qe_report_signature):
+        certifying = certifying_pck(quote, candidates)
+        got = "verifies" if certifying is not None else "no PCK certificate is at hand that says otherwise"
+        procedure.tell("ECDSA P-256 by the PCK over the QE report", got)
+    with procedure.step(_STEPS.attestation_key):
+        require_attestation_key(quote)
+        procedure.tell("REPORTDATA of the QE report commits to the attestation key", quote.attestation_key)
+    with procedure.step(_STEPS.quote_signature):
+        require_quote_signature(quote)
+        procedure.tell(("ECDSA P-256 over {} bytes", len(quote.signed_bytes)), "verifies with the attestation key")
+    with procedure.step(_STEPS.pck_chain):
+        pck = require_pck(quote, certifying)
+        chain = find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
+        procedure.tell("a pinned Intel SGX Root CA", ("{}, key {}", chain.anchor.name, chain.anchor.spki_sha256))
+    return AuthenticQuote(quote=quote, chain=chain, at=at)
+
+
+def _platforms(candidates: tuple[PckCertificate, ...]) -> str:
+    return "; ".join(dict.fromkeys(f"FMSPC {pck.fmspc.hex()}, {pck.ca} CA" for pck in candidates)) or "none at hand"
+
+
+def judge_collateral(
+    procedure: Procedure, at_hand: CollateralAtHand, *, unchecked: tuple[Unchecked, ...] = ()
+) -> VerifiedCollateral:
+    """Judge a platform by Intel's collateral: T07 to T12.
+
+    A missing or stale piece is held back until every other step was taken, so that evidence that is plainly false is
+    called false (exit 4) and not merely unjudged (exit 5).
+
+    Args:
+        procedure: which keeps how each step came out, and what was held back.
+        at_hand: the platform, and everything that may speak about it.
+        unchecked: ``revocation`` tolerates that no current list is at hand; ``tcb`` leaves out the TCB, and compares
+            the quoting enclave with constants instead. A revocation that is at hand refuses all the same.
+
+    Raises:
+        RevokedError: ``certificate-revoked``.
+        SignatureError: ``collateral-signature-invalid``.
+        ChainError: ``crl-signature-invalid``, or a TCB Signing certificate that is not the root's.
+        VerificationError: ``qe-identity-mismatch``, ``tdx-module-mismatch``, ``tdx-module-unknown``,
+            ``tcb-not-supported`` or ``tcb-revoked``.
+        EndorsementError: a piece is missing, of another platform, out of date or not valid yet.
+    """
+    crls: PckCrls | None = None
+    used: tuple[Unchecked, ...] = ()
+    with procedure.attempt(_STEPS.revocation):
+        crls, used = at_hand.crls(unchecked)
+        procedure.tell(*_told_revocation(crls, used))
+    left_out = tuple(decision for decision in unchecked if decision.check == "tcb")
+    tcb = _leave_tcb_out(procedure, at_hand, reasons(left_out)) if left_out else _judge_tcb(procedure, at_hand)
+    procedure.finish()
+    return VerifiedCollateral(
+        crls=crls,
+        tcb_info=tcb.info,
+        qe_identity=tcb.identity,
+        evaluation=tcb.evaluation,
+        dates=at_hand.dates(crls, tcb.info, tcb.identity),
+        unchecked=(*used, *left_out),
     )
 
 
-def _module(quote: ParsedQuote) -> ModuleFacts | None:
-    body = quote.body
-    if not isinstance(body, ParsedTdReport):
-        return None
-    return ModuleFacts(
-        tee_tcb_svn=body.tee_tcb_svn,
-        tee_tcb_svn_2=body.tee_tcb_svn_2,
-        mr_signer_seam=body.mr_signer_seam,
-        seam_attributes=body.seam_attributes,
-    )
+class _Tcb(NamedTuple):
+    """What the steps of the TCB found."""
+
+    info: SignedCollateral[TcbInfo] | None = None
+    identity: SignedCollateral[QeIdentity] | None = None
+    evaluation: TcbEvaluation | None = None
 
 
-# -- how each step is told
-
-_Told = tuple[str, str] | tuple[str, str, Outcome]
-_NO_MODULE = "SGX has none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Telling:
-    """One check: its clause, and how its success is told."""
-
-    name: str
-    clause: str
-    tell: Callable[[VerifiedIntelQuote], _Told]
-
-
-def _tell_revocation(v: VerifiedIntelQuote) -> _Told:
-    crls = v.collateral.crls
-    if crls is None:
-        return "current CRLs of the PCK's CA and of the root", _reasons(v, "revocation"), Outcome.NOT_EVALUATED
-    dates = "; ".join(f"{rfc3339_text(c.this_update)} to {rfc3339_text(c.next_update)}" for c in (crls.pck, crls.root))
-    return "PCK certificate and its CA not listed", f"not listed, CRLs of {dates}"
-
-
-def _tell_tcb_info(v: VerifiedIntelQuote) -> _Told:
-    document = v.collateral.tcb_info
-    if document is None:
-        return "a current TCB info of the platform", _reasons(v, "tcb"), Outcome.NOT_EVALUATED
-    content = document.content
-    dates = f"{rfc3339_text(content.issue_date)} to {rfc3339_text(content.next_update)}"
-    return (
-        f"signed for FMSPC {v.pck.fmspc.hex()}",
-        f"evaluation data number {content.evaluation_data_number}, {dates}",
-    )
-
-
-def _tell_qe_identity(v: VerifiedIntelQuote) -> _Told:
-    document = v.collateral.qe_identity
-    if document is None:
-        return "Intel's Quoting Enclave", f"compared with constants: {_reasons(v, 'tcb')}"
-    content = document.content
-    dates = f"{rfc3339_text(content.issue_date)} to {rfc3339_text(content.next_update)}"
-    return f"MRSIGNER {v.quote.qe_report.mr_signer.hex()}", f"as the identity says, {dates}"
-
-
-def _tell_module(v: VerifiedIntelQuote) -> _Told:
-    body = v.quote.body
-    if not isinstance(body, ParsedTdReport):
-        return "a TDX module", _NO_MODULE, Outcome.NOT_EVALUATED
-    version = f"version {body.tee_tcb_svn[1]}, SVN {body.tee_tcb_svn[0]}"
-    if v.collateral.tcb_info is None:
-        return "the module that TCB info describes", _reasons(v, "tcb"), Outcome.NOT_EVALUATED
-    return "the module that TCB info describes", version
-
-
-def _tell_tcb(v: VerifiedIntelQuote) -> _Told:
-    evaluation = v.evaluation
-    if evaluation is None:
-        return "a TCB level that covers the platform", _reasons(v, "tcb"), Outcome.NOT_EVALUATED
-    advisories = ", ".join(evaluation.advisory_ids) or "no advisories"
-    return "a level that covers the platform, not Revoked", f"{evaluation.tcb_status}, {advisories}"
-
-
-def _reasons(v: VerifiedIntelQuote, check: str) -> str:
-    return _why(u for u in v.collateral.unchecked if u.check == check)
-
-
-def _why(unchecked: Iterable[Unchecked]) -> str:
-    return "unchecked: " + "; ".join(u.reason for u in unchecked)
-
-
-_TELLINGS: tuple[_Telling, ...] = (
-    _Telling(
-        name="pck_certificate",
-        clause="Intel SGX PCK certificate; intel-tdx-sgx.md T02, T03",
-        tell=lambda v: ("a PCK certificate with all TCB members", f"FMSPC {v.pck.fmspc.hex()}, {v.pck.ca} CA"),
-    ),
-    _Telling(
-        name="qe_report_signature",
-        clause="intel-tdx-sgx.md T04",
-        tell=lambda _: ("ECDSA P-256 by the PCK over the QE report", "verifies"),
-    ),
-    _Telling(
-        name="attestation_key",
-        clause="intel-tdx-sgx.md T05",
-        tell=lambda v: ("REPORTDATA of the QE report commits to the attestation key", v.quote.attestation_key.hex()),
-    ),
-    _Telling(
-        name="quote_signature",
-        clause="intel-tdx-sgx.md T06",
-        tell=lambda v: (f"ECDSA P-256 over {len(v.quote.signed_bytes)} bytes", "verifies with the attestation key"),
-    ),
-    _Telling(
-        name="pck_chain",
-        clause="intel-tdx-sgx.md T02",
-        tell=lambda v: ("a pinned Intel SGX Root CA", f"{v.anchor.name}, key {v.anchor.spki_sha256.hex()}"),
-    ),
-    _Telling(name="revocation", clause="intel-tdx-sgx.md T07", tell=_tell_revocation),
-    _Telling(name="tcb_info", clause="intel-tdx-sgx.md T08, T09", tell=_tell_tcb_info),
-    _Telling(name="qe_identity", clause="intel-tdx-sgx.md T08, T10", tell=_tell_qe_identity),
-    _Telling(name="module", clause="intel-tdx-sgx.md T11", tell=_tell_module),
-    _Telling(name="tcb", clause="intel-tdx-sgx.md T12", tell=_tell_tcb),
-)
-_ORDER = tuple(telling.name for telling in _TELLINGS)
-_AUTHENTICITY = _ORDER[: _ORDER.index("revocation")]
-
-
-def _format(quote: ParsedQuote) -> Check:
-    return Check(
-        id=f"{quote.tee}.format",
-        outcome=Outcome.PASS,
-        expected="a quote of a known version, every length exact",
-        got=f"version {quote.version}, {len(quote.padding)} bytes of padding",
-        clause="intel-tdx-sgx.md T01",
-    )
-
-
-def _passed(verified: VerifiedIntelQuote) -> Iterator[Check]:
-    quote = verified.quote
-    yield _format(quote)
-    for telling in _TELLINGS:
-        expected, got, *outcome = telling.tell(verified)
-        yield Check(
-            id=f"{quote.tee}.{telling.name}",
-            outcome=outcome[0] if outcome else Outcome.PASS,
-            expected=expected,
-            got=got,
-            clause=telling.clause,
+def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
+    """Take the steps of Intel's signed documents: which they are, and what they say of platform, enclave and module."""
+    platform, qe = at_hand.platform, at_hand.qe
+    info: SignedCollateral[TcbInfo] | None = None
+    identity: SignedCollateral[QeIdentity] | None = None
+    qe_level: ComponentLevel | None = None
+    module: TdxModuleIdentity | None = None
+    evaluation: TcbEvaluation | None = None
+    with procedure.attempt(_STEPS.tcb_info):
+        info = at_hand.tcb_info()
+        number = info.content.evaluation_data_number
+        procedure.tell(
+            ("signed for FMSPC {}", platform.fmspc),
+            ("evaluation data number {}, {} to {}", number, info.content.issue_date, info.content.next_update),
         )
-
-
-def _left_out(quote: ParsedQuote, judgement: CollateralJudgement) -> dict[str, str]:
-    """Return the steps that judged nothing although they were taken, each with the reason."""
-    why = {} if judgement.crls is not None else {"revocation": _why(judgement.may_skip_revocation)}
-    if judgement.skip_tcb:
-        why |= dict.fromkeys(("tcb_info", "module", "tcb"), _why(judgement.skip_tcb))
-    return why if isinstance(quote.body, ParsedTdReport) else {**why, "module": _NO_MODULE}
-
-
-def _refused(
-    quote: ParsedQuote,
-    failures: dict[str, AttestError],
-    *,
-    reached: tuple[str, ...],
-    left_out: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[Check]:
-    """Tell the failed steps; of the others, those before the first failure judged, and nothing is said of the rest."""
-    yield _format(quote)
-    before = True
-    for telling in _TELLINGS:
-        check = f"{quote.tee}.{telling.name}"
-        failure = failures.get(check)
-        before = before and failure is None and telling.name in reached
-        if failure is not None:
-            outcome, expected, got = Outcome.FAIL, failure.expected or "", failure.got or failure.message
-        elif before and telling.name in left_out:
-            outcome, expected, got = Outcome.NOT_EVALUATED, "", left_out[telling.name]
-        elif before:
-            outcome, expected, got = Outcome.PASS, "", "holds"
+    with procedure.attempt(_STEPS.qe_identity):
+        identity = at_hand.qe_identity()
+        qe_level = require_qe(identity.content, qe)
+        dates = identity.content.issue_date, identity.content.next_update
+        procedure.tell(("MRSIGNER {}", qe.mr_signer), ("as the identity says, {} to {}", *dates))
+    with procedure.attempt(_STEPS.module):
+        if platform.module is None:
+            procedure.tell(*_NO_MODULE)
         else:
-            outcome, expected, got = Outcome.NOT_EVALUATED, "", "an earlier check failed"
-        yield Check(id=check, outcome=outcome, expected=expected, got=got, clause=telling.clause)
+            module = find_module(procedure.need(info, _EARLIER).content, platform.module)
+            svn = platform.module.tee_tcb_svn
+            procedure.tell("the module that TCB info describes", ("version {}, SVN {}", svn[1], svn[0]))
+    with procedure.attempt(_STEPS.tcb):
+        evaluation = evaluate_tcb(
+            info=procedure.need(info, _EARLIER).content,
+            identity=procedure.need(identity, _EARLIER).content,
+            platform=platform,
+            module_identity=module,
+            qe_level=procedure.need(qe_level, _EARLIER),
+        )
+        advisories = ", ".join(evaluation.advisory_ids) or "no advisories"
+        procedure.tell("a level that covers the platform, not Revoked", ("{}, {}", evaluation.tcb_status, advisories))
+    return _Tcb(info, identity, evaluation)
+
+
+def _leave_tcb_out(procedure: Procedure, at_hand: CollateralAtHand, why: str) -> _Tcb:
+    """Take the same steps with the TCB left unchecked: only what is false refuses."""
+    with procedure.attempt(_STEPS.tcb_info):
+        procedure.tell("a current TCB info of the platform", why, Outcome.NOT_EVALUATED)
+    with procedure.attempt(_STEPS.qe_identity):
+        require_intel_qe(at_hand.platform.tee, at_hand.qe)
+        procedure.tell("Intel's Quoting Enclave", f"compared with constants: {why}")
+    with procedure.attempt(_STEPS.module):
+        left_out = "the module that TCB info describes", why, Outcome.NOT_EVALUATED
+        procedure.tell(*(_NO_MODULE if at_hand.platform.module is None else left_out))
+    with procedure.attempt(_STEPS.tcb):
+        at_hand.require_nothing_negative()
+        procedure.tell("a TCB level that covers the platform", why, Outcome.NOT_EVALUATED)
+    return _Tcb()
+
+
+_EARLIER = "an earlier check failed"
+_NO_MODULE = "a TDX module", "SGX has none", Outcome.NOT_EVALUATED
+
+
+def _told_revocation(crls: PckCrls | None, used: tuple[Unchecked, ...]) -> tuple[Fact, Fact, Outcome]:
+    if crls is None:
+        return "current CRLs of the PCK's CA and of the root", reasons(used), Outcome.NOT_EVALUATED
+    dates = crls.pck.this_update, crls.pck.next_update, crls.root.this_update, crls.root.next_update
+    return "PCK certificate and its CA not listed", ("not listed, CRLs of {} to {}; {} to {}", *dates), Outcome.PASS

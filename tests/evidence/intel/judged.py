@@ -12,8 +12,9 @@ from attest.endorsements.x509 import parse_certificate
 from attest.errors import (
     AttestError,
 )
-from attest.evidence.intel.authenticity import AuthenticQuote, authenticate_quote
+from attest.evidence.intel.authenticity import AuthenticQuote
 from attest.evidence.intel.quote import parse_quote
+from attest.evidence.intel.verify import authenticate_quote, procedure_of
 from tests.evidence.intel.made_quotes import AT, HELD, MadeQuote, pem
 
 
@@ -30,7 +31,8 @@ def authentic(
 ) -> AuthenticQuote:
     data = quote if isinstance(quote, bytes) else (quote or MadeQuote()).to_bytes()
     held = TrustAnchors(anchors=tuple(anchors))
-    return authenticate_quote(parse_quote(data), endorsements=endorsements, anchors=held, at=at)
+    parsed = parse_quote(data)
+    return authenticate_quote(procedure_of(parsed.tee), parsed, endorsements=endorsements, anchors=held, at=at)
 
 
 def refused(quote: MadeQuote | bytes | None = None, **given: Any) -> AttestError:  # noqa: ANN401  as authentic takes

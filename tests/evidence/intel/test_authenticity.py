@@ -19,8 +19,8 @@ from attest.errors import (
     EvidenceError,
     SignatureError,
 )
-from attest.evidence.intel.authenticity import authenticate_quote
 from attest.evidence.intel.quote import parse_quote
+from attest.evidence.intel.verify import authenticate_quote, procedure_of
 from tests.evidence.intel import made_quotes as made
 from tests.evidence.intel.judged import authentic, chained, pool, refused
 from tests.evidence.intel.made_quotes import AT, CA, CHAIN, FORMS, HELD, PCK, PINNED, ROOT, MadeQuote, pem
@@ -36,7 +36,9 @@ SECOND = timedelta(seconds=1)
 def test_a_recorded_quote_is_authentic_at_the_times_of_its_manifest(vector: Recorded, vectors_dir: Path) -> None:
     quote = parse_quote(vector.read(vectors_dir))
     for at in vector.times:
-        found = authenticate_quote(quote, endorsements=NO_ENDORSEMENTS, anchors=TrustAnchors.vendors(), at=at)
+        found = authenticate_quote(
+            procedure_of(quote.tee), quote, endorsements=NO_ENDORSEMENTS, anchors=TrustAnchors.vendors(), at=at
+        )
         assert found.anchor.role == "intel-sgx-root"
         assert not found.anchor.simulated
         assert found.pck.fmspc.hex() == vector.facts["pck"]["fmspc"]

@@ -19,7 +19,8 @@ from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, Issuer, parse_certificate, parse_crl
 from attest.evidence.intel.collateral import TCB_SIGNING_NAME
 from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
-from attest.evidence.intel.judgement import VerifiedCollateral, judge_collateral
+from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
+from attest.evidence.intel.verify import judge_collateral, procedure_of
 from attest_simulator import der
 from tests.evidence.intel_collateral.recorded import Qe
 
@@ -209,7 +210,7 @@ class Made:
     unchecked: tuple[Unchecked, ...] = field(default=())
 
     def judge(self) -> VerifiedCollateral:
-        return judge_collateral(
+        at_hand = CollateralAtHand(
             platform=self.platform,
             qe=self.qe,
             pck=LEAF,
@@ -217,8 +218,8 @@ class Made:
             root=self.root,
             endorsements=Endorsements(certificates=self.certificates, crls=self.crls, documents=self.documents),
             at=self.at,
-            unchecked=self.unchecked,
         )
+        return judge_collateral(procedure_of(self.platform.tee), at_hand, unchecked=self.unchecked)
 
     def with_module(self, **changes: object) -> "Made":
         module = replace(MODULE_FACTS, **changes)  # type: ignore[arg-type]  # the keywords of the caller

@@ -12,7 +12,8 @@ from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate, pem_blocks
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
-from attest.evidence.intel.judgement import VerifiedCollateral, judge_collateral
+from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
+from attest.evidence.intel.verify import judge_collateral, procedure_of
 from tests.conftest import vectors_root
 
 AT = datetime(2026, 3, 20, tzinfo=UTC)
@@ -48,7 +49,7 @@ class Case:
         platform: PlatformFacts | None = None,
         qe: Qe | None = None,
     ) -> VerifiedCollateral:
-        return judge_collateral(
+        at_hand = CollateralAtHand(
             platform=platform or self.platform,
             qe=qe or self.qe,
             pck=self.pck,
@@ -56,8 +57,8 @@ class Case:
             root=root or intel_root(),
             endorsements=endorsements,
             at=at,
-            unchecked=unchecked,
         )
+        return judge_collateral(procedure_of(at_hand.platform.tee), at_hand, unchecked=unchecked)
 
 
 def intel_root() -> Issuer:

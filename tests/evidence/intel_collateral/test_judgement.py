@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from attest.checks import Unchecked
-from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, EndorsementError, RevokedError, SignatureError, VerificationError
 from attest.evidence.intel.collateral import MAX_CANDIDATES, TCB_SIGNING_NAME
 from attest.evidence.intel.dates import dates_of
 from attest.evidence.intel.evaluation import TcbEvaluation, find_module
-from attest.evidence.intel.judgement import STEPS, CollateralJudgement
 from attest.evidence.intel.tcb_info import parse_tcb_info
 from tests.evidence.intel_collateral import made_intel as made
 from tests.evidence.intel_collateral.made_intel import (
@@ -605,23 +603,3 @@ def test_the_sgx_level_counts_for_a_relaunch_and_not_the_tdx_level() -> None:
     assert evaluation(scene).tcb_status == "TDRelaunchAdvisedConfigurationNeeded"
     below = replace(scene, platform=replace(scene.platform, pce_svn=9))
     assert evaluation(below).tcb_status == "OutOfDateConfigurationNeeded"
-
-
-# -- the steps by themselves
-
-
-def test_a_step_whose_piece_was_not_found_does_nothing() -> None:
-    judgement = CollateralJudgement(
-        platform=made.PLATFORM,
-        qe=QE,
-        pck=LEAF,
-        ca=PLATFORM_CA,
-        root=made.ISSUER,
-        endorsements=Endorsements(),
-        at=MIDDLE,
-        unchecked=(),
-    )
-    judgement.find_module()
-    judgement.find_tcb()
-    assert judgement.evaluation is None
-    assert [step.name for step in STEPS] == ["revocation", "tcb_info", "qe_identity", "module", "tcb"]
