@@ -182,14 +182,14 @@ class Procedure:
         """Let the open step fail."""
         failure.check, failure.clause = self._prefix + self._open.id, failure.clause or self._open.clause
         self.tell(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
-        self.refusal(failure)
 
     def hold(self, failure: AttestError) -> bool:
         """Hold the refusal of the open step back, unless it ends this procedure."""
-        held = self._independent or isinstance(failure, EndorsementError)
-        if held:
+        if self._independent or isinstance(failure, EndorsementError):
             self._held.append(failure)
-        return held
+            return True
+        self.refusal(failure)
+        return False
 
     def _worst(self) -> AttestError:
         return self.refusal(min(self._held, key=_severity))
@@ -203,6 +203,7 @@ class Procedure:
     def __exit__(self, _: object, failure: BaseException | None, _traceback: TracebackType | None) -> None:
         if failure is not None and isinstance(failure, AttestError):
             self.refuse(failure)
+            self.refusal(failure)
 
 
 def _severity(failure: AttestError) -> tuple[bool, int]:
