@@ -10,18 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
-from attest.evidence.azure.verify import VerifiedAzureEvidence
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
 from attest.evidence.composite import Presented, judge_composite
+from attest.evidence.device_format import (
+    CpuFormat,
+    DeviceFormat,
+    FormatTable,
+    MediaFormat,
+    PeripheralFormat,
+    VerifiedDevice,
+)
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.eventlog.facts import facts_document, facts_of
@@ -29,17 +35,7 @@ from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
-from attest.evidence.gpu.topology import judge_set
-from attest.evidence.gpu.verify import VerifiedGpu
-from attest.evidence.registry import (
-    FORMATS,
-    KINDS,
-    PERIPHERALS,
-    CpuFormat,
-    DeviceFormat,
-    PeripheralFormat,
-    VerifiedDevice,
-)
+from attest.evidence.registry import FORMATS
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
@@ -65,8 +61,8 @@ class VerifiedItem:
 
     @property
     def silicon(self) -> VerifiedDevice:
-        """What the vendor's hardware signed: within an Azure VM's evidence the CPU's report, else all of it."""
-        return self.verified.cpu if isinstance(self.verified, VerifiedAzureEvidence) else self.verified
+        """What the vendor's hardware signed: within a cloud's evidence the CPU's report, else all of it."""
+        return self.format.silicon(self.verified)
 
     @property
     def kind(self) -> str:
@@ -133,6 +129,7 @@ def verify(
     expected: ExpectedFreshness | ExpectedBinding | None = None,
     unchecked: tuple[Unchecked, ...] = (),
     tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
+    formats: FormatTable = FORMATS,
 ) -> VerifiedEvidence:
     """Verify all evidence of one Attester.
 
@@ -145,6 +142,7 @@ def verify(
             not evaluated, which appraisal refuses.
         unchecked: named relaxations, each with its reason.
         tolerances: deviations of GPUs and switches that a policy names, each with its reason.
+        formats: what kinds of evidence there are; a program that brings its own merges it with ``FORMATS``.
 
     Raises:
         EvidenceError: an item is malformed, or no item is of a kind that this version verifies.
@@ -159,22 +157,16 @@ def verify(
         msg = "the moment of appraisal needs a time zone"
         raise ValueError(msg)
     # (1) Read everything before anything is judged.
-    cpu, peripherals = _read_devices(evidence)
+    cpu, peripherals = _read_devices(evidence, formats)
     log = _read_log(evidence, cpu)
     binding = _read_binding(evidence)
     pool = _with_presented(endorsements, evidence, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
     composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
-    found = _Findings(checks=list(composite.checks), failures=list(composite.failures))
     given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
-    if cpu is not None:
-        found.add_cpu(cpu, log, given)
-    for device in peripherals:
-        found.add_peripheral(device, given)
-    # (3) Judge the devices as a set, once each of them is what it says.
-    if peripherals and not found.failures:
-        found.add_set(unchecked)
-    # (4) The refusal that comes first in the order of exit codes speaks for all and carries every check.
+    found = _Findings(checks=list(composite.checks), failures=list(composite.failures))
+    found.judge_devices(cpu, log, peripherals, given)
+    # (3) The refusal that comes first in the order of exit codes speaks for all and carries every check.
     if found.failures:
         raise found.refusal()
     return VerifiedEvidence(
@@ -192,8 +184,7 @@ def verify(
 # -- (1) reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cpu:
+class _Cpu(NamedTuple):
     """The CPU's item, read."""
 
     item: EvidenceItem
@@ -201,8 +192,7 @@ class _Cpu:
     parsed: Any  # of the package of its format
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Peripheral:
+class _Peripheral(NamedTuple):
     """The item of a device beside the CPU, read."""
 
     item: EvidenceItem
@@ -210,36 +200,31 @@ class _Peripheral:
     parsed: Any  # likewise
 
 
-def _read_devices(evidence: Evidence) -> tuple[_Cpu | None, tuple[_Peripheral, ...]]:
+def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None, tuple[_Peripheral, ...]]:
     """Read the devices: at most one CPU, since two could be read as either, and any number of others."""
-    cpus = [item for item in evidence.items if item.essence in FORMATS]
-    others = [item for item in evidence.items if item.essence in PERIPHERALS]
+    essences = [(item, item.essence) for item in evidence.items]
+    cpus = [(item, formats.cpus[essence]) for item, essence in essences if essence in formats.cpus]
+    others = [(item, formats.peripherals[essence]) for item, essence in essences if essence in formats.peripherals]
     if not cpus and not others:
         types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
         raise UnsupportedError(
             f"no item is evidence that this version verifies ({types})",
             code="evidence-unsupported",
-            expected=f"one of {', '.join(form.kind for form in KINDS)}",
+            expected=f"one of {', '.join(form.kind for form in formats.kinds)}",
             got=types,
         )
     if len(cpus) > 1:
-        names = ", ".join(item.name for item in cpus)
+        names = ", ".join(item.name for item, _ in cpus)
         raise EvidenceError(
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
-    cpu = _read_cpu(cpus[0]) if cpus else None
-    return cpu, tuple(_read_peripheral(item) for item in others)
+    cpu = _read_cpu(*cpus[0]) if cpus else None
+    return cpu, tuple(_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others)
 
 
-def _read_cpu(item: EvidenceItem) -> _Cpu:
-    media = FORMATS[item.essence]
-    parsed = media.parse(item.value)
-    return _Cpu(item=item, format=media.kind_of(parsed), parsed=parsed)
-
-
-def _read_peripheral(item: EvidenceItem) -> _Peripheral:
-    media = PERIPHERALS[item.essence]
-    return _Peripheral(item=item, format=media, parsed=media.parse(item.value))
+def _read_cpu(item: EvidenceItem, row: MediaFormat) -> _Cpu:
+    parsed = row.parse(item.value)
+    return _Cpu(item=item, format=row.kind_of(parsed), parsed=parsed)
 
 
 def _read_log(evidence: Evidence, cpu: _Cpu | None) -> ParsedEventLog | None:
@@ -290,11 +275,10 @@ def _presented(
     )
 
 
-# -- (2) and (3) judging
+# -- (2) judging
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _Given(NamedTuple):
     """What every procedure is given."""
 
     endorsements: Endorsements
@@ -320,43 +304,54 @@ class _Findings:
     items: list[VerifiedItem] = field(default_factory=list[VerifiedItem])
     refused: list[Check] = field(default_factory=list[Check])
 
-    def add_cpu(self, cpu: _Cpu, log: ParsedEventLog | None, given: _Given) -> None:
+    def judge_devices(
+        self, cpu: _Cpu | None, log: ParsedEventLog | None, peripherals: tuple[_Peripheral, ...], given: _Given
+    ) -> None:
+        """Verify each device, and judge those beside the CPU as a set, once each of them is what it says."""
+        if cpu is not None:
+            self._add_cpu(cpu, log, given)
+        for device in peripherals:
+            self._add_peripheral(device, given)
+        if peripherals and not self.failures:
+            for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
+                members = {device.item.name for device in peripherals if device.format.judge_set is judge_set}
+                devices = [(item.name, item.verified) for item in self.items if item.name in members]
+                checks, failures = judge_set(devices, unchecked=given.unchecked)
+                self.checks += checks
+                self.failures += failures
+
+    def _add_cpu(self, cpu: _Cpu, log: ParsedEventLog | None, given: _Given) -> None:
         """Verify the CPU's evidence, and that the event log replays to its registers."""
-        verify_item = partial(
-            cpu.format.verify,
-            cpu.parsed,
-            endorsements=given.endorsements,
-            anchors=given.anchors,
-            at=given.at,
-            unchecked=given.unchecked,
+        verified = self._attempt(
+            cpu.item.name,
+            lambda: cpu.format.verify(
+                cpu.parsed,
+                endorsements=given.endorsements,
+                anchors=given.anchors,
+                at=given.at,
+                unchecked=given.unchecked,
+            ),
         )
-        verified = self._attempt(cpu.item.name, verify_item)
         replayed = self._judge_log(log, cpu, given.unchecked)
         if verified is not None:
             self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
 
-    def add_peripheral(self, device: _Peripheral, given: _Given) -> None:
+    def _add_peripheral(self, device: _Peripheral, given: _Given) -> None:
         """Verify a device beside the CPU."""
-        verify_item = partial(
-            device.format.verify,
-            device.parsed,
-            endorsements=given.endorsements,
-            anchors=given.anchors,
-            at=given.at,
-            unchecked=given.unchecked,
-            tolerances=given.tolerances,
+        verified = self._attempt(
+            device.item.name,
+            lambda: device.format.verify(
+                device.parsed,
+                endorsements=given.endorsements,
+                anchors=given.anchors,
+                at=given.at,
+                unchecked=given.unchecked,
+                tolerances=given.tolerances,
+            ),
         )
-        verified = self._attempt(device.item.name, verify_item)
         if verified is not None:
             form = device.format.kind_of(verified)
             self.items.append(VerifiedItem(name=device.item.name, format=form, verified=verified))
-
-    def add_set(self, unchecked: tuple[Unchecked, ...]) -> None:
-        """Judge what the devices beside the CPU must have in common."""
-        devices = [(item.name, item.verified) for item in self.items if isinstance(item.verified, VerifiedGpu)]
-        checks, failures = judge_set(devices, unchecked=unchecked)
-        self.checks += checks
-        self.failures += failures
 
     def _attempt(self, name: str, verify_item: Callable[[], VerifiedDevice]) -> VerifiedDevice | None:
         try:

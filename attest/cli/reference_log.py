@@ -86,7 +86,7 @@ def _reference(file: str, data: bytes, kind: LogKind) -> ParsedEventLog:
 
 def _registers(evidence: Evidence) -> Iterator[tuple[LogKind, Mapping[str, bytes]]]:
     for item in evidence.items:
-        media = FORMATS.get(item.essence)
+        media = FORMATS.cpus.get(item.essence)
         if media is not None:
             parsed = media.parse(item.value)
             registers = media.kind_of(parsed).registers

@@ -29,7 +29,7 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.input_files import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
-from attest.evidence.registry import FORMATS, PERIPHERALS
+from attest.evidence.registry import FORMATS
 from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
@@ -210,7 +210,7 @@ def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: E
         ConfigurationError: ``nonce-length`` or ``option-not-applicable``.
     """
     kinds = {item.essence for item in evidence.items}
-    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and kinds & set(PERIPHERALS):
+    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and kinds & set(FORMATS.peripherals):
         raise ConfigurationError(
             f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes",
             code="nonce-length",
@@ -218,7 +218,7 @@ def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: E
             expected=f"{DEVICE_NONCE_BYTES} bytes, {2 * DEVICE_NONCE_BYTES} hex digits",
             got=f"{len(nonce)} bytes",
         )
-    if report_data is not None and not kinds & set(FORMATS):
+    if report_data is not None and not kinds & set(FORMATS.cpus):
         raise ConfigurationError(
             "--report-data: this evidence has no CPU report, and so no REPORT_DATA",
             code="option-not-applicable",
@@ -276,7 +276,7 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
     if file is None:
         return evidence
     log = read_file(file, limit=MAX_ITEM_BYTES, what="--eventlog")
-    kinds = [media.kind_of(media.parse(i.value)) for i in evidence.items if (media := FORMATS.get(i.essence))]
+    kinds = [media.kind_of(media.parse(i.value)) for i in evidence.items if (media := FORMATS.cpus.get(i.essence))]
     if not any(kind.registers for kind in kinds):
         raise ConfigurationError(
             "--eventlog: this evidence has no registers that an event log could replay to",

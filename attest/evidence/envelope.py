@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha384
 
 from attest.encoding import CborValue, JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value, json_value
@@ -73,6 +74,12 @@ _ENDORSEMENTS = 2
 _TYPE_KEY = "__cmwc_t"
 
 
+@lru_cache(maxsize=64)
+def _essence(media_type: str) -> str:
+    essence = media_type.partition(";")[0].strip().lower()
+    return _ALIASES.get(essence, essence)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceItem:
     """One record of a collection.
@@ -93,8 +100,7 @@ class EvidenceItem:
     @property
     def essence(self) -> str:
         """The media type in lower case without its parameters, old names replaced by today's."""
-        essence = self.media_type.partition(";")[0].strip().lower()
-        return _ALIASES.get(essence, essence)
+        return _essence(self.media_type)
 
     @property
     def digest(self) -> bytes:

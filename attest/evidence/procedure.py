@@ -25,7 +25,6 @@ A refusal carries the checks of all steps; those that were not reached are not e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias, TypeVar
@@ -54,8 +53,7 @@ class Step(NamedTuple):
 _Told: TypeAlias = tuple[Step, Outcome, Fact, Fact]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Findings(NamedTuple):
     """How the steps of one procedure came out, as facts.
 
     Attributes:
@@ -141,10 +139,13 @@ class Procedure:
         self._open = step
         return _Attempt(self)
 
+    def parsed(self, step: Step, expected: Fact, got: Fact) -> None:
+        """Say what a step expected and got that parsing took already: what does not pass it is never parsed."""
+        self._told.append((step, Outcome.PASS, expected, got))
+
     def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
         """Say what the open step expected and what it got, once nothing in it can be refused any more."""
-        if not self._held or self._independent or outcome is Outcome.FAIL:
-            self._told.append((self._open, outcome, expected, got))
+        self._told.append((self._open, outcome, expected, got))
 
     def need(self, found: _T | None, otherwise: str) -> _T:
         """Return what an earlier step found; without it, end this attempt as not evaluated for the reason given."""
@@ -183,6 +184,11 @@ class Procedure:
         failure.check, failure.clause = self._prefix + self._open.id, failure.clause or self._open.clause
         self.tell(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
 
+    def settle(self) -> None:
+        """Take back what the open attempt told, if it stands on something that was refused."""
+        if self._held and not self._independent:
+            self._told = [each for each in self._told if each[0] is not self._open]
+
     def hold(self, failure: AttestError) -> bool:
         """Hold the refusal of the open step back, unless it ends this procedure."""
         if self._independent or isinstance(failure, EndorsementError):
@@ -220,13 +226,13 @@ class _Attempt:
         pass
 
     def __exit__(self, _: object, failure: BaseException | None, _traceback: TracebackType | None) -> bool:
-        if isinstance(failure, _LackingError):
-            self._procedure.tell("", str(failure), Outcome.NOT_EVALUATED)
-            return True
         if isinstance(failure, AttestError):
             self._procedure.refuse(failure)
             return self._procedure.hold(failure)
-        return False
+        if isinstance(failure, _LackingError):
+            self._procedure.tell("", str(failure), Outcome.NOT_EVALUATED)
+        self._procedure.settle()
+        return isinstance(failure, _LackingError)
 
 
 class _LackingError(Exception):

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.verify import VerifiedIntelQuote
-from attest.evidence.registry import KINDS
+from attest.evidence.registry import FORMATS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.verification import VerifiedItem
@@ -19,7 +19,7 @@ from attest.verification import VerifiedItem
 __all__ = ["PRODUCT_NAMES", "device_chips", "is_product", "products_of"]
 
 _NVIDIA: Final = ("hopper", "blackwell", "ls10")
-PRODUCT_NAMES: Final = (*(form.kind for form in KINDS), *(str(one).lower() for one in SnpProduct), *_NVIDIA)
+PRODUCT_NAMES: Final = (*(form.kind for form in FORMATS.kinds), *(str(one).lower() for one in SnpProduct), *_NVIDIA)
 """Kinds of TEE (``tdx``), AMD's product lines (``milan``) and NVIDIA's architectures (``hopper``)."""
 _FMSPC: Final = re.compile(r"fmspc:[0-9a-f]{12}")
 

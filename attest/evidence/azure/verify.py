@@ -163,8 +163,9 @@ def _verify_cpu(
 def _begin(evidence: ParsedAzureEvidence) -> Procedure:
     """Begin the procedure, with what parsing has shown already."""
     procedure = Procedure(_steps_of(evidence))
-    with procedure.step(_STEPS.format):
-        procedure.tell("an HCL report of a known version, sizes that agree, every other byte zero", "as expected")
+    procedure.parsed(
+        _STEPS.format, "an HCL report of a known version, sizes that agree, every other byte zero", "as expected"
+    )
     return procedure
 
 

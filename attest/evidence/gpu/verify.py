@@ -207,12 +207,12 @@ def verify_gpu_evidence(
         unchecked=unchecked,
         tolerances=tolerances.switches if is_switch else tolerances.gpus,
     )
-    with procedure.attempt(_STEPS.format):
-        unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
-        procedure.tell(
-            "SPDM 1.1 request and response, every fixed field as specified, nothing left over",
-            f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
-        )
+    unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
+    procedure.parsed(
+        _STEPS.format,
+        "SPDM 1.1 request and response, every fixed field as specified, nothing left over",
+        f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
+    )
     device = _judge_device(procedure, parsed, path, given)
     driver = judge_rim(procedure, _DRIVER_STEPS, "driver", given)
     vbios = judge_rim(procedure, _VBIOS_STEPS, "vbios", given)

@@ -142,11 +142,11 @@ def verify_intel_quote(
     Spec: specs/intel-tdx-sgx.md, section 21, T02 to T12.
     """
     procedure = procedure_of(quote.tee)
-    with procedure.step(_STEPS.format):
-        procedure.tell(
-            "a quote of a known version, every length exact",
-            ("version {}, {} bytes of padding", quote.version, len(quote.padding)),
-        )
+    procedure.parsed(
+        _STEPS.format,
+        "a quote of a known version, every length exact",
+        ("version {}, {} bytes of padding", quote.version, len(quote.padding)),
+    )
     authentic = authenticate_quote(procedure, quote, endorsements=endorsements, anchors=anchors, at=at)
     chain = authentic.chain
     at_hand = CollateralAtHand(

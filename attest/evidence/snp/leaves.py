@@ -26,14 +26,18 @@ def signing_kind(report: ParsedSnpReport) -> LeafKind:
     kind = LEAF_KINDS.get(report.signing_key)
     if kind is None or report.mask_chip_key:
         got = f"SIGNING_KEY {report.signing_key}, MASK_CHIP_KEY {int(report.mask_chip_key)}"
-        raise SignatureError(
-            f"the firmware did not sign this report: KEY_INFO says {got} (offset 0x048)",
-            code="snp-report-unsigned",
-            field="KEY_INFO",
-            offset=0x048,
-            expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
-            got=got,
-            hint="the host must not mask the chip key (SNP_CONFIG)",
+        raise _alone(
+            SignatureError(
+                f"the firmware did not sign this report: KEY_INFO says {got} (offset 0x048)",
+                code="snp-report-unsigned",
+                check="snp.signing_key",
+                field="KEY_INFO",
+                offset=0x048,
+                expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
+                got=got,
+                clause="AMD 56860, KEY_INFO; sev-snp.md S02",
+                hint="the host must not mask the chip key (SNP_CONFIG)",
+            )
         )
     return kind
 
@@ -99,13 +103,11 @@ def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> 
             hint="give it with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
             retryable=True,
         )
-    error.checks = (
-        Check(
-            id="snp.leaf",
-            outcome=Outcome.FAIL,
-            expected=error.expected or "",
-            got=error.got or "",
-            clause=error.clause or "",
-        ),
-    )
+    return _alone(error)
+
+
+def _alone(error: AttestError) -> AttestError:
+    """Give a refusal its check: no procedure has begun that could list others."""
+    expected, got, clause = error.expected or "", error.got or "", error.clause or ""
+    error.checks = (Check(id=error.check or "", outcome=Outcome.FAIL, expected=expected, got=got, clause=clause),)
     return error

@@ -139,8 +139,7 @@ def verify_snp_evidence(
 
     Spec: AMD 56860 (report), AMD 57230 (VCEK), AMD 58369 (VLEK); specs/sev-snp.md, section 19.
     """
-    with Procedure((_STEPS.signing_key,)).step(_STEPS.signing_key):
-        kind = signing_kind(evidence.report)
+    kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
     best: AttestError | None = None
@@ -212,10 +211,12 @@ def _judge_report(
     procedure: Procedure, report: ParsedSnpReport, candidate: SnpLeaf | AttestError
 ) -> tuple[SnpLeaf, _Tcbs]:
     """Take the steps that compare the report with the certificate of its key."""
-    with procedure.step(_STEPS.format):
-        procedure.tell("1184 bytes of a known version, reserved bytes zero", ("version {}", report.version))
-    with procedure.step(_STEPS.signing_key):
-        procedure.tell("SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", ("KEY_INFO {:#x}", report.key_info))
+    procedure.parsed(
+        _STEPS.format, "1184 bytes of a known version, reserved bytes zero", ("version {}", report.version)
+    )
+    procedure.parsed(
+        _STEPS.signing_key, "SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", ("KEY_INFO {:#x}", report.key_info)
+    )
     with procedure.step(_STEPS.leaf):
         if isinstance(candidate, AttestError):
             raise candidate

@@ -1,0 +1,55 @@
+"""Evidence of Azure confidential VMs as an evidence format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from attest.evidence.azure.claims import AZURE_SNP_CLAIMS, AZURE_TDX_CLAIMS
+from attest.evidence.azure.forms import AZURE_PARSERS, ParsedAzureEvidence
+from attest.evidence.azure.structure import HclReportType
+from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evidence
+from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat, VerifiedDevice
+from attest.evidence.eventlog.kinds import TCG2_SHA256
+
+__all__ = ["AZURE_FORMATS", "AZURE_SNP", "AZURE_TDX"]
+
+_VERIFY: Callable[..., VerifiedAzureEvidence] = verify_azure_evidence
+
+
+def _user_data(evidence: ParsedAzureEvidence) -> bytes:
+    return evidence.stated_user_data
+
+
+def _extra_data(evidence: ParsedAzureEvidence) -> bytes:
+    return evidence.stated_extra_data
+
+
+def _pcrs(evidence: ParsedAzureEvidence) -> Mapping[str, bytes]:
+    return {f"PCR{index}": value for index, value in evidence.stated_pcrs}
+
+
+def _cpu(verified: VerifiedAzureEvidence) -> VerifiedDevice:
+    return verified.cpu
+
+
+AZURE_SNP = CpuFormat(
+    kind="azure-snp",
+    report_data=_user_data,
+    verify=_VERIFY,
+    claims=AZURE_SNP_CLAIMS,
+    silicon=_cpu,
+    nonce=_extra_data,
+    registers=MeasuredRegisters(log=TCG2_SHA256, read=_pcrs),
+)
+AZURE_TDX = replace(AZURE_SNP, kind="azure-tdx", claims=AZURE_TDX_CLAIMS)
+
+
+def _kind(evidence: ParsedAzureEvidence) -> CpuFormat:
+    return AZURE_SNP if evidence.hcl.report_type is HclReportType.SNP else AZURE_TDX
+
+
+AZURE_FORMATS = FormatTable(
+    kinds=(AZURE_SNP, AZURE_TDX),
+    cpus={media_type: MediaFormat(parse=parse, kind_of=_kind) for media_type, parse in AZURE_PARSERS.items()},
+)

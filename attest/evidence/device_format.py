@@ -1,0 +1,210 @@
+"""What an evidence format is: how its items are read, which procedure verifies them, and which claims come of it.
+
+The folder of a format states its rows in ``format.py``; ``attest.evidence.registry`` is the table of all folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from attest.checks import Check, Unchecked
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.pool import Endorsements
+from attest.errors import AttestError
+from attest.evidence.claims import Claim
+from attest.evidence.eventlog.kinds import LogKind
+from attest.evidence.gpu.tolerances import DeviceTolerances
+
+__all__ = [
+    "CpuFormat",
+    "DeviceFormat",
+    "FormatTable",
+    "JudgeSet",
+    "MeasuredRegisters",
+    "MediaFormat",
+    "PeripheralFormat",
+    "VerifiedDevice",
+    "VerifyDevice",
+    "VerifyPeripheral",
+]
+
+
+class VerifiedDevice(Protocol):
+    """What every format's procedure returns."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it rests on a root of the simulator."""
+        ...
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Every check of the procedure."""
+        ...
+
+
+class VerifyDevice(Protocol):
+    """A format's procedure: pure, and raising for everything that does not hold."""
+
+    def __call__(
+        self,
+        parsed: Any,  # noqa: ANN401  what the same row's parse returned
+        /,
+        *,
+        endorsements: Endorsements,
+        anchors: TrustAnchors,
+        at: datetime,
+        unchecked: tuple[Unchecked, ...],
+    ) -> VerifiedDevice:
+        """Verify one device."""
+        ...
+
+
+class VerifyPeripheral(Protocol):
+    """A procedure likewise, for a device that reference manifests of its vendor vouch for."""
+
+    def __call__(
+        self,
+        parsed: Any,  # noqa: ANN401  what the same row's parse returned
+        /,
+        *,
+        endorsements: Endorsements,
+        anchors: TrustAnchors,
+        at: datetime,
+        unchecked: tuple[Unchecked, ...],
+        tolerances: DeviceTolerances,
+    ) -> VerifiedDevice:
+        """Verify one device."""
+        ...
+
+
+class JudgeSet(Protocol):
+    """What the devices of one format must have in common."""
+
+    def __call__(
+        self,
+        devices: Sequence[tuple[str, Any]],  # what the same row's procedure returned, each with the name of its item
+        /,
+        *,
+        unchecked: tuple[Unchecked, ...],
+    ) -> tuple[tuple[Check, ...], tuple[AttestError, ...]]:
+        """Return a check for each rule, and an error for each check that failed."""
+        ...
+
+
+def _all_of_it(verified: VerifiedDevice) -> VerifiedDevice:
+    return verified
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFormat:
+    """One kind of device.
+
+    Attributes:
+        kind: its name in results (``sev-snp``).
+        claims: what verified evidence states.
+        silicon: what the vendor's hardware signed, of what was verified: a part of it where a platform of the cloud
+            lies between, as a rule all of it.
+    """
+
+    kind: str
+    claims: tuple[Claim, ...]
+    silicon: Callable[[Any], VerifiedDevice] = _all_of_it  # Any: what the procedure of the same row returned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRegisters:
+    """The registers to which the event log of such a machine leads.
+
+    Attributes:
+        log: what the indices of such a log mean.
+        read: the registers that the evidence states, by name, of what was parsed. They count once it is verified.
+    """
+
+    log: LogKind
+    read: Callable[[Any], Mapping[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuFormat(DeviceFormat):
+    """One kind of CPU evidence.
+
+    Attributes:
+        report_data: the 64 bytes that the guest chose, of what was parsed.
+        verify: the procedure.
+        nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
+            carries it in its report data, left-aligned.
+        registers: those to which an event log can replay; None for a kind without any.
+    """
+
+    report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
+    verify: VerifyDevice
+    nonce: Callable[[Any], bytes] | None = None
+    registers: MeasuredRegisters | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaFormat:
+    """How an item of one media type is read, and of which kind it turns out to be.
+
+    Attributes:
+        parse: reads the item; raises ``EvidenceError``.
+        kind_of: the row for what was read.
+    """
+
+    parse: Callable[[bytes], Any]
+    kind_of: Callable[[Any], CpuFormat]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeripheralFormat:
+    """How an item of one media type is read and verified, when it is a device beside the CPU.
+
+    Attributes:
+        parse: reads the item; raises ``EvidenceError``.
+        nonce: the request nonce, 32 bytes, of what was parsed.
+        verify: the procedure.
+        kind_of: the row for what was verified: only the device's certificates say what it is.
+        judge_set: judges all devices of such formats together.
+    """
+
+    parse: Callable[[bytes], Any]
+    nonce: Callable[[Any], bytes]
+    verify: VerifyPeripheral
+    kind_of: Callable[[Any], DeviceFormat]
+    judge_set: JudgeSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatTable:
+    """Formats of evidence.
+
+    Attributes:
+        kinds: every kind of device.
+        cpus: evidence of CPUs by media type, in lower case and without parameters.
+        peripherals: evidence of the devices beside the CPU, likewise.
+    """
+
+    kinds: tuple[DeviceFormat, ...]
+    cpus: Mapping[str, MediaFormat] = field(default_factory=dict[str, MediaFormat])
+    peripherals: Mapping[str, PeripheralFormat] = field(default_factory=dict[str, PeripheralFormat])
+
+    def merged(self, *others: FormatTable) -> FormatTable:
+        """Return these formats with others.
+
+        Raises:
+            ValueError: two of them read the same media type.
+        """
+        cpus, peripherals, kinds = dict(self.cpus), dict(self.peripherals), list(self.kinds)
+        for other in others:
+            twice = sorted({*cpus, *peripherals} & {*other.cpus, *other.peripherals})
+            if twice:
+                msg = f"two formats read {', '.join(twice)}"
+                raise ValueError(msg)
+            cpus |= other.cpus
+            peripherals |= other.peripherals
+            kinds += other.kinds
+        return FormatTable(kinds=tuple(kinds), cpus=cpus, peripherals=peripherals)

@@ -1,0 +1,44 @@
+"""TDX and SGX quotes as evidence formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat
+from attest.evidence.envelope import MEDIA_INTEL_QUOTE
+from attest.evidence.eventlog.kinds import CCEL
+from attest.evidence.intel.claims import SGX_CLAIMS, TDX_CLAIMS
+from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
+
+__all__ = ["INTEL_FORMATS", "SGX", "TDX"]
+
+_VERIFY: Callable[..., VerifiedIntelQuote] = verify_intel_quote
+
+
+def _report_data(quote: ParsedQuote) -> bytes:
+    return quote.body.report_data
+
+
+def _rtmrs(quote: ParsedQuote) -> Mapping[str, bytes]:
+    body: Any = quote.body  # the row below is for TDX quotes, whose bodies have registers
+    registers: tuple[bytes, bytes, bytes, bytes] = body.rtmrs
+    return {f"RTMR{number}": value for number, value in enumerate(registers)}
+
+
+TDX = CpuFormat(
+    kind="tdx",
+    report_data=_report_data,
+    verify=_VERIFY,
+    claims=TDX_CLAIMS,
+    registers=MeasuredRegisters(log=CCEL, read=_rtmrs),
+)
+SGX = CpuFormat(kind="sgx", report_data=_report_data, verify=_VERIFY, claims=SGX_CLAIMS)
+
+INTEL_FORMATS = FormatTable(
+    kinds=(TDX, SGX),
+    cpus={
+        MEDIA_INTEL_QUOTE: MediaFormat(parse=parse_quote, kind_of=lambda quote: TDX if quote.tee == "tdx" else SGX),
+    },
+)
