@@ -1,4 +1,4 @@
-"""The administration application, made from settings, services and who may be known; importing this makes nothing."""
+"""The administration application, made from settings and services; importing this makes nothing."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ from kms.admin_api.models import access as access_models
 from kms.admin_api.models import common as common_models
 from kms.admin_api.models import controls as brakes_models
 from kms.admin_api.models import keys as keys_models
+from kms.admin_api.services import AdminServices, of_running
 from kms.api.app import equip
 from kms.api.context import Workroom
 from kms.api.observation import Watching
 from kms.api.problems import STATUS, add_problem_handlers
 from kms.api.schema import document_of
-from kms.auth.authentication import Authenticator
+from kms.auth.authentication import Authenticating, Authenticator, LocalAuthenticator
 from kms.config.settings import Settings
 from kms.domain.errors import (
     ForbiddenError,
@@ -50,7 +51,7 @@ from kms.domain.errors import (
 )
 from kms.release.services import Services
 
-__all__ = ["ADMIN_STATUS", "create_admin_app", "describe_admin"]
+__all__ = ["ADMIN_STATUS", "create_admin_app", "create_local_app", "describe_admin"]
 
 ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
@@ -77,6 +78,8 @@ _READ_BY_HAND = (
     brakes_models.LeaseQueryModel,
     brakes_models.LeaseResumeModel,
     brakes_models.LeaseStopModel,
+    brakes_models.LimitsTrialModel,
+    brakes_models.PolicyTrialRequestModel,
     brakes_models.ReasonModel,
     keys_models.ReferencesRequestModel,
     keys_models.ReleaseSettingsModel,
@@ -133,17 +136,34 @@ def describe_admin() -> FastAPI:
 def create_admin_app(
     settings: Settings, services: Services, authenticator: Authenticator, *, watching: Watching | None = None
 ) -> FastAPI:
-    """Make the application.
+    """Make the application as a listener serves it.
 
     Args:
         settings: limits and what is shown.
         services: everything that is behind it; the caller opened them and closes them.
-        authenticator: tells who somebody is.
+        authenticator: identifies callers.
         watching: who is told of requests; None tells nobody.
     """
-    app = describe_admin()
+    app = _application(settings, of_running(services), authenticator)
     add_problem_handlers(app, simulated=settings.allow_simulated, statuses=ADMIN_STATUS)
     equip(app, settings, watching=watching or Watching())
-    base = Workroom(settings=settings, services=services, limiter=CapacityLimiter(settings.max_concurrent))
-    app.state.context = AdminContext(base=base, authenticator=authenticator)
+    return app
+
+
+def create_local_app(settings: Settings, services: AdminServices) -> FastAPI:
+    """Make the application for the user of this machine, whom no socket reaches: the command line's.
+
+    It has no limits on requests, and a refusal is raised through it, with all that is known of it.
+
+    Args:
+        settings: what the database is administered with.
+        services: what is behind it; the caller opened them and closes them.
+    """
+    return _application(settings, services, LocalAuthenticator())
+
+
+def _application(settings: Settings, services: AdminServices, authenticator: Authenticating) -> FastAPI:
+    app = describe_admin()
+    room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
+    app.state.context = AdminContext(room=room, services=services, authenticator=authenticator)
     return app

@@ -1,20 +1,19 @@
-"""``/v1/break-glass``: what is relaxed, and its end. To open one is a change, ``/v1/changes``."""
+"""``/v1/break-glass``: relaxations, and their end. To open one is a change, ``/v1/changes``."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
 from kms.api.schema import refusals, request_body
 from kms.auth.authorisation import require
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
-from kms.domain.break_glass import glass_state
+from kms.domain.break_glass import Glass, glass_state
 from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
 from kms.store import ReadTransaction
@@ -31,25 +30,15 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
     summary="What was ever relaxed, and how it stands",
     responses=refusals(401, 403, 500, 503),
 )
-async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
+@in_thread
+def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
-    relaxations, at = BreakGlassService(caller.context.base.services.kek), caller.now()
-    store = caller.vault(Operation.GLASS_READ).store
-
-    def look() -> BreakGlassListModel:
-        with store.reading() as reader:
-            found = reader.break_glass.all()
-        rows = [
-            {
-                "number": one.number,
-                "state": glass_state(one, closed, sealed=relaxations.is_sealed(one), at=at),
-                **one.members(),
-            }
-            for one, closed in found
-        ]
-        return BreakGlassListModel(break_glass=rows)
-
-    return await caller.run(look)
+    caller.require(Operation.GLASS_READ)
+    desk, at = GlassDesk(caller.vault.kek), caller.now()
+    with caller.vault.store.reading() as reader:
+        found = reader.all_glasses()
+    rows = [_row(one, str(glass_state(one, closed, sealed=desk.is_sealed(one), at=at))) for one, closed in found]
+    return BreakGlassListModel(break_glass=rows)
 
 
 @router.post(
@@ -59,23 +48,18 @@ async def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     openapi_extra=request_body(ReasonModel),
     responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
-async def close(number: Number, request: Request, caller: WithCaller) -> BreakGlassListModel:
+@in_thread
+def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]) -> BreakGlassListModel:
     """End a relaxation, at once. One person suffices: it makes the service stricter."""
-    given = await read_body(request, ReasonModel)
-    store = caller.vault_for(partial(_require_close, identity=caller.identity, number=number)).store
-    at = caller.now()
+    caller.demand(partial(_require_close, identity=caller.identity, number=number))
+    close_glass(caller.vault.store, number, reason=given.reason, actor=caller.identity, at=caller.now())
+    with caller.vault.store.reading() as reader:
+        ended = [one for one, _ in reader.all_glasses() if one.number == number]
+    return BreakGlassListModel(break_glass=[_row(one, "closed") for one in ended])
 
-    def end() -> BreakGlassListModel:
-        with store.reading():  # whether they may is said first
-            pass
-        close_glass(store, number, reason=given.reason, actor=caller.identity, at=at)
-        with store.reading() as reader:
-            ended = [one for one, _ in reader.break_glass.all() if one.number == number]
-        return BreakGlassListModel(
-            break_glass=[{"number": one.number, "state": "closed", **one.members()} for one in ended]
-        )
 
-    return await caller.run(end)
+def _row(one: Glass, state: str) -> dict[str, object]:
+    return {"number": one.number, "state": state, **one.members()}
 
 
 def _require_close(reader: ReadTransaction, *, identity: Actor, number: int) -> None:

@@ -1,51 +1,39 @@
-"""``/v1/changes`` and ``/v1/proposals``: what may take the signatures of several people.
+"""``/v1/changes`` and ``/v1/proposals``: changes that may take the signatures of several people.
 
-A role allows to make, propose and execute a change; the signatures that a rule demands are needed besides. Who brings a
-signature does not matter, only who made it, so whoever may see a proposal may hand one in.
+A role allows a caller to make, propose and execute a change; the signatures that a rule demands are needed besides. Who
+brings a signature does not matter, only who made it, so a caller who may see a proposal may hand one in.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path
 
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import Caller, WithCaller
+from kms.admin_api.context import Caller, WithCaller, body, in_thread
 from kms.admin_api.freezes import tenant_of
-from kms.admin_api.models.common import ConfirmModel, Digest
+from kms.admin_api.models.common import ConfirmModel
 from kms.admin_api.models.controls import (
     ApprovalModel,
     ChangeModel,
     ChangeRequestModel,
+    ExecutedModel,
     ProposalListModel,
     ProposalModel,
     ReasonModel,
 )
 from kms.api.schema import refusals, request_body
-from kms.auth.authorisation import require
+from kms.auth.authorisation import opened, require
 from kms.auth.names import identity_text
-from kms.domain.actors import Actor
+from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation, may
 from kms.domain.proposals import read_approval
-from kms.keys.vault import Vault
-from kms.quorum.admin import (
-    ProposalStatus,
-    QuorumService,
-    approve,
-    change_now,
-    execute,
-    find,
-    propose,
-    standing,
-    withdraw,
-)
+from kms.quorum.admin import Desk, ProposalStatus, approve, change_now, execute, find, propose, standing, withdraw
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
@@ -57,6 +45,7 @@ from kms.store import ReadTransaction
 __all__ = ["router"]
 
 router = APIRouter(tags=["changes"])
+Which = Annotated[str, Path(max_length=64, description="The SHA-256 of a proposal, hex, or its number.")]
 _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 _SERVICE_WIDE: Final = {QuorumSet.action: Operation.QUORUM_CHANGE, "anchors-approve": Operation.ANCHORS_CHANGE}
 
@@ -84,45 +73,31 @@ def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
     openapi_extra=request_body(ChangeRequestModel),
     responses=_CHANGE,
 )
-async def make_change(request: Request, caller: WithCaller) -> ChangeModel:
+@in_thread
+def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(ChangeRequestModel)]) -> ChangeModel:
     """Make a change for which one person suffices, or write it down for others to sign."""
-    wanted = await read_body(request, ChangeRequestModel)
-    # In a thread: it may be a whole policy with signatures to verify, and nobody else shall wait for that.
-    change = await caller.run(lambda: read_change(wanted.action, wanted.arguments))
-    demand = partial(_require_change, identity=caller.identity, change=change)
-    desk, at = _desk(caller, caller.vault_for(demand)), caller.now()
-
-    def make() -> ChangeModel:
-        if not wanted.propose:
-            return ChangeModel(done=change_now(desk, change, actor=caller.identity, at=at))
-        lifetime = timedelta(hours=wanted.hours)
-        made = propose(
-            desk,
-            change,
-            reason=wanted.reason,
-            actor=caller.identity,
-            at=at,
-            person=wanted.person,
-            lifetime=lifetime,
-        )
-        return ChangeModel(proposal=made.digest)
-
-    return await caller.run(make)
+    change = read_change(wanted.action, wanted.arguments)
+    caller.demand(partial(_require_change, identity=caller.identity, change=change))
+    desk, at = _desk(caller), caller.now()
+    if not wanted.propose:
+        return ChangeModel(done=change_now(desk, change, actor=caller.identity, at=at))
+    lifetime = timedelta(hours=wanted.hours)
+    made = propose(
+        desk, change, reason=wanted.reason, actor=caller.identity, at=at, person=wanted.person, lifetime=lifetime
+    )
+    return ChangeModel(proposal=made.digest, serial=made.serial)
 
 
 @router.get(
     "/v1/proposals", operation_id="listProposals", summary="Every proposal", responses=refusals(401, 403, 500, 503)
 )
-async def list_proposals(caller: WithCaller) -> ProposalListModel:
+@in_thread
+def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
-    at, settings = caller.now(), caller.context.base.settings
-
-    def look(reader: ReadTransaction) -> ProposalListModel:
-        found = [find(reader, digest) for digest in reader.proposals.digests()]
-        stands = [standing(reader, one, alone=settings.allow_thaw_by_one, at=at) for one in found]
-        return ProposalListModel(proposals=[_model(one) for one in stands])
-
-    return await caller.read(Operation.PROPOSALS_READ, look)
+    caller.require(Operation.PROPOSALS_READ)
+    with caller.vault.store.reading() as reader:
+        found = [_shown(caller, reader, digest) for digest in reader.proposal_digests()]
+    return ProposalListModel(proposals=[ProposalModel.model_validate(_members(one)) for one in found])
 
 
 @router.get(
@@ -131,9 +106,10 @@ async def list_proposals(caller: WithCaller) -> ProposalListModel:
     summary="A proposal and how it stands",
     responses=refusals(401, 403, 404, 422, 500, 503),
 )
-async def read_proposal(digest: Digest, caller: WithCaller) -> ProposalModel:
+@in_thread
+def read_proposal(digest: Which, caller: WithCaller) -> ProposalModel:
     """Show a proposal, who signed it, and what it lacks; to those who may see all, or may make this change."""
-    return await _on(caller, digest, lambda _: None, seeing=True)
+    return _model(caller, _require_proposal(caller, digest, seeing=True))
 
 
 @router.post(
@@ -143,18 +119,17 @@ async def read_proposal(digest: Digest, caller: WithCaller) -> ProposalModel:
     openapi_extra=request_body(ApprovalModel),
     responses=_CHANGE,
 )
-async def approve_proposal(digest: Digest, request: Request, caller: WithCaller) -> ProposalModel:
+@in_thread
+def approve_proposal(
+    digest: Which, caller: WithCaller, given: Annotated[ApprovalModel, body(ApprovalModel)]
+) -> ProposalModel:
     """Take in a signature over this proposal, as 'kms proposal sign' makes it."""
-    given = await read_body(request, ApprovalModel)
-    at = caller.now()
-
-    def take(desk: QuorumService) -> None:
-        approval = read_approval(given.approval.encode())
-        if approval.proposal != digest:
-            raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
-        approve(desk, approval, actor=caller.identity, at=at)
-
-    return await _on(caller, digest, take, seeing=True)
+    found = _require_proposal(caller, digest, seeing=True)
+    approval = read_approval(given.approval.encode())
+    if approval.proposal != found:
+        raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
+    approve(_desk(caller), approval, actor=caller.identity, at=caller.now())
+    return _model(caller, found)
 
 
 @router.post(
@@ -164,12 +139,16 @@ async def approve_proposal(digest: Digest, request: Request, caller: WithCaller)
     openapi_extra=request_body(ConfirmModel),
     responses=_CHANGE,
 )
-async def execute_proposal(digest: Digest, request: Request, caller: WithCaller) -> ProposalModel:
+@in_thread
+def execute_proposal(
+    digest: Which, caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]
+) -> ExecutedModel:
     """Do what enough people signed, once; for those who may make such a change."""
-    await read_body(request, ConfirmModel)
-    at = caller.now()
-
-    return await _on(caller, digest, lambda desk: execute(desk, digest, actor=caller.identity, at=at))
+    del confirmed
+    found = _require_proposal(caller, digest)
+    done = execute(_desk(caller), found, actor=caller.identity, at=caller.now())
+    with caller.vault.store.reading() as reader:
+        return ExecutedModel.model_validate({**_members(_shown(caller, reader, found)), "done": done})
 
 
 @router.post(
@@ -179,44 +158,45 @@ async def execute_proposal(digest: Digest, request: Request, caller: WithCaller)
     openapi_extra=request_body(ReasonModel),
     responses=_CHANGE,
 )
-async def withdraw_proposal(digest: Digest, request: Request, caller: WithCaller) -> ProposalModel:
-    """End a proposal without doing it; for those who may make such a change."""
-    given = await read_body(request, ReasonModel)
-    at = caller.now()
-
-    return await _on(
-        caller, digest, lambda desk: withdraw(desk, digest, reason=given.reason, actor=caller.identity, at=at)
-    )
-
-
-async def _on(
-    caller: Caller, digest: str, work: Callable[[QuorumService], object], *, seeing: bool = False
+@in_thread
+def withdraw_proposal(
+    digest: Which, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
 ) -> ProposalModel:
-    """Work on a proposal, within what the caller may, and show how it stands then."""
-    demand = partial(_require_proposal, identity=caller.identity, digest=digest, seeing=seeing)
-    desk, at = _desk(caller, caller.vault_for(demand)), caller.now()
-
-    def do() -> ProposalModel:
-        with desk.vault.store.reading():  # whether they may is said first
-            pass
-        work(desk)
-        with desk.vault.store.reading() as reader:
-            return _model(standing(reader, find(reader, digest), alone=desk.alone, at=at))
-
-    return await caller.run(do)
+    """End a proposal without doing it; for those who may make such a change."""
+    found = _require_proposal(caller, digest)
+    withdraw(_desk(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
+    return _model(caller, found)
 
 
-def _desk(caller: Caller, vault: Vault) -> QuorumService:
-    settings = caller.context.base.settings
-    return QuorumService(
-        vault=vault,
-        audience=caller.context.base.services.identity.public.text,
-        alone=settings.allow_thaw_by_one,
-        longest_glass=timedelta(seconds=settings.break_glass_seconds),
+def _require_proposal(caller: Caller, which: str, *, seeing: bool = False) -> str:
+    """Refuse unless the caller may make the proposal's own change, or see it, and return its digest."""
+    digest = _digest(caller, which)
+    caller.demand(partial(_require_sight, identity=caller.identity, digest=digest, seeing=seeing))
+    return digest
+
+
+def _digest(caller: Caller, which: str) -> str:
+    """Return the digest for a number; anything else is taken for a digest."""
+    number = int(which) if which.isascii() and which.isdigit() and len(which) < 10 else 0
+    if not number:
+        return which
+    with opened(caller.context.services.vault.store.reading()) as reader:
+        digests = reader.proposal_digests()
+    return digests[number - 1] if number <= len(digests) else which
+
+
+def _desk(caller: Caller) -> Desk:
+    return Desk(
+        vault=caller.vault,
+        audience=caller.service.text,
+        alone=caller.settings.allow_thaw_by_one,
+        longest_glass=timedelta(seconds=caller.settings.break_glass_seconds),
     )
 
 
-def _require_change(reader: ReadTransaction, *, identity: Actor, change: ProposedChange) -> None:
+def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) -> None:
+    if identity.means is Means.LOCAL:
+        return
     demanded = demanded_by(change)
     if demanded is None:
         raise ForbiddenError(
@@ -243,7 +223,7 @@ def _require_change(reader: ReadTransaction, *, identity: Actor, change: Propose
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-def _require_proposal(reader: ReadTransaction, *, identity: Actor, digest: str, seeing: bool) -> None:
+def _require_sight(reader: Reader, *, identity: Actor, digest: str, seeing: bool) -> None:
     """Demand what the proposal's own change demands; to see it, the right to see all of them suffices."""
     grants = reader.grants.held_by(identity)
     if seeing and may(identity, grants=grants, operation=Operation.PROPOSALS_READ, tenant=None) is not None:
@@ -252,11 +232,20 @@ def _require_proposal(reader: ReadTransaction, *, identity: Actor, digest: str, 
     _require_change(reader, identity=identity, change=read_change(proposal.action, proposal.arguments))
 
 
-def _model(one: ProposalStatus) -> ProposalModel:
-    return ProposalModel(
-        digest=one.proposal.digest,
-        document=json.loads(one.proposal.raw),
-        state=one.state,
-        signed=list(one.signed),
-        missing=list(one.missing),
-    )
+def _shown(caller: Caller, reader: Reader, digest: str) -> ProposalStatus:
+    return standing(reader, find(reader, digest), alone=caller.settings.allow_thaw_by_one, at=caller.now())
+
+
+def _model(caller: Caller, digest: str) -> ProposalModel:
+    with caller.vault.store.reading() as reader:
+        return ProposalModel.model_validate(_members(_shown(caller, reader, digest)))
+
+
+def _members(one: ProposalStatus) -> dict[str, object]:
+    return {
+        "digest": one.proposal.digest,
+        "document": json.loads(one.proposal.raw),
+        "state": one.state,
+        "signed": list(one.signed),
+        "missing": list(one.missing),
+    }

@@ -1,94 +1,145 @@
-"""What the handlers are given: who asks, and a way to do what they ask within what they may."""
+"""What the handlers are given: the caller, and the database as far as the caller may use it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Final, TypeVar
+from functools import partial, wraps
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
 
 from fastapi import Depends, Request
+from fastapi.params import Depends as DependsMarker
+from pydantic import BaseModel
 
-from attest.release import KeyName
+from attest.release import KeyName, VerifierKey
+from kms.admin_api.services import AdminServices
+from kms.api.body import read_json
 from kms.api.context import Workroom
-from kms.auth.authentication import Authenticator
-from kms.auth.authorisation import Demand, GuardedStore, require
+from kms.auth.authentication import Authenticating
+from kms.auth.authorisation import Demand, GuardedStore, opened, require
+from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.permissions import Operation
+from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction
 
-__all__ = ["MAX_BODY_BYTES", "AdminContext", "Caller", "WithCaller", "certificate_of"]
+__all__ = ["MATERIAL", "MAX_BODY_BYTES", "AdminContext", "Caller", "WithCaller", "body", "certificate_of", "in_thread"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
+MATERIAL: Final = "kms.material"
+"""Extension of a request made in this process: the material of a key that its owner brings. No message carries it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminContext:
-    """One running administration listener.
+    """One running administration application.
 
     Attributes:
-        base: settings, services, and how work that blocks is run.
-        authenticator: tells who somebody is.
+        room: settings, and how work that blocks is run.
+        services: what is behind it.
+        authenticator: identifies the caller.
     """
 
-    base: Workroom
-    authenticator: Authenticator
+    room: Workroom
+    services: AdminServices
+    authenticator: Authenticating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Somebody who is known, and what they can have done.
+    """An identified caller, in one request.
 
     Attributes:
-        identity: who.
-        context: the listener's.
+        identity: of the caller.
+        context: the application's.
+        material: of a key, brought by a request made in this process; None for any other.
+        demands: what was required so far.
     """
 
     identity: Actor
     context: AdminContext
+    material: SecretBytes | None = None
+    demands: list[Demand] = field(default_factory=list)
 
-    def vault(self, operation: Operation, *, tenant: str | None = None, key: KeyName | None = None) -> Vault:
-        """Return the service's database and key, as far as this operation is allowed.
+    def require(self, operation: Operation, *, tenant: str | None = None, key: KeyName | None = None) -> None:
+        """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
 
-        Each transaction on it begins by asking whether the caller may, and raises when not: ``not-permitted``, or
-        ``key-unknown`` for a key of a tenant that they may not see.
+        Args:
+            operation: what is asked.
+            tenant: whose things it concerns; None for what concerns the whole service.
+            key: which key, if one; its tenant is the one that counts.
+
+        Raises:
+            ForbiddenError: ``not-permitted``.
+            KeyUnknownError: ``key-unknown``: the caller may not see this tenant's keys.
         """
-        return self.vault_for(
-            partial(
-                require,
-                identity=self.identity,
-                operation=operation,
-                tenant=tenant if key is None else key.tenant,
-                key=key,
-            )
-        )
+        where = tenant if key is None else key.tenant
+        self.demand(partial(require, identity=self.identity, operation=operation, tenant=where, key=key))
 
-    def vault_for(self, demand: Demand) -> Vault:
-        """Return the same under a demand of its own."""
-        services = self.context.base.services
-        return Vault(store=GuardedStore(services.store, demand=demand), kek=services.kek)
+    def demand(self, demand: Demand) -> None:
+        """Refuse unless a demand holds, now and in each later transaction of this request (MC-19)."""
+        with opened(self.context.services.vault.store.reading()) as reader:
+            demand(reader)
+        self.demands.append(demand)
 
-    async def read(self, operation: Operation, work: Callable[[ReadTransaction], T], *, tenant: str | None = None) -> T:
-        """Read in one transaction what concerns a tenant, or the service."""
-        store = self.vault(operation, tenant=tenant).store
+    @property
+    def vault(self) -> Vault:
+        """The database and the key. Each transaction begins with everything that was required so far."""
+        plain = self.context.services.vault
+        return Vault(store=GuardedStore(plain.store, demand=self._demand), kek=plain.kek)
 
-        def look() -> T:
-            with store.reading() as reader:
-                return work(reader)
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.context.room.settings
 
-        return await self.run(look)
+    @property
+    def service(self) -> VerifierKey:
+        """The service's verifier key."""
+        return self.context.services.identity().public
 
     def now(self) -> datetime:
         """Return the moment of the request."""
-        return self.context.base.services.clock()
+        return self.context.services.clock()
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread, within the limits of number and time."""
-        return await self.context.base.run(work)
+    def _demand(self, reader: Reader) -> None:
+        if not self.demands:
+            msg = "a handler requires an operation before it opens a transaction"
+            raise RuntimeError(msg)
+        for demand in self.demands:
+            demand(reader)
+
+
+def in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """Run a handler, which blocks, in a thread and within the limits of number and time; it takes a ``caller``."""
+
+    @wraps(handler)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        caller: Any = kwargs["caller"]  # Any: a Caller, by the handler's own signature
+        done: T = await caller.context.room.run(partial(handler, *args, **kwargs))
+        return done
+
+    return run
+
+
+def body(model: type[Model]) -> DependsMarker:
+    """Read the body of a request, which is strict JSON of a model's shape, once the caller is identified.
+
+    Raises:
+        RequestError: as ``read_json``.
+    """
+
+    async def read(request: Request, caller: WithCaller) -> Model:
+        seconds = caller.settings.request_seconds
+        return (await read_json(request, model, limit=MAX_BODY_BYTES, seconds=seconds))[0]
+
+    return DependsMarker(read)
 
 
 def certificate_of(request: Request) -> bytes | None:
@@ -98,14 +149,19 @@ def certificate_of(request: Request) -> bytes | None:
 
 
 async def _caller(request: Request) -> Caller:
-    """Find out who asks, before anything else is read of the request."""
+    """Identify the caller before anything else of the request is read."""
     context: AdminContext = request.app.state.context
     identify = partial(
         context.authenticator.identify,
         authorization=tuple(request.headers.getlist("authorization")),
         certificate=certificate_of(request),
     )
-    return Caller(identity=await context.base.run(identify), context=context)
+    material = request.scope.get("extensions", {}).get(MATERIAL)
+    return Caller(
+        identity=await context.room.run(identify),
+        context=context,
+        material=material if isinstance(material, SecretBytes) else None,
+    )
 
 
 WithCaller = Annotated[Caller, Depends(_caller)]

@@ -1,12 +1,13 @@
-"""``/v1/freezes``: stop releases at once. To let them go on is a change, ``/v1/changes``."""
+"""``/v1/freezes``: stop releases at once. To lift a freeze is a change, ``/v1/changes``."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter
 
 from attest.release import KeyName
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.controls import FreezeListModel, FreezeRequestModel
 from kms.api.schema import refusals, request_body
 from kms.controls.admin import freeze
@@ -26,9 +27,12 @@ def tenant_of(what: Target) -> str | None:
 
 
 @router.get("", operation_id="listFreezes", summary="What is frozen", responses=refusals(401, 403, 500, 503))
-async def list_freezes(caller: WithCaller) -> FreezeListModel:
+@in_thread
+def list_freezes(caller: WithCaller) -> FreezeListModel:
     """List what is frozen, since when, by whom and why."""
-    found = await caller.read(Operation.FREEZES_READ, lambda reader: reader.freezes.all())
+    caller.require(Operation.FREEZES_READ)
+    with caller.vault.store.reading() as reader:
+        found = reader.freezes()
     return FreezeListModel(freezes=[dict(one.members()) for one in found])
 
 
@@ -39,11 +43,13 @@ async def list_freezes(caller: WithCaller) -> FreezeListModel:
     openapi_extra=request_body(FreezeRequestModel),
     responses=refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503),
 )
-async def create_freeze(request: Request, caller: WithCaller) -> FreezeListModel:
+@in_thread
+def create_freeze(
+    caller: WithCaller, wanted: Annotated[FreezeRequestModel, body(FreezeRequestModel)]
+) -> FreezeListModel:
     """Stop the release of a key, of a tenant's keys, to a product, or of everything. One person suffices."""
-    wanted = await read_body(request, FreezeRequestModel)
     what = target(wanted.scope, wanted.name)
     key = KeyName.parse(what.name) if what.scope is Scope.KEY else None
-    store, at = caller.vault(Operation.FREEZE, tenant=tenant_of(what), key=key).store, caller.now()
-    made = await caller.run(lambda: freeze(store, what, reason=wanted.reason, actor=caller.identity, at=at))
+    caller.require(Operation.FREEZE, tenant=tenant_of(what), key=key)
+    made = freeze(caller.vault.store, what, reason=wanted.reason, actor=caller.identity, at=caller.now())
     return FreezeListModel(freezes=[dict(made.members())])

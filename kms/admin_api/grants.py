@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel
 from kms.admin_api.models.common import ConfirmModel
 from kms.api.schema import refusals, request_body
@@ -27,9 +26,12 @@ def grant_model(grant: Grant) -> GrantModel:
 
 
 @router.get("", operation_id="listGrants", summary="Who has which role", responses=refusals(401, 403, 422, 500, 503))
-async def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
+@in_thread
+def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
     """List the grants that count, or all that were ever given."""
-    found = await caller.read(Operation.GRANTS_READ, lambda reader: list(reader.grants.all()))
+    caller.require(Operation.GRANTS_READ)
+    with caller.vault.store.reading() as reader:
+        found = list(reader.all_grants())
     return GrantListModel(grants=[grant_model(grant) for grant in found if revoked or grant.counts])
 
 
@@ -40,17 +42,19 @@ async def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantL
     openapi_extra=request_body(RoleRequestModel),
     responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
-async def create_grant(request: Request, caller: WithCaller) -> GrantModel:
+@in_thread
+def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(RoleRequestModel)]) -> GrantModel:
     """Give a role to somebody else."""
-    wanted = await read_body(request, RoleRequestModel)
-    store = caller.vault(Operation.GRANTS_CHANGE).store
-    at = caller.context.base.services.clock()
-
-    def give() -> Grant:
-        identity, role = parse_identity(wanted.identity), read_role(wanted.role)
-        return give_role(store, identity=identity, tenant=wanted.tenant, role=role, actor=caller.identity, at=at)
-
-    return grant_model(await caller.run(give))
+    caller.require(Operation.GRANTS_CHANGE)
+    given = give_role(
+        caller.vault.store,
+        identity=parse_identity(wanted.identity),
+        tenant=wanted.tenant,
+        role=read_role(wanted.role),
+        actor=caller.identity,
+        at=caller.now(),
+    )
+    return grant_model(given)
 
 
 @router.post(
@@ -60,9 +64,9 @@ async def create_grant(request: Request, caller: WithCaller) -> GrantModel:
     openapi_extra=request_body(ConfirmModel),
     responses=refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503),
 )
-async def revoke_grant(number: int, request: Request, caller: WithCaller) -> GrantModel:
+@in_thread
+def revoke_grant(number: int, caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]) -> GrantModel:
     """Take a role away, from the next transaction on. The last administrator stays."""
-    await read_body(request, ConfirmModel)
-    store = caller.vault(Operation.GRANTS_CHANGE).store
-    at = caller.context.base.services.clock()
-    return grant_model(await caller.run(lambda: revoke_role(store, number, actor=caller.identity, at=at)))
+    del confirmed
+    caller.require(Operation.GRANTS_CHANGE)
+    return grant_model(revoke_role(caller.vault.store, number, actor=caller.identity, at=caller.now()))

@@ -1,48 +1,54 @@
-"""``/v1/keys``: the keys of a tenant. Nothing here ever carries one."""
+"""``/v1/keys``: the keys of a tenant. No message carries one."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query
 
 from attest.release import KeyName, KeyReference
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import Caller, WithCaller
+from kms.admin_api.context import Caller, WithCaller, body, in_thread
 from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
 from kms.admin_api.references import stored_documents
 from kms.api.schema import refusals, request_body
-from kms.auth.authorisation import GuardedStore, require
+from kms.auth.authorisation import require
 from kms.domain.actors import Actor
-from kms.domain.keys import SYMMETRIC_256, KeyRecord
-from kms.domain.material import new_material
+from kms.domain.keys import KeyPurpose, KeyRecord
+from kms.domain.material import ALGORITHMS, DEFAULT_ALGORITHMS, new_material, require_algorithm
 from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
-from kms.keys.admin import KEY_CREATED, add_key, require_key, set_enabled, set_version_enabled
-from kms.keys.description import record_members
-from kms.keys.vault import Vault
+from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_enabled, set_version_enabled
+from kms.keys.description import record_members, schedule_members
+from kms.keys.tags import parse_tags
 from kms.references.intake import reference_members
 from kms.references.reach import reach_of
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
-__all__ = ["keep_key", "key_model", "router"]
+__all__ = ["algorithm_of", "keep_key", "key_members", "key_model", "key_state", "require_creation", "router"]
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 _CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
+Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 
 
 @router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=refusals(401, 403, 422, 500, 503))
-async def list_keys(tenant: Tenant, caller: WithCaller) -> KeyListModel:
-    """List every version of every key of a tenant."""
-    at = caller.context.base.services.clock()
-    records = await caller.read(Operation.KEYS_READ, lambda reader: reader.keys.all(tenant), tenant=tenant)
-    return KeyListModel(keys=[_state(record, at) for record in records])
+@in_thread
+def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
+    """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
+    caller.require(Operation.KEYS_READ, tenant=tenant)
+    wanted, at = parse_tags(tag), caller.now()
+    with caller.vault.store.reading() as reader:
+        records = reader.all_keys(tenant)
+        if wanted:
+            tagged = reader.tagged(wanted)
+            records = tuple(record for record in records if record.name in tagged)
+    return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
 @router.post(
@@ -52,55 +58,72 @@ async def list_keys(tenant: Tenant, caller: WithCaller) -> KeyListModel:
     openapi_extra=request_body(KeyRequestModel),
     responses=_CHANGE,
 )
-async def create_key(request: Request, caller: WithCaller) -> KeyStateModel:
-    """Make a new key, which only this service and conforming workloads ever see."""
-    wanted = await read_body(request, KeyRequestModel)
+@in_thread
+def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
+    """Make a new key, which only this service and conforming workloads ever see.
 
-    def draw(_: Vault) -> SecretBytes:
-        return new_material(SYMMETRIC_256, random=secrets.token_bytes)
+    The command line on the service's machine brings the material itself, where its owner made it.
+    """
+    documents = require_creation(caller, wanted)
+    algorithm = algorithm_of(wanted)
+    if caller.material is not None:
+        return keep_key(caller, wanted, caller.material, documents, kind=KEY_IMPORTED)
+    material = new_material(algorithm, random=secrets.token_bytes)
+    return keep_key(caller, wanted, material, documents, kind=KEY_CREATED)
 
-    return await keep_key(caller, wanted, draw, kind=KEY_CREATED, algorithm=SYMMETRIC_256)
+
+def require_creation(caller: Caller, wanted: KeyRequestModel) -> tuple[StoredDocument, ...]:
+    """Refuse unless the caller may make a key in its tenant, and bring the documents along that come with it."""
+    caller.require(Operation.KEYS_CREATE, tenant=wanted.tenant)
+    named_by(wanted.policy.encode())
+    documents = stored_documents(wanted.references)
+    caller.demand(partial(_require_reach, caller.identity, documents))
+    return documents
 
 
-async def keep_key(
+def algorithm_of(wanted: KeyRequestModel) -> str:
+    """Return the algorithm of a key to be made: the one that is named, or that of its purpose.
+
+    Raises:
+        ConfigurationError: there is no such algorithm, or it is not for this purpose.
+    """
+    known = ALGORITHMS.get(wanted.algorithm or "")
+    implied = KeyPurpose.MODEL_KEY if known is None else known.purpose
+    purpose = implied if wanted.purpose is None else KeyPurpose(wanted.purpose)
+    return require_algorithm(wanted.algorithm or DEFAULT_ALGORITHMS[purpose], purpose=purpose)
+
+
+def keep_key(
     caller: Caller,
     wanted: KeyRequestModel,
-    material: Callable[[Vault], SecretBytes],
+    material: SecretBytes,
+    documents: tuple[StoredDocument, ...],
     *,
     kind: str,
-    algorithm: str,
 ) -> KeyStateModel:
-    """Keep a key for those who may make one in its tenant.
+    """Keep a key.
 
     Args:
-        caller: who asks.
+        caller: who may make it, as ``require_creation`` found.
         wanted: which key, and what guards it.
-        material: makes or opens it; asked once it is known that the caller may.
+        material: of the key.
+        documents: of reference values, that come with it.
         kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
-        algorithm: what the material is.
     """
-    vault, at = caller.vault(Operation.KEYS_CREATE, tenant=wanted.tenant), caller.now()
-
-    def make() -> KeyRecord:
-        with vault.store.reading():  # whether they may is said first, and what is wrong with what they sent after that
-            pass
-        policy = wanted.policy.encode()
-        named_by(policy)
-        documents = stored_documents(wanted.references)
-        return add_key(
-            GuardedStore(vault.store, demand=partial(_require_reach, caller.identity, documents)),
-            vault.kek,
-            name=KeyName(tenant=wanted.tenant, key_id=wanted.key_id),
-            material=material(vault),
-            policy=policy,
-            kind=kind,
-            actor=caller.identity,
-            at=at,
-            algorithm=algorithm,
-            references=documents,
-        )
-
-    return _state(await caller.run(make), at)
+    at = caller.now()
+    record = add_key(
+        caller.vault.store,
+        caller.vault.kek,
+        name=KeyName(tenant=wanted.tenant, key_id=wanted.key_id),
+        material=material,
+        policy=wanted.policy.encode(),
+        kind=kind,
+        actor=caller.identity,
+        at=at,
+        algorithm=algorithm_of(wanted),
+        references=documents,
+    )
+    return key_state(record, at)
 
 
 def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reader: ReadTransaction) -> None:
@@ -115,17 +138,12 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
     summary="A key and what guards it",
     responses=refusals(401, 403, 404, 422, 500, 503),
 )
-async def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
-    """Show a key's state, its policy, and the documents of reference values in force for it."""
+@in_thread
+def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
+    """Show a key's versions, its policy, and the documents of reference values in force for it."""
     name = KeyName(tenant=tenant, key_id=key_id)
-    store = caller.vault(Operation.KEYS_READ, key=name).store
-    at = caller.context.base.services.clock()
-
-    def look() -> KeyModel:
-        with store.reading() as reader:
-            return _key(reader, require_key(reader, name), at)
-
-    return await caller.run(look)
+    caller.require(Operation.KEYS_READ, key=name)
+    return key_model(caller.vault.store, name, caller.now())
 
 
 @router.post(
@@ -135,11 +153,14 @@ async def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyMode
     openapi_extra=request_body(VersionModel),
     responses=_CHANGE,
 )
-async def disable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
+@in_thread
+def disable_key(
+    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
+) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
-    wanted = await read_body(request, VersionModel)
     asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    return await _set(caller, asked, enabled=False)
+    caller.require(Operation.KEYS_DISABLE, key=asked.name)
+    return _set(caller, asked, enabled=False)
 
 
 @router.post(
@@ -149,51 +170,47 @@ async def disable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: W
     openapi_extra=request_body(VersionModel),
     responses=_CHANGE,
 )
-async def enable_key(tenant: Tenant, key_id: KeyId, request: Request, caller: WithCaller) -> KeyModel:
+@in_thread
+def enable_key(
+    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
+) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
-    wanted = await read_body(request, VersionModel)
     asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    return await _set(caller, asked, enabled=True)
+    caller.require(Operation.KEYS_ENABLE, key=asked.name)
+    return _set(caller, asked, enabled=True)
 
 
-async def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
-    store = caller.vault(Operation.KEYS_ENABLE if enabled else Operation.KEYS_DISABLE, key=asked.name).store
-    at = caller.context.base.services.clock()
-
-    def change() -> KeyModel:
-        if asked.version is None:
-            set_enabled(store, asked.name, enabled=enabled, actor=caller.identity, at=at)
-            return key_model(store, asked.name, at)
-        set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
-        with store.reading() as reader:
-            return _key(reader, require_key(reader, asked), at)
-
-    return await caller.run(change)
+def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
+    store, at = caller.vault.store, caller.now()
+    if asked.version is None:
+        set_enabled(store, asked.name, enabled=enabled, actor=caller.identity, at=at)
+        return key_model(store, asked.name, at)
+    set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
+    with store.reading() as reader:
+        return KeyModel.model_validate(key_members(reader, reader.asked((asked,))[asked], at))
 
 
 def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:
     """Return a key as it is now."""
     with store.reading() as reader:
-        return _key(reader, require_key(reader, name), at)
+        return KeyModel.model_validate(key_members(reader, require_key(reader, name), at))
 
 
-def _state(record: KeyRecord, at: datetime) -> KeyStateModel:
-    return KeyStateModel.model_validate(_members(record, at))
+def key_state(record: KeyRecord, at: datetime) -> KeyStateModel:
+    """Return one version of a key as it is now."""
+    return KeyStateModel.model_validate(record_members(record, at=at))
 
 
-def _key(reader: ReadTransaction, record: KeyRecord, at: datetime) -> KeyModel:
+def key_members(reader: Reader, record: KeyRecord, at: datetime) -> dict[str, object]:
+    """Return the members of a ``KeyModel``, of one version."""
     guard = find_guard(reader, record.policy_digest)
-    policy = reader.policies.document(record.policy_digest) or b""
-    return KeyModel.model_validate(
-        {
-            **_members(record, at),
-            "policy": policy.decode("utf-8", errors="replace"),
-            "references": [reference_members(one) for one in guard.documents],
-            "obstacle": None if guard.problem is None else guard.problem.message,
-        }
-    )
-
-
-def _members(record: KeyRecord, at: datetime) -> dict[str, object]:
-    """Return what this API says of a version; members that the command line alone knows stay out."""
-    return {name: value for name, value in record_members(record, at=at).items() if name in KeyStateModel.model_fields}
+    policy = reader.policy_document(record.policy_digest) or b""
+    return {
+        **record_members(record, at=at),
+        "policy": policy.decode("utf-8", errors="replace"),
+        "references": [reference_members(one) for one in guard.documents],
+        "obstacle": None if guard.problem is None else guard.problem.message,
+        "versions": [record_members(one, at=at) for one in reader.versions_of(record.name)],
+        "schedule": schedule_members(reader.schedule_of(record.name)),
+        "tags": dict(reader.tags_of(record.name)),
+    }

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from attest.encoding import hex_bytes
+from attest.encoding import hex_bytes, rfc3339
 from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.controls import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
 from kms.api.schema import refusals, request_body
+from kms.domain.errors import KeyConflictError
 from kms.domain.leases import LeaseFilter
 from kms.domain.permissions import Operation
+from kms.keys.admin import require_key
 from kms.leases.admin import resume_renewals, stop_renewals
-from kms.leases.affected import Concern, lists_advisory, parse_minimum
+from kms.leases.affected import Concern, conforming_to, lists_advisory, parse_minimum
 from kms.leases.description import lease_members
 from kms.leases.search import Affected, find_leases
+from kms.references.resolution import load_guard
+from kms.store import Reader
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/leases", tags=["leases"])
-_CHANGE = refusals(400, 401, 403, 409, 413, 415, 422, 500, 503)
+_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 
 
 @router.post(
@@ -32,22 +36,19 @@ _CHANGE = refusals(400, 401, 403, 409, 413, 415, 422, 500, 503)
     operation_id="queryLeases",
     summary="Who holds what, and whom news concerns",
     openapi_extra=request_body(LeaseQueryModel),
-    responses=refusals(400, 401, 403, 413, 415, 422, 500, 503),
+    responses=_CHANGE,
 )
-async def query(request: Request, caller: WithCaller) -> LeaseListModel:
+@in_thread
+def query(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryModel)]) -> LeaseListModel:
     """Find leases in the order in which they were granted; with concerns, those that one of them concerns."""
-    asked = await read_body(request, LeaseQueryModel)
-    store, at = caller.vault(Operation.RELEASES_READ, tenant=asked.tenant).store, caller.now()
-
-    def look() -> LeaseListModel:
-        with store.reading() as reader:
-            mark = _mark(asked.after)
-            every = find_leases(reader, _wanted(asked), concerns=_concerns(asked), at=at, after=mark)
-            page = list(islice(every, asked.limit))
-            more = next(every, None) is not None
-        return _listed(page, at, more=more)
-
-    return await caller.run(look)
+    caller.require(Operation.RELEASES_READ, tenant=asked.tenant)
+    at, wanted, mark = caller.now(), _wanted(asked), _mark(asked.after)
+    with caller.vault.store.reading() as reader:
+        _require_known(reader, wanted)
+        every = find_leases(reader, wanted, concerns=_concerns(reader, asked, at), at=at, after=mark)
+        page = list(islice(every, asked.limit))
+        more = next(every, None) is not None
+    return _listed(page, at, more=more)
 
 
 @router.post(
@@ -57,20 +58,17 @@ async def query(request: Request, caller: WithCaller) -> LeaseListModel:
     openapi_extra=request_body(LeaseStopModel),
     responses=_CHANGE,
 )
-async def stop(request: Request, caller: WithCaller) -> LeaseListModel:
+@in_thread
+def stop(caller: WithCaller, asked: Annotated[LeaseStopModel, body(LeaseStopModel)]) -> LeaseListModel:
     """Refuse the renewal of every lease that is found, and the release of its key to that machine with that image."""
-    asked = await read_body(request, LeaseStopModel)
-    store, at = caller.vault(Operation.RENEWALS_STOP, tenant=asked.tenant).store, caller.now()
-
-    def change() -> LeaseListModel:
-        with store.reading():
-            pass
-        wanted, concerns = _wanted(asked), _concerns(asked)
-        _require_narrow(asked, concerns)
-        done = stop_renewals(store, wanted, concerns=concerns, reason=asked.reason, actor=caller.identity, at=at)
-        return _listed(list(done), at, more=False)
-
-    return await caller.run(change)
+    caller.require(Operation.RENEWALS_STOP, tenant=asked.tenant)
+    at, wanted, store = caller.now(), _wanted(asked), caller.vault.store
+    with store.reading() as reader:
+        _require_known(reader, wanted)
+        concerns = _concerns(reader, asked, at)
+    _require_narrow(asked, concerns)
+    done = stop_renewals(store, wanted, concerns=concerns, reason=asked.reason, actor=caller.identity, at=at)
+    return _listed(list(done), at, more=False)
 
 
 @router.post(
@@ -78,15 +76,25 @@ async def stop(request: Request, caller: WithCaller) -> LeaseListModel:
     operation_id="resumeRenewals",
     summary="Let them be renewed again",
     openapi_extra=request_body(LeaseResumeModel),
-    responses=_CHANGE,
+    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
-async def resume(request: Request, caller: WithCaller) -> LeaseListModel:
+@in_thread
+def resume(caller: WithCaller, asked: Annotated[LeaseResumeModel, body(LeaseResumeModel)]) -> LeaseListModel:
     """Take stops back; for those who own the keys of every tenant."""
-    asked = await read_body(request, LeaseResumeModel)
-    store, at = caller.vault(Operation.RENEWALS_RESUME).store, caller.now()
+    caller.require(Operation.RENEWALS_RESUME)
     ids = tuple(dict.fromkeys(asked.lease_ids))
-    await caller.run(lambda: resume_renewals(store, ids, reason=asked.reason, actor=caller.identity, at=at))
+    resume_renewals(caller.vault.store, ids, reason=asked.reason, actor=caller.identity, at=caller.now())
     return LeaseListModel(leases=[], next=None)
+
+
+def _require_known(reader: Reader, wanted: LeaseFilter) -> None:
+    """Refuse a key and a tenant that do not exist: an empty list would be taken for "nobody is concerned"."""
+    if wanted.name is not None:
+        require_key(reader, wanted.name)
+    if wanted.tenant is not None and wanted.tenant not in reader.tenants():
+        raise KeyConflictError(
+            f"there is no tenant {wanted.tenant!r}", code="tenant-unknown", field="tenant", hint="'kms tenant list'"
+        )
 
 
 def _wanted(asked: LeaseQueryModel) -> LeaseFilter:
@@ -101,13 +109,18 @@ def _wanted(asked: LeaseQueryModel) -> LeaseFilter:
         measurement=None if measurement is None else hex_bytes(measurement, what="measurement"),
         chip=asked.chip,
         product=asked.product,
+        released_from=None if asked.since is None else rfc3339(asked.since, what="since"),
+        released_until=None if asked.until is None else rfc3339(asked.until, what="until"),
         live=None if asked.everything else True,
         stopped=asked.stopped,
     )
 
 
-def _concerns(asked: LeaseQueryModel) -> tuple[Concern, ...]:
-    return (*map(lists_advisory, asked.advisories), *map(parse_minimum, asked.tcb_below))
+def _concerns(reader: Reader, asked: LeaseQueryModel, at: datetime) -> tuple[Concern, ...]:
+    named = (*map(lists_advisory, asked.advisories), *map(parse_minimum, asked.tcb_below))
+    if asked.policy is None:
+        return named
+    return (*named, conforming_to(load_guard(reader, asked.policy.encode())[0], at=at))
 
 
 def _require_narrow(asked: LeaseQueryModel, concerns: tuple[Concern, ...]) -> None:

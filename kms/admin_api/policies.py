@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.common import Digest, Tenant
 from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummaryModel
 from kms.api.schema import refusals
@@ -24,14 +24,13 @@ router = APIRouter(prefix="/v1/policies", tags=["policies"])
     summary="The policies of a tenant's keys",
     responses=refusals(401, 403, 422, 500, 503),
 )
-async def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
+@in_thread
+def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     """List the policies that guard any version of a key of the tenant."""
-
-    def look(reader: ReadTransaction) -> PolicyListModel:
+    caller.require(Operation.POLICIES_READ, tenant=tenant)
+    with caller.vault.store.reading() as reader:
         held = _held(reader, tenant)
         return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
-
-    return await caller.read(Operation.POLICIES_READ, look, tenant=tenant)
 
 
 @router.get(
@@ -40,19 +39,18 @@ async def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     summary="A policy document",
     responses=refusals(401, 403, 404, 422, 500, 503),
 )
-async def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
+@in_thread
+def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
     """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""
-
-    def look(reader: ReadTransaction) -> PolicyModel:
-        wanted = bytes.fromhex(digest)
-        document = reader.policies.document(wanted) if wanted in _held(reader, tenant) else None
-        if document is None:
-            raise PolicyUnknownError(
-                f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest
-            )
-        return PolicyModel(sha256=digest, document=document.decode("utf-8", errors="replace"))
-
-    return await caller.read(Operation.POLICIES_READ, look, tenant=tenant)
+    caller.require(Operation.POLICIES_READ, tenant=tenant)
+    wanted = bytes.fromhex(digest)
+    with caller.vault.store.reading() as reader:
+        document = reader.policy_document(wanted) if wanted in _held(reader, tenant) else None
+    if document is None:
+        raise PolicyUnknownError(
+            f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest
+        )
+    return PolicyModel(sha256=digest, document=document.decode("utf-8", errors="replace"))
 
 
 def _held(reader: ReadTransaction, tenant: str) -> dict[bytes, list[str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from attest.errors import ConfigurationError
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.keys import (
     GivenReferencesModel,
     ReferenceListModel,
@@ -29,10 +29,13 @@ router = APIRouter(prefix="/v1/references", tags=["references"])
 @router.get(
     "", operation_id="listReferences", summary="Documents of reference values", responses=refusals(401, 403, 500, 503)
 )
-async def list_references(caller: WithCaller) -> ReferenceListModel:
+@in_thread
+def list_references(caller: WithCaller) -> ReferenceListModel:
     """List every version of every document, whether it counts, and for which keys it is in force."""
-    at = caller.context.base.services.clock()
-    found = await caller.read(Operation.REFERENCES_READ, list_documents)
+    caller.require(Operation.REFERENCES_READ)
+    at = caller.now()
+    with caller.vault.store.reading() as reader:
+        found = list_documents(reader)
     return ReferenceListModel(references=[dict(in_force_members(one, at=at)) for one in found])
 
 
@@ -43,27 +46,22 @@ async def list_references(caller: WithCaller) -> ReferenceListModel:
     openapi_extra=request_body(ReferencesRequestModel),
     responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
-async def add_references(request: Request, caller: WithCaller) -> ReferencesAddedModel:
+@in_thread
+def add_references(
+    caller: WithCaller, given: Annotated[ReferencesRequestModel, body(ReferencesRequestModel)]
+) -> ReferencesAddedModel:
     """Put a newer version of a document into force, for every key whose policy accepts it, from the next request on."""
-    given = await read_body(request, ReferencesRequestModel)
-    store = caller.vault(Operation.REFERENCES_CHANGE).store
-    at = caller.context.base.services.clock()
-
-    def add() -> ReferencesAddedModel:
-        with store.reading():
-            pass
-        (document,) = stored_documents([given])
-        done = add_document(store, document, actor=caller.identity, at=at)
-        return ReferencesAddedModel(
-            name=document.name,
-            version=document.version,
-            sha256=document.digest.hex(),
-            new=done.new,
-            keys=list(done.keys),
-            blocked=dict(done.blocked),
-        )
-
-    return await caller.run(add)
+    caller.require(Operation.REFERENCES_CHANGE)
+    (document,) = stored_documents([given])
+    done = add_document(caller.vault.store, document, actor=caller.identity, at=caller.now())
+    return ReferencesAddedModel(
+        name=document.name,
+        version=document.version,
+        sha256=document.digest.hex(),
+        new=done.new,
+        keys=list(done.keys),
+        blocked=dict(done.blocked),
+    )
 
 
 def stored_documents(given: Sequence[GivenReferencesModel]) -> tuple[StoredDocument, ...]:

@@ -1,19 +1,28 @@
-"""What is in force: the limits of a key, and the quorum. To change them is a change, ``/v1/changes``."""
+"""Rules in force: the limits of a key, the quorum, the trust anchors. To change them is a change, ``/v1/changes``."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from fastapi import APIRouter
 
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.common import KeyId, Tenant
-from kms.admin_api.models.controls import LimitsModel, QuorumModel
+from kms.admin_api.models.controls import AnchorsModel, LimitsModel, QuorumModel
 from kms.api.schema import refusals
+from kms.config.configuration import trust_lines
+from kms.config.external_files import read_anchors
 from kms.controls.limit_rules import usage_of
+from kms.domain.limits import NO_LIMITS, Limits
+from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
+from kms.quorum.anchors import AnchorsApprove
+from kms.quorum.approved_anchors import APPROVED_ANCHORS
+from kms.store import Reader
 
-__all__ = ["router"]
+__all__ = ["limits_model", "router"]
 
 router = APIRouter(tags=["changes"])
 
@@ -24,20 +33,15 @@ router = APIRouter(tags=["changes"])
     summary="The limits of a key",
     responses=refusals(401, 403, 404, 422, 500, 503),
 )
-async def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsModel:
+@in_thread
+def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsModel:
     """Show the limits of a key, and what was used of them up to now."""
     name = KeyName(tenant=tenant, key_id=key_id)
-    store, at = caller.vault(Operation.KEYS_READ, key=name).store, caller.now()
-
-    def look() -> LimitsModel:
-        with store.reading() as reader:
-            require_key(reader, name)
-            found = reader.limits.in_force(name)
-            used = usage_of(reader, name, found, holder=None, chip=None, at=at)
-        releases = {str(budget): count for budget, count in used.releases.items()}
-        return LimitsModel(limits=dict(found.members()), releases=releases, holders=used.other_holders)
-
-    return await caller.run(look)
+    caller.require(Operation.KEYS_READ, key=name)
+    with caller.vault.store.reading() as reader:
+        require_key(reader, name)
+        found = reader.limits_of((name,)).get(name, NO_LIMITS)
+        return limits_model(reader, name, found, at=caller.now())
 
 
 @router.get(
@@ -46,7 +50,38 @@ async def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> Limi
     summary="Who can sign, and what changes take",
     responses=refusals(401, 403, 500, 503),
 )
-async def read_quorum(caller: WithCaller) -> QuorumModel:
+@in_thread
+def read_quorum(caller: WithCaller) -> QuorumModel:
     """Show the registered people and the rules, as a change of them starts from."""
-    found = await caller.read(Operation.PROPOSALS_READ, lambda reader: reader.quorum.current())
+    caller.require(Operation.PROPOSALS_READ)
+    with caller.vault.store.reading() as reader:
+        found = reader.quorum()
     return QuorumModel(quorum=dict(found.members()), sha256=found.digest)
+
+
+@router.get(
+    "/v1/anchors",
+    operation_id="readAnchors",
+    summary="The trust anchors of the settings",
+    responses=refusals(401, 403, 422, 500, 503),
+)
+@in_thread
+def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
+    """Show the roots that the settings accept now, as a change that approves them names them."""
+    caller.require(Operation.ANCHORS_READ)
+    change = AnchorsApprove(lines=trust_lines(caller.settings, read_anchors(caller.settings)))
+    with caller.vault.store.reading() as reader:
+        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(ChangeKind.ANCHORS)
+    return AnchorsModel(
+        anchors=list(change.lines),
+        sha256=change.digest.hex(),
+        approved=approved == change.digest,
+        rule=rule is not None,
+    )
+
+
+def limits_model(reader: Reader, name: KeyName, limits: Limits, *, at: datetime) -> LimitsModel:
+    """Return limits of a key, and what was used of them up to a moment."""
+    used = usage_of(reader, name, limits, holder=None, chip=None, at=at)
+    releases = {str(budget): count for budget, count in used.releases.items()}
+    return LimitsModel(limits=dict(limits.members()), releases=releases, holders=used.other_holders)

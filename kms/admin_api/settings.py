@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.access import SettingsModel
 from kms.api.schema import refusals
 from kms.domain.permissions import Operation
@@ -15,7 +15,8 @@ router = APIRouter(prefix="/v1/settings", tags=["settings"])
 
 
 @router.get("", operation_id="readSettings", summary="The settings in force", responses=refusals(401, 403, 500, 503))
-async def read_settings(caller: WithCaller) -> SettingsModel:
+@in_thread
+def read_settings(caller: WithCaller) -> SettingsModel:
     """Return every setting. None of them is a secret: keys and passwords are named by the files that hold them."""
-    await caller.read(Operation.SETTINGS_READ, lambda _: None)
-    return SettingsModel(settings=caller.context.base.settings.model_dump(mode="json"))
+    caller.require(Operation.SETTINGS_READ)
+    return SettingsModel(settings=caller.settings.model_dump(mode="json"))

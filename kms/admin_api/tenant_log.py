@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from attest.errors import AttestError
 from attest.release.tlog.checkpoints import MAX_SIZE
 from kms.admin_api.changes import demanded_by
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
 from kms.admin_api.models.common import Tenant
@@ -38,16 +38,17 @@ router = APIRouter(prefix="/v1/log/tenants", tags=["log"])
     summary="A tenant's entries, oldest first",
     responses=refusals(401, 403, 422, 500, 503),
 )
-async def list_tenant_entries(
+@in_thread
+def list_tenant_entries(
     tenant: Tenant,
     caller: WithCaller,
     after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> TenantLogPageModel:
     """Return what concerns the tenant; ask again with ``next`` until ``at_end``. Pages may be empty."""
-    return await caller.read(
-        Operation.TENANT_LOG_READ, lambda reader: _page(reader, tenant, after=after, limit=limit), tenant=tenant
-    )
+    caller.require(Operation.TENANT_LOG_READ, tenant=tenant)
+    with caller.vault.store.reading() as reader:
+        return _page(reader, tenant, after=after, limit=limit)
 
 
 def _page(reader: ReadTransaction, tenant: str, *, after: int, limit: int) -> TenantLogPageModel:

@@ -1,12 +1,13 @@
-"""``/v1/tenants``: which there are."""
+"""``/v1/tenants``: the tenants of the service."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter
 
 from attest.encoding import rfc3339_text
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
+from kms.admin_api.context import WithCaller, body, in_thread
 from kms.admin_api.models.keys import TenantListModel, TenantRequestModel
 from kms.api.schema import refusals, request_body
 from kms.domain.permissions import Operation
@@ -18,9 +19,12 @@ router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 
 
 @router.get("", operation_id="listTenants", summary="Every tenant", responses=refusals(401, 403, 500, 503))
-async def list_tenants(caller: WithCaller) -> TenantListModel:
-    """List every tenant, and since when there is it."""
-    found = await caller.read(Operation.TENANTS_READ, lambda reader: dict(reader.tenants.all()))
+@in_thread
+def list_tenants(caller: WithCaller) -> TenantListModel:
+    """List every tenant with the moment at which it was made."""
+    caller.require(Operation.TENANTS_READ)
+    with caller.vault.store.reading() as reader:
+        found = reader.tenants()
     return TenantListModel(tenants={name: rfc3339_text(at) for name, at in found.items()})
 
 
@@ -31,13 +35,10 @@ async def list_tenants(caller: WithCaller) -> TenantListModel:
     openapi_extra=request_body(TenantRequestModel),
     responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
 )
-async def make_tenant(request: Request, caller: WithCaller) -> TenantListModel:
+@in_thread
+def make_tenant(caller: WithCaller, wanted: Annotated[TenantRequestModel, body(TenantRequestModel)]) -> TenantListModel:
     """Make a tenant; nobody has a role in it yet. One that was made stays."""
-    wanted = await read_body(request, TenantRequestModel)
-    store, at = caller.vault(Operation.TENANTS_CREATE).store, caller.now()
-
-    def make() -> TenantListModel:
-        create_tenant(store, wanted.tenant, actor=caller.identity, at=at)
-        return TenantListModel(tenants={wanted.tenant: rfc3339_text(at)})
-
-    return await caller.run(make)
+    caller.require(Operation.TENANTS_CREATE)
+    at = caller.now()
+    create_tenant(caller.vault.store, wanted.tenant, actor=caller.identity, at=at)
+    return TenantListModel(tenants={wanted.tenant: rfc3339_text(at)})

@@ -1,59 +1,150 @@
-"""``/v1/releases/try``: what a release on given evidence would come to, for those who see its keys."""
+"""``/v1/releases/try`` and ``…/try`` of a key: the outcome that something would have. Nothing is changed."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from attest import parse_envelope
-from attest.release import KeyReference
-from kms.admin_api.bodies import read_body
-from kms.admin_api.context import WithCaller
-from kms.admin_api.models.controls import TrialModel, TrialRequestModel
+from attest import Check, Evidence, parse_envelope
+from attest.encoding import rfc3339
+from attest.release import KeyName, KeyReference
+from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.models.controls import (
+    LimitsModel,
+    LimitsTrialModel,
+    PolicyTrialModel,
+    PolicyTrialRequestModel,
+    TrialModel,
+    TrialRequestModel,
+)
+from kms.admin_api.references import stored_documents
+from kms.admin_api.rules import limits_model
 from kms.api.schema import refusals, request_body
-from kms.auth.authorisation import require
-from kms.domain.actors import Actor
+from kms.domain.actors import Means
+from kms.domain.errors import ForbiddenError
+from kms.domain.limits import read_limits
 from kms.domain.permissions import Operation
+from kms.keys.policy_trials import Trial, difference_members, try_evidence
+from kms.quorum.key_limits import KeyLimitsSet
+from kms.quorum.key_policy import KeyPolicySet
 from kms.release.service import ReleaseService
-from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/releases", tags=["releases"])
+router = APIRouter(tags=["releases"])
+_OF_A_KEY = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 
 
 @router.post(
-    "/try",
+    "/v1/releases/try",
     operation_id="tryRelease",
     summary="What a release would come to",
     openapi_extra=request_body(TrialRequestModel),
     responses=refusals(400, 401, 403, 413, 415, 422, 500, 503),
 )
-async def try_release(request: Request, caller: WithCaller) -> TrialModel:
+@in_thread
+def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
     """Judge evidence as a release would, tell every reason and check, and change nothing.
 
-    Whoever asks needs to see the tenant of each key. No lease can be named: what an id that somebody knows is good
-    for is told to its holder alone.
+    The caller needs to see the tenant of each key. A lease can be named on the service's machine alone: what an id
+    that somebody knows is good for is told to its holder.
     """
-    asked = await read_body(request, TrialRequestModel)
     references = tuple(dict.fromkeys(map(KeyReference.parse, asked.keys)))
-    tenants = frozenset(one.name.tenant for one in references)
-    vault, at = caller.vault_for(partial(_require_sight, caller.identity, tenants)), caller.now()
-    services = replace(caller.context.base.services, store=vault.store)
+    for tenant in sorted({one.name.tenant for one in references}):
+        caller.require(Operation.RELEASES_TRY, tenant=tenant)
+    if asked.renews and caller.identity.means is not Means.LOCAL:
+        raise ForbiddenError(
+            "a lease is named in a trial on the service's machine alone", code="not-permitted", field="renews"
+        )
+    evidence, at = _evidence(asked.evidence), caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+    services = replace(caller.context.services.releases(), store=caller.vault.store)
+    releases = ReleaseService(services)
+    trial = releases.try_release(evidence, tuple(map(str, references)), renews=tuple(asked.renews), at=at)
+    return TrialModel(trial=trial.members(), failed=[_failed(asked_for, check) for asked_for, check in trial.failed()])
 
-    def look() -> TrialModel:
-        with vault.store.reading():  # whether they may is said first, and what is wrong with what they sent after that
-            pass
-        evidence = parse_envelope(json.dumps(asked.evidence).encode())
-        trial = ReleaseService(services).try_release(evidence, tuple(map(str, references)), at=at)
-        return TrialModel(trial=trial.members())
 
-    return await caller.run(look)
+@router.post(
+    "/v1/keys/{tenant}/{key_id}/policy/try",
+    operation_id="tryPolicy",
+    summary="What another policy would change",
+    openapi_extra=request_body(PolicyTrialRequestModel),
+    responses=_OF_A_KEY,
+)
+@in_thread
+def try_policy(
+    tenant: Tenant,
+    key_id: KeyId,
+    caller: WithCaller,
+    asked: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)],
+) -> PolicyTrialModel:
+    """Compare a policy with the one that guards a key, and judge recorded evidence by both."""
+    name = KeyName(tenant=tenant, key_id=key_id)
+    caller.require(Operation.POLICIES_READ, key=name)
+    documents = stored_documents(asked.references)
+    change = KeyPolicySet(name=name, policy=asked.policy.encode(), references=documents)
+    with caller.vault.store.reading() as reader:
+        change.state(reader)
+        difference = change.difference(reader)
+    return PolicyTrialModel.model_validate(
+        {
+            "policy": change.identity.name,
+            "policy_version": change.identity.version,
+            "policy_sha256": change.identity.digest.hex(),
+            **difference_members(difference),
+            "evidence": [
+                {"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed}
+                for one in (_tried(caller, change, asked) if asked.evidence else ())
+            ],
+        }
+    )
 
 
-def _require_sight(identity: Actor, tenants: frozenset[str], reader: ReadTransaction) -> None:
-    for tenant in sorted(tenants):
-        require(reader, identity, Operation.RELEASES_TRY, tenant=tenant)
+@router.post(
+    "/v1/keys/{tenant}/{key_id}/limits/try",
+    operation_id="tryLimits",
+    summary="What would be used of other limits",
+    openapi_extra=request_body(LimitsTrialModel),
+    responses=_OF_A_KEY,
+)
+@in_thread
+def try_limits(
+    tenant: Tenant, key_id: KeyId, caller: WithCaller, asked: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
+) -> LimitsModel:
+    """Count what was used up to now of limits that are not in force yet; they are the next version."""
+    name = KeyName(tenant=tenant, key_id=key_id)
+    caller.require(Operation.KEYS_READ, key=name)
+    change = KeyLimitsSet(name=name, limits=read_limits(asked.limits))
+    with caller.vault.store.reading() as reader:
+        change.state(reader)
+        return limits_model(reader, name, change.limits, at=caller.now())
+
+
+def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel) -> list[Trial]:
+    at = caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+    services = caller.context.services.releases()
+    with caller.vault.store.reading() as reader:
+        policies = change.policies(reader)
+    endorsements = services.endorsements.current(at=at)
+    return [
+        try_evidence(
+            one.name,
+            _evidence(one.evidence),
+            policies=policies,
+            endorsements=endorsements,
+            anchors=services.anchors,
+            at=at,
+        )
+        for one in asked.evidence
+    ]
+
+
+def _evidence(document: object) -> Evidence:
+    return parse_envelope(json.dumps(document).encode())
+
+
+def _failed(asked: str | None, check: Check) -> dict[str, object]:
+    return {"key": asked, "id": check.id, "expected": check.expected, "got": check.got}

@@ -68,13 +68,11 @@ class Workroom:
 
     Attributes:
         settings: as validated at start.
-        services: opened from them.
         limiter: bounds the work that is done at the same time.
         threads: bounds nothing: who has a place has a thread.
     """
 
     settings: Settings
-    services: Services
     limiter: CapacityLimiter
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(math.inf))
 
@@ -112,12 +110,14 @@ class Context(Workroom):
     """The running release plane.
 
     Attributes:
+        services: opened from the settings.
         releases: challenges and releases.
         attestation: proves the service itself.
         draining: says whether the process is about to end.
         callers: tells who asks for keys; None where anybody may.
     """
 
+    services: Services
     releases: ReleaseService
     attestation: SelfEvidenceService
     draining: Callable[[], bool]

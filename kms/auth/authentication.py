@@ -1,4 +1,4 @@
-"""Who sent a request: the subject of a bearer token, or the owner of the client certificate of its connection.
+"""The sender of a request: the subject of a bearer token, or the owner of the client certificate of its connection.
 
 Both come from what the operator configured. A header that a proxy might set, and so anybody else, is never looked at.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from cryptography import x509
 
@@ -15,13 +15,30 @@ from kms.auth.certificates import certificate_identity
 from kms.auth.keysets import KeySets
 from kms.auth.tokens import VerifiedBearer, issuer_of, verify_bearer
 from kms.clock import Clock
-from kms.domain.actors import Actor
+from kms.domain.actors import Actor, local_actor
 from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
 from kms.store import Store
 
-__all__ = ["Authenticator"]
+__all__ = ["Authenticating", "Authenticator", "LocalAuthenticator"]
 
 _SCHEME: Final = "bearer"
+
+
+class Authenticating(Protocol):
+    """Identifies callers."""
+
+    def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
+        """Return who sent a request, as ``Authenticator`` does."""
+        ...
+
+
+class LocalAuthenticator:
+    """Identifies the user who runs this process. For an application that no socket reaches."""
+
+    def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
+        """Return the user of the machine; a request brings nothing that says otherwise."""
+        del authorization, certificate
+        return local_actor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,6 @@ def _print_after(store: Store, last: int, *, as_json: bool) -> int:
 
 
 def _print(entry: LogEntry, *, as_json: bool) -> None:
-    from kms.log.render import json_line, text_line
+    from kms.log.render import entry_members, text_line
 
-    click.echo(json_line(entry) if as_json else text_line(entry))
+    click.echo(json.dumps(entry_members(entry), sort_keys=True) if as_json else text_line(entry.document()))

@@ -58,6 +58,7 @@ class Operation(enum.StrEnum):
     BREAK_GLASS = "break-glass.open"
     GLASS_READ = "break-glass.read"
     GLASS_CLOSE = "break-glass.close"
+    ANCHORS_READ = "anchors.read"
     ANCHORS_CHANGE = "anchors.change"
     QUORUM_CHANGE = "quorum.change"
     PROPOSALS_READ = "proposals.read"
@@ -95,6 +96,7 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.BREAK_GLASS: frozenset({Role.KEY_OWNER}),
     Operation.GLASS_READ: _READERS,
     Operation.GLASS_CLOSE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.ANCHORS_READ: _READERS | {Role.ADMINISTRATOR},
     Operation.ANCHORS_CHANGE: frozenset({Role.POLICY_OWNER}),
     Operation.QUORUM_CHANGE: frozenset({Role.ADMINISTRATOR}),
     Operation.PROPOSALS_READ: _READERS | {Role.ADMINISTRATOR},
@@ -120,6 +122,7 @@ SERVICE_WIDE: Final = frozenset(
         Operation.FREEZES_READ,
         Operation.GLASS_READ,
         Operation.RENEWALS_RESUME,
+        Operation.ANCHORS_READ,
         Operation.ANCHORS_CHANGE,
         Operation.QUORUM_CHANGE,
         Operation.PROPOSALS_READ,

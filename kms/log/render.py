@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 
 from attest.encoding import JsonValue
 from attest.release import DEFAULT_TENANT
 from kms.domain.log_entries import LogEntry
 
-__all__ = ["json_line", "text_line"]
+__all__ = ["entry_members", "text_line"]
 
 
-def json_line(entry: LogEntry) -> str:
-    """Return an entry as one line of JSON: the entry as hashed, and its hash."""
-    return json.dumps({"entry": entry.document(), "hash": entry.leaf_hash.hex()}, sort_keys=True)
+def entry_members(entry: LogEntry) -> dict[str, JsonValue]:
+    """Return an entry as hashed, and its hash."""
+    return {"entry": dict(entry.document()), "hash": entry.leaf_hash.hex()}
 
 
-def text_line(entry: LogEntry) -> str:
-    """Return an entry as one line for people."""
-    document = entry.document()
+def text_line(document: Mapping[str, JsonValue]) -> str:
+    """Return an entry, as hashed, as one line for people."""
     kind = str(document.get("kind"))
     if kind == "decision":
         what = _decision(document)
     else:
         named = [str(document[name]) for name in ("policy_sha256", "identity") if name in document]
         what = " ".join([*_key(document), *named, *_references(document)])
-    return f"{entry.seq:6}  {document.get('time')}  {kind}  {what}"
+    return f"{document.get('seq'):6}  {document.get('time')}  {kind}  {what}"
 
 
-def _key(document: dict[str, JsonValue]) -> list[str]:
+def _key(document: Mapping[str, JsonValue]) -> list[str]:
     tenant, key_id = document.get("tenant", DEFAULT_TENANT), document.get("key_id")
     if key_id is None:
         return [] if "tenant" not in document else [str(tenant)]
     return [str(key_id) if tenant == DEFAULT_TENANT else f"{tenant}/{key_id}"]
 
 
-def _references(document: dict[str, JsonValue]) -> list[str]:
+def _references(document: Mapping[str, JsonValue]) -> list[str]:
     rows = document.get("references")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return [f"{row.get('name')}@{row.get('version')}" for row in found]
 
 
-def _decision(document: dict[str, JsonValue]) -> str:
+def _decision(document: Mapping[str, JsonValue]) -> str:
     requested, reasons = document.get("requested"), document.get("reasons")
     asked = ",".join(map(str, requested)) if isinstance(requested, list) else "?"
     codes = (

@@ -207,6 +207,15 @@ ADMINISTRATION = {
         {"key-owner", "operator"}, body=lambda tenant: {"reason": "a test"}, before=_open_glass
     ),
     ("GET", "/v1/keys/{tenant}/{key_id}/limits"): Row(READERS, hidden=True),
+    ("POST", "/v1/keys/{tenant}/{key_id}/limits/try"): Row(
+        READERS, hidden=True, body=lambda tenant: {"limits": {**NO_LIMITS.members(), "version": 10**6}}
+    ),
+    ("POST", "/v1/keys/{tenant}/{key_id}/policy/try"): Row(
+        READERS, hidden=True, body=lambda tenant: {"policy": policy_text().decode().replace("version: 1", "version: 2")}
+    ),
+    ("POST", "/v1/keys/rotate-due"): Row({"key-owner"}, "service", body=_nothing),
+    ("POST", "/v1/keys/destroy-due"): Row({"key-owner"}, "service", body=_nothing),
+    ("GET", "/v1/anchors"): Row(READERS | {"administrator"}, "service"),
     ("GET", "/v1/quorum"): Row(READERS | {"administrator"}, "service"),
     ("POST", "/v1/leases/query"): Row({"key-owner", "auditor", "operator"}, body=lambda tenant: {"tenant": tenant}),
     ("POST", "/v1/leases/stop"): Row(
@@ -267,6 +276,7 @@ DONE = {
     ("POST", "/v1/references"): 422,
     ("POST", "/v1/leases/resume"): 409,
     ("POST", "/v1/changes"): 409,
+    ("POST", "/v1/keys/{tenant}/{key_id}/limits/try"): 409,
     ("POST", "/v1/proposals/{digest}/approve"): 422,
 }
 """What comes out for those who may, where it is not 200."""

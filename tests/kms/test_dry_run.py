@@ -216,7 +216,7 @@ def ask(admin: AdminClient, who: str, *keys: str, given: Evidence | None = None)
 def test_an_operator_tries_over_the_network_what_the_command_line_tells(admin: AdminClient) -> None:
     answer = ask(admin, "operator", "model")
     assert answer.status_code == 200, answer.text
-    assert answer.json() == {"trial": tried(admin.harness, evidence(admin.harness)).members()}
+    assert answer.json() == {"trial": tried(admin.harness, evidence(admin.harness)).members(), "failed": []}
     stranger = evidence(admin.harness, Workload().with_measurement(b"\x01" * 48))
     refused = ask(admin, "operator", "model", given=stranger).json()["trial"]
     assert [one["code"] for one in refused["reasons"]] == ["policy-not-met"]
@@ -240,7 +240,8 @@ def test_an_operator_of_a_tenant_tries_keys_of_it_alone(admin: AdminClient) -> N
         ({"evidence": {}, "keys": ["model"]}, (400, None)),
         ({"evidence": {}, "keys": []}, (422, "request-schema")),
         ({"evidence": {}, "keys": ["default/model"]}, (422, None)),
-        ({"evidence": {}, "keys": ["model"], "renews": ["0" * 32]}, (422, "request-schema")),
+        ({"evidence": {}, "keys": ["model"], "renews": ["0" * 32]}, (403, "not-permitted")),
+        ({"evidence": {}, "keys": ["model"], "lease": "0" * 32}, (422, "request-schema")),
         ({"keys": ["model"]}, (422, "request-schema")),
     ],
 )

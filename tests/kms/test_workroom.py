@@ -12,7 +12,6 @@ from anyio import CapacityLimiter
 from kms.api.context import Workroom
 from kms.config.settings import Settings
 from kms.domain.errors import UnavailableError
-from kms.release.services import Services
 
 PLACES = 2
 
@@ -40,8 +39,7 @@ def room(*, seconds: float) -> Workroom:
     class Limits:
         request_seconds = seconds
 
-    nothing = cast("Services", None)  # no service is needed to do work
-    return Workroom(settings=cast("Settings", Limits()), services=nothing, limiter=CapacityLimiter(PLACES))
+    return Workroom(settings=cast("Settings", Limits()), limiter=CapacityLimiter(PLACES))
 
 
 async def timed_out(workroom: Workroom, work: Callable[[], Any]) -> None:

@@ -12,15 +12,19 @@ from kms.admin_api.models.common import (
     Digest,
     Edge,
     KeyId,
+    Moment,
     Reason,
     Tenant,
 )
+from kms.admin_api.models.keys import GivenReferencesModel
 
 __all__ = [
+    "AnchorsModel",
     "ApprovalModel",
     "BreakGlassListModel",
     "ChangeModel",
     "ChangeRequestModel",
+    "ExecutedModel",
     "FreezeListModel",
     "FreezeRequestModel",
     "LeaseListModel",
@@ -28,10 +32,14 @@ __all__ = [
     "LeaseResumeModel",
     "LeaseStopModel",
     "LimitsModel",
+    "LimitsTrialModel",
+    "PolicyTrialModel",
+    "PolicyTrialRequestModel",
     "ProposalListModel",
     "ProposalModel",
     "QuorumModel",
     "ReasonModel",
+    "RecordedEvidenceModel",
     "TrialModel",
     "TrialRequestModel",
 ]
@@ -65,6 +73,21 @@ class LimitsModel(Edge):
     holders: Annotated[int, Field(description="How many hold a live lease, where that is limited.")]
 
 
+class LimitsTrialModel(Edge):
+    """Limits that are not in force yet."""
+
+    limits: dict[str, Any]  # Any: as a change of limits gives them
+
+
+class AnchorsModel(Edge):
+    """The trust anchors of the settings."""
+
+    anchors: Annotated[list[str], Field(description="A root each, and each key of a Verifier whose word is taken.")]
+    sha256: Digest
+    approved: Annotated[bool, Field(description="Whether they are those that were approved.")]
+    rule: Annotated[bool, Field(description="Whether a rule demands that they are.")]
+
+
 class QuorumModel(Edge):
     """Who can sign, and what each kind of change takes."""
 
@@ -88,10 +111,16 @@ class LeaseQueryModel(Edge):
     measurement: Annotated[str | None, Field(max_length=256)] = None
     chip: Annotated[str | None, Field(max_length=256)] = None
     product: Annotated[str | None, Field(max_length=64)] = None
+    since: Annotated[Moment | None, Field(description="Released at this moment or later.")] = None
+    until: Annotated[Moment | None, Field(description="Released at this moment or earlier.")] = None
     stopped: Annotated[bool, Field(description="Only those whose renewal is stopped.")] = False
     everything: Annotated[bool, Field(description="Those that expired or ended, too.")] = False
     advisories: Annotated[list[str], Field(max_length=64, examples=[["INTEL-SA-01192"]])] = []  # noqa: RUF012  each gets a copy
     tcb_below: Annotated[list[str], Field(max_length=64, examples=[["Genoa:snp=27"]])] = []  # noqa: RUF012  each gets a copy
+    policy: Annotated[
+        str | None,
+        Field(max_length=1024 * 1024, description="A policy document; a concern of those that do not meet it."),
+    ] = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     after: Annotated[str | None, Field(max_length=80)] = None
 
@@ -126,11 +155,49 @@ class TrialRequestModel(Edge):
         ),
     ]
 
+    at: Annotated[Moment | None, Field(description="Judge for this moment and not for now.")] = None
+    renews: Annotated[
+        list[str], Field(max_length=MAX_KEYS, description="Leases that would be named; on the service's machine alone.")
+    ] = []  # noqa: RUF012  each gets a copy
+
+
+class RecordedEvidenceModel(Edge):
+    """Evidence that was recorded, by the name of its file."""
+
+    name: Annotated[str, Field(max_length=4096)]
+    evidence: dict[str, Any] | list[Any]  # Any: a collection of RFC 9999, which its own strict parser reads
+
+
+class PolicyTrialRequestModel(Edge):
+    """Another policy for a key."""
+
+    policy: Annotated[str, Field(max_length=1024 * 1024, description="The policy document, YAML or JSON.")]
+    references: Annotated[list[GivenReferencesModel], Field(max_length=16)] = []  # noqa: RUF012  each gets a copy
+    evidence: Annotated[
+        list[RecordedEvidenceModel], Field(max_length=64, description="To be judged by both policies.")
+    ] = []  # noqa: RUF012  each gets a copy
+    at: Annotated[Moment | None, Field(description="Judge for this moment and not for now.")] = None
+
+
+class PolicyTrialModel(Edge):
+    """What another policy would change."""
+
+    policy: str
+    policy_version: int
+    policy_sha256: Digest
+    effect: Annotated[str | None, Field(description="looser, stricter or changed; null where both accept the same.")]
+    changes: list[dict[str, Any]]  # Any: as 'kms key policy set --json' has them
+    evidence: list[dict[str, Any]]  # Any: likewise
+
 
 class TrialModel(Edge):
     """What a release would come to; nothing was decided, used up, leased or logged."""
 
     trial: dict[str, Any]  # Any: as 'kms releases try --json' has it
+    failed: Annotated[
+        list[dict[str, Any]],  # Any: the members of a check
+        Field(description="The checks that stand against it, each with the key whose policy makes it."),
+    ]
 
 
 class ChangeRequestModel(Edge):
@@ -149,6 +216,7 @@ class ChangeModel(Edge):
 
     done: Annotated[str | None, Field(description="What was done.")] = None
     proposal: Annotated[Digest | None, Field(description="What was written down.")] = None
+    serial: Annotated[int | None, Field(description="Its number.")] = None
 
 
 class ProposalModel(Edge):
@@ -159,6 +227,12 @@ class ProposalModel(Edge):
     state: str
     signed: list[str]
     missing: list[str]
+
+
+class ExecutedModel(ProposalModel):
+    """A proposal that was executed."""
+
+    done: Annotated[str, Field(description="What was done.")]
 
 
 class ProposalListModel(Edge):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -18,7 +18,9 @@ from kms.admin_api.models.common import (
 
 __all__ = [
     "DestroyModel",
+    "DestroyedModel",
     "DestructionModel",
+    "FailureModel",
     "GivenReferencesModel",
     "KeyListModel",
     "KeyModel",
@@ -32,8 +34,11 @@ __all__ = [
     "ReferencesAddedModel",
     "ReferencesRequestModel",
     "ReleaseSettingsModel",
+    "RestoredModel",
     "RotateModel",
+    "RotatedModel",
     "ScheduleModel",
+    "ScheduleStateModel",
     "TagListModel",
     "TagsModel",
     "TenantListModel",
@@ -63,7 +68,7 @@ class KeyStateModel(Edge):
 
 
 class KeyListModel(Edge):
-    """Every version of every key of a tenant."""
+    """Every version of every key of a tenant, or of all tenants."""
 
     keys: list[KeyStateModel]
 
@@ -76,12 +81,23 @@ class ReferenceModel(Edge):
     sha256: Digest
 
 
+class ScheduleStateModel(Edge):
+    """A rotation that the service makes by itself."""
+
+    every_seconds: int
+    overlap_seconds: int
+    due_at: Moment
+
+
 class KeyModel(KeyStateModel):
     """A key with the policy that guards it."""
 
     policy: Annotated[str, Field(description="The policy document.")]
     references: Annotated[list[ReferenceModel], Field(description="Documents of reference values in force for it.")]
     obstacle: Annotated[str | None, Field(description="Why it is released to nobody now.")] = None
+    versions: Annotated[list[KeyStateModel], Field(description="Every version, the oldest first.")]
+    schedule: Annotated[ScheduleStateModel | None, Field(description="How it is rotated by itself, if it is.")] = None
+    tags: dict[str, str]
 
 
 class GivenReferencesModel(Edge):
@@ -105,6 +121,12 @@ class KeyRequestModel(Edge):
     key_id: KeyId
     policy: Annotated[str, Field(max_length=1024 * 1024, description="The policy document, YAML or JSON.")]
     references: Annotated[list[GivenReferencesModel], Field(max_length=16)] = []  # noqa: RUF012  each gets a copy
+    purpose: Annotated[
+        Literal["model-key", "prompt-key"] | None, Field(description="Without it: that of the algorithm.")
+    ] = None
+    algorithm: Annotated[str | None, Field(max_length=64, description="Without it: the usual one for the purpose.")] = (
+        None
+    )
 
 
 class PolicySummaryModel(Edge):
@@ -191,6 +213,34 @@ class VersionModel(Edge):
     """A version of a key, or all of them."""
 
     version: KeyVersion = None
+
+
+class RestoredModel(KeyModel):
+    """A key whose destruction was cancelled."""
+
+    restored: Annotated[list[int], Field(description="Versions that are no longer to be destroyed.")]
+
+
+class FailureModel(Edge):
+    """Something that could not be done; the rest was."""
+
+    what: Annotated[str, Field(description="A key, or a version of one.")]
+    detail: str
+    code: str
+
+
+class RotatedModel(Edge):
+    """The rotations that were made."""
+
+    keys: Annotated[list[KeyStateModel], Field(description="The new versions.")]
+    failed: list[FailureModel]
+
+
+class DestroyedModel(Edge):
+    """The versions that were destroyed."""
+
+    destroyed: list[str]
+    failed: list[FailureModel]
 
 
 class TagsModel(Edge):

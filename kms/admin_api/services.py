@@ -1,0 +1,44 @@
+"""What administration works with. What only some requests need is opened when the first of them comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kms.clock import Clock
+from kms.keys.vault import Vault
+from kms.log.publisher import LogPublisher
+from kms.release.services import Identity, Services
+
+__all__ = ["AdminServices", "of_running"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminServices:
+    """What the handlers work with.
+
+    Attributes:
+        vault: the database and the key-encryption key; whoever opened it closes it.
+        clock: tells the time.
+        identity: opens the service's signing key.
+        log: opens what signs checkpoints of the log.
+        releases: opens everything that a release works with, for trials. Nothing else depends on it: keys can be
+            frozen while a file of endorsements cannot be read.
+    """
+
+    vault: Vault
+    clock: Clock
+    identity: Callable[[], Identity]
+    log: Callable[[], LogPublisher]
+    releases: Callable[[], Services]
+
+
+def of_running(services: Services) -> AdminServices:
+    """Return what a service that serves has opened already."""
+    return AdminServices(
+        vault=Vault(store=services.store, kek=services.kek),
+        clock=services.clock,
+        identity=lambda: services.identity,
+        log=lambda: services.log,
+        releases=lambda: services,
+    )
