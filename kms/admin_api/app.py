@@ -29,7 +29,7 @@ from kms.admin_api import (
     trials,
     whoami,
 )
-from kms.admin_api.context import AdminContext
+from kms.admin_api.context import AdminContext, OwnThread, Room
 from kms.admin_api.models import access as access_models
 from kms.admin_api.models import common as common_models
 from kms.admin_api.models import controls as brakes_models
@@ -38,7 +38,7 @@ from kms.admin_api.services import AdminServices, of_running
 from kms.api.app import equip
 from kms.api.context import Workroom
 from kms.api.observation import Watching
-from kms.api.problems import STATUS, add_problem_handlers
+from kms.api.problems import STATUS, add_problem_handlers, add_request_handlers
 from kms.api.schema import document_of
 from kms.auth.authentication import Authenticating, Authenticator, LocalAuthenticator
 from kms.config.settings import Settings
@@ -144,7 +144,8 @@ def create_admin_app(
         authenticator: identifies callers.
         watching: who is told of requests; None tells nobody.
     """
-    app = _application(settings, of_running(services), authenticator)
+    room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
+    app = _application(room, of_running(services), authenticator)
     add_problem_handlers(app, simulated=settings.allow_simulated, statuses=ADMIN_STATUS)
     equip(app, settings, watching=watching or Watching())
     return app
@@ -159,11 +160,12 @@ def create_local_app(settings: Settings, services: AdminServices) -> FastAPI:
         settings: what the database is administered with.
         services: what is behind it; the caller opened them and closes them.
     """
-    return _application(settings, services, LocalAuthenticator())
+    app = _application(OwnThread(settings=settings), services, LocalAuthenticator())
+    add_request_handlers(app, simulated=settings.allow_simulated)
+    return app
 
 
-def _application(settings: Settings, services: AdminServices, authenticator: Authenticating) -> FastAPI:
+def _application(room: Room, services: AdminServices, authenticator: Authenticating) -> FastAPI:
     app = describe_admin()
-    room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
     app.state.context = AdminContext(room=room, services=services, authenticator=authenticator)
     return app

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
-from typing import Annotated, Any, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Final, ParamSpec, Protocol, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.params import Depends as DependsMarker
@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from attest.release import KeyName, VerifierKey
 from kms.admin_api.services import AdminServices
 from kms.api.body import read_json
-from kms.api.context import Workroom
 from kms.auth.authentication import Authenticating
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
 from kms.config.settings import Settings
@@ -25,7 +24,18 @@ from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction
 
-__all__ = ["MATERIAL", "MAX_BODY_BYTES", "AdminContext", "Caller", "WithCaller", "body", "certificate_of", "in_thread"]
+__all__ = [
+    "MATERIAL",
+    "MAX_BODY_BYTES",
+    "AdminContext",
+    "Caller",
+    "OwnThread",
+    "Room",
+    "WithCaller",
+    "body",
+    "certificate_of",
+    "in_thread",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +44,34 @@ MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
 MATERIAL: Final = "kms.material"
 """Extension of a request made in this process: the material of a key that its owner brings. No message carries it."""
+
+
+class Room(Protocol):
+    """Where the work of requests is done: a ``Workroom``, or in this process the caller's own thread."""
+
+    @property
+    def settings(self) -> Settings:
+        """As validated at start."""
+        ...
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do blocking work."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnThread:
+    """Does the work of the one request that there is, for as long as it takes.
+
+    Attributes:
+        settings: as validated at start.
+    """
+
+    settings: Settings
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do blocking work: nothing else waits for the event loop."""
+        return work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +84,7 @@ class AdminContext:
         authenticator: identifies the caller.
     """
 
-    room: Workroom
+    room: Room
     services: AdminServices
     authenticator: Authenticating
 

@@ -41,7 +41,15 @@ from kms.domain.errors import (
 from kms.domain.log_decisions import check_members
 from kms.running.logs import current_request
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "REQUEST_HEADER", "STATUS", "add_problem_handlers", "problem", "status_of"]
+__all__ = [
+    "PROBLEM_MEDIA_TYPE",
+    "REQUEST_HEADER",
+    "STATUS",
+    "add_problem_handlers",
+    "add_request_handlers",
+    "problem",
+    "status_of",
+]
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_HEADER: Final = "X-Request-Id"
@@ -172,6 +180,29 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
             raise exc
         return of_error(exc, simulated=simulated, statuses=statuses)
 
+    async def on_bug(request: Request, exc: Exception) -> JSONResponse:
+        # The traceback goes to the log without local variables; the caller gets no text of ours.
+        _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
+        return problem(
+            status=HTTPStatus.INTERNAL_SERVER_ERROR,
+            code="internal-error",
+            detail="the service failed; nothing was released",
+            simulated=simulated,
+        )
+
+    app.add_exception_handler(AttestError, on_error)
+    app.add_exception_handler(Exception, on_bug)
+    add_request_handlers(app, simulated=simulated)
+
+
+def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
+    """Answer with problem details what is no request of an application; what it refuses itself is raised.
+
+    Args:
+        app: the application.
+        simulated: whether the service accepts evidence of the simulator.
+    """
+
     async def on_http(_: Request, exc: Exception) -> JSONResponse:
         if not isinstance(exc, HTTPException):
             raise exc
@@ -189,17 +220,5 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
             simulated=simulated,
         )
 
-    async def on_bug(request: Request, exc: Exception) -> JSONResponse:
-        # The traceback goes to the log without local variables; the caller gets no text of ours.
-        _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
-        return problem(
-            status=HTTPStatus.INTERNAL_SERVER_ERROR,
-            code="internal-error",
-            detail="the service failed; nothing was released",
-            simulated=simulated,
-        )
-
-    app.add_exception_handler(AttestError, on_error)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
-    app.add_exception_handler(Exception, on_bug)

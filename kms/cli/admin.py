@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, read_input, say, vault, with_options
+from kms.cli.options import AS_JSON, administering, print_json, read_input, say
 
 if TYPE_CHECKING:
-    from kms.domain.permissions import Grant
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["admin"]
 
@@ -33,54 +33,44 @@ def admin() -> None:
 @click.argument("identity")
 @click.argument("role")
 @click.option("--tenant", help="Where it counts; '*' for every tenant (the only one for administrators).")
-@with_options(*SETTINGS, TELLING)
-def admin_grant(*, identity: str, role: str, tenant: str | None, config: Path | None, **flags: object) -> None:
+@administering(TELLING)
+def admin_grant(service: AdminClient, *, identity: str, role: str, tenant: str | None) -> None:
     """Give IDENTITY a ROLE: key-owner, policy-owner, auditor, operator, workload or administrator.
 
     IDENTITY is jwt:ISSUER|SUBJECT, or a name of a client certificate as 'kms admin whois' prints it.
     """
-    from kms.auth.grants import give_role, grant_members, read_role
+    from kms.auth.grants import read_role
     from kms.auth.names import parse_identity
-    from kms.domain.actors import local_actor
     from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES
 
-    named, wanted = parse_identity(identity), read_role(role)
+    parse_identity(identity)
     if tenant is None:
-        if wanted not in SERVICE_ROLES:
+        if read_role(role) not in SERVICE_ROLES:
             raise click.UsageError("name the tenant with --tenant, or '*' for every one")
         tenant = EVERY_TENANT
-    store = vault(config, flags).store
-    with store.reading() as reader:
-        there_is = tenant == EVERY_TENANT or reader.tenants.exists(tenant)
-    grant = give_role(store, identity=named, tenant=tenant, role=wanted, actor=local_actor(), at=moment())
-    tell_change("admin-grant", _line(grant), details={"grant": grant_members(grant)})
-    if not there_is:
+    grant = service.post("/v1/grants", {"identity": identity, "role": str(read_role(role)), "tenant": tenant})
+    tell_change("admin-grant", _line(grant), details={"grant": grant})
+    if tenant != EVERY_TENANT and tenant not in service.get("/v1/tenants")["tenants"]:
         say(f"warning: there is no tenant {tenant!r}; the role counts once 'kms tenant create {tenant}' makes it")
 
 
 @admin.command("revoke")
 @click.argument("number", type=int)
-@with_options(*SETTINGS, TELLING)
-def admin_revoke(number: int, config: Path | None, **flags: object) -> None:
+@administering(TELLING)
+def admin_revoke(service: AdminClient, *, number: int) -> None:
     """Take the role of grant NUMBER away, at once."""
-    from kms.auth.grants import grant_members, revoke_role
-    from kms.domain.actors import local_actor
-
-    grant = revoke_role(vault(config, flags).store, number, actor=local_actor(), at=moment())
-    tell_change("admin-revoke", f"revoked: {_about(grant)}", details={"grant": grant_members(grant)})
+    grant = service.post(f"/v1/grants/{number}/revoke")
+    tell_change("admin-revoke", f"revoked: {_about(grant)}", details={"grant": grant})
 
 
 @admin.command("list")
 @click.option("--all", "everything", is_flag=True, help="Those that were revoked, too.")
-@with_options(*SETTINGS, AS_JSON)
-def admin_list(*, everything: bool, config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def admin_list(service: AdminClient, *, everything: bool, as_json: bool) -> None:
     """List who has which role where."""
-    from kms.auth.grants import grant_members
-
-    with vault(config, flags).store.reading() as reader:
-        found = [grant for grant in reader.grants.all() if everything or grant.counts]
+    found = service.get("/v1/grants", revoked=everything)["grants"]
     if as_json:
-        print_json({"schema": "kms.grants/1", "grants": [grant_members(grant) for grant in found]})
+        print_json({"schema": "kms.grants/1", "grants": found})
         return
     for grant in found:
         click.echo(_line(grant))
@@ -92,7 +82,10 @@ def admin_list(*, everything: bool, config: Path | None, as_json: bool, **flags:
 @click.argument("certificate", type=click.Path(path_type=Path))
 @AS_JSON
 def admin_whois(certificate: Path, *, as_json: bool) -> None:
-    """Print what the client certificate in a PEM file can be granted roles as, one identity a line."""
+    """Print what the client certificate in a PEM file can be granted roles as, one identity a line.
+
+    It reads the file alone, on this machine.
+    """
     from kms.auth.certificates import identities_of, read_certificate
 
     found = identities_of(read_certificate(read_input(certificate)))
@@ -103,11 +96,9 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
         click.echo(identity)
 
 
-def _line(grant: Grant) -> str:
-    return _about(grant) if grant.counts else f"{_about(grant)}  revoked"
+def _line(grant: dict[str, Any]) -> str:  # Any: members of JSON
+    return _about(grant) if grant["revoked_at"] is None else f"{_about(grant)}  revoked"
 
 
-def _about(grant: Grant) -> str:
-    from kms.auth.grants import grant_members
-
-    return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant_members(grant))
+def _about(grant: dict[str, Any]) -> str:  # Any: members of JSON
+    return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant)

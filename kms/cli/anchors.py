@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, carry_out, desk
-from kms.cli.options import AS_JSON, SETTINGS, load, print_json, vault, with_options
+from kms.cli.changes import CHANGING, carry_out
+from kms.cli.options import AS_JSON, administering, print_json
 
 if TYPE_CHECKING:
-    from kms.quorum.anchors import AnchorsApprove
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["anchors"]
 
@@ -24,41 +24,25 @@ def anchors() -> None:
 
 
 @anchors.command("show")
-@with_options(*SETTINGS, _FILE, AS_JSON)
-def anchors_show(config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(_FILE, AS_JSON)
+def anchors_show(service: AdminClient, *, as_json: bool) -> None:
     """Show the trust anchors of the settings, and whether they are those that were approved."""
-    from kms.domain.people import ChangeKind
-    from kms.quorum.approved_anchors import APPROVED_ANCHORS
-
-    change = _change(config, flags)
-    with vault(config, flags).store.reading() as reader:
-        approved, rule = reader.facts.find(APPROVED_ANCHORS), reader.quorum.current().rule(ChangeKind.ANCHORS)
+    found = service.get("/v1/anchors")
     if as_json:
-        known = {"anchors": list(change.lines), "sha256": change.digest.hex()}
-        print_json({"schema": "kms.anchors/1", **known, "approved": approved == change.digest, "rule": bool(rule)})
+        print_json({"schema": "kms.anchors/1", **found})
         return
-    for line in change.lines:
+    for line in found["anchors"]:
         click.echo(line)
-    state = "approved" if approved == change.digest else "not approved"
-    click.echo(f"{change.digest.hex()}: {state}{'' if rule else ', and no rule demands it'}")
+    state = "approved" if found["approved"] else "not approved"
+    click.echo(f"{found['sha256']}: {state}{'' if found['rule'] else ', and no rule demands it'}")
 
 
 @anchors.command("approve")
 @click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
-@with_options(*CHANGING, *SETTINGS, _FILE)
-def anchors_approve(
-    *, reason: str, propose: bool, hours: int, person: str | None, config: Path | None, **flags: object
-) -> None:
+@administering(*CHANGING, _FILE)
+def anchors_approve(service: AdminClient, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
     """Approve the trust anchors of the settings. Do it before the rule for 'anchors' is set, or propose it."""
-    change = _change(config, flags)
-    opened = desk(config, flags)
-    carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)
-
-
-def _change(config: Path | None, flags: dict[str, object]) -> AnchorsApprove:
-    from kms.config.configuration import trust_lines
-    from kms.config.external_files import read_anchors
     from kms.quorum.anchors import AnchorsApprove
 
-    settings = load(config, flags).settings
-    return AnchorsApprove(lines=trust_lines(settings, read_anchors(settings)))
+    change = AnchorsApprove(lines=tuple(service.get("/v1/anchors")["anchors"]))
+    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, desk, tell_change
-from kms.cli.options import (
-    AS_JSON,
-    SETTINGS,
-    moment,
-    print_json,
-    read_policy_input,
-    read_time,
-    say,
-    vault,
-    with_options,
-)
+from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.options import AS_JSON, administering, print_json, read_policy_input, read_time, say
+
+if TYPE_CHECKING:
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["break_glass"]
 
@@ -43,8 +37,9 @@ def break_glass() -> None:
 @click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="The policy that is to judge instead.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*CHANGING, *SETTINGS)
+@administering(*CHANGING)
 def break_glass_open(
+    service: AdminClient,
     *,
     key_text: str,
     lift_freeze: str | None,
@@ -54,8 +49,6 @@ def break_glass_open(
     propose: bool,
     hours: int,
     person: str | None,
-    config: Path | None,
-    **flags: object,
 ) -> None:
     """Propose a relaxation: one freeze does not count for the key, or another policy judges for it."""
     from attest.release import KeyName
@@ -72,43 +65,39 @@ def break_glass_open(
         reason=require_reason(reason),
         until=read_time(until, "--until").replace(microsecond=0),
     )
-    opened = desk(config, flags)
-    carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
 
 
 @break_glass.command("list")
-@with_options(*SETTINGS, AS_JSON)
-def break_glass_list(config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
-    from kms.controls.break_glass import BreakGlassService
-    from kms.domain.break_glass import glass_state
+    from attest.release import KeyName
 
-    opened = vault(config, flags)
-    sealed, at = BreakGlassService(opened.kek), moment()
-    with opened.store.reading() as reader:
-        found = [
-            (one, glass_state(one, closed, sealed=sealed.is_sealed(one), at=at))
-            for one, closed in reader.break_glass.all()
-        ]
+    found = service.get("/v1/break-glass")["break_glass"]
     if as_json:
-        rows = [{"number": one.number, "state": state, **one.members()} for one, state in found]
-        print_json({"schema": "kms.break-glass/1", "break_glass": rows})
+        print_json({"schema": "kms.break-glass/1", "break_glass": found})
         return
-    for one, state in found:
-        members = one.members()
-        click.echo(f"{one.number}  {state}  {one.relaxation}  for {one.key}  until {members['until']}  {one.reason}")
+    for one in found:
+        name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
+        click.echo(
+            f"{one['number']}  {one['state']}  {_relaxed(one)}  for {name}  until {one['until']}  {one['reason']}"
+        )
     if not found:
         say("note: break-glass was never opened")
 
 
 @break_glass.command("close")
-@click.argument("number", type=int)
+@click.argument("number", type=click.IntRange(1, 2**31 - 1))
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*SETTINGS, TELLING)
-def break_glass_close(number: int, reason: str, config: Path | None, **flags: object) -> None:
+@administering(TELLING)
+def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None:
     """End a relaxation before its time, at once."""
-    from kms.domain.actors import local_actor
-    from kms.quorum.break_glass import close_glass
-
-    close_glass(vault(config, flags).store, number, reason=reason, actor=local_actor(), at=moment())
+    service.post(f"/v1/break-glass/{number}/close", {"reason": reason})
     tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})
+
+
+def _relaxed(one: dict[str, Any]) -> str:  # Any: members of JSON
+    if one["lifts"] is None:
+        return f"policy {one['policy_sha256']}"
+    return f"thaw {one['lifts']['scope']} {one['lifts']['name']}".rstrip()

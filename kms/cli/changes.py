@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import load, moment, print_json, say, vault
+from kms.cli.options import print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kms.domain.proposals import Proposal
-    from kms.quorum.admin import QuorumService
+    from kms.cli.main.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
-__all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "desk", "tell_change", "tell_proposal", "wants_json"]
+__all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "tell_change", "wants_json"]
 
 PROPOSING = (
     click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
@@ -69,22 +66,10 @@ def tell_change(action: str, *lines: str, details: Mapping[str, object] | None =
     print_json({"schema": "kms.change/1", "action": action, **members, "details": dict(details or {})})
 
 
-def desk(config: Path | None, flags: dict[str, object]) -> QuorumService:
-    """Open what changes are made with."""
-    from kms.operations.services import open_identity
-    from kms.quorum.admin import QuorumService
-
-    settings = load(config, flags).settings
-    opened = vault(config, flags)
-    audience = open_identity(opened, settings).public.text
-    longest = timedelta(seconds=settings.break_glass_seconds)
-    return QuorumService(vault=opened, audience=audience, alone=settings.allow_thaw_by_one, longest_glass=longest)
-
-
 def carry_out(
+    service: AdminClient,
     change: ProposedChange,
     *,
-    at_desk: QuorumService,
     reason: str,
     propose: bool,
     hours: int,
@@ -92,30 +77,16 @@ def carry_out(
     document: Mapping[str, object] | None = None,
 ) -> None:
     """Make a change, or propose it; with a document for programs, what came of it is printed as members of that."""
-    from kms.domain.actors import local_actor
-    from kms.quorum.admin import change_now
-    from kms.quorum.admin import propose as write_down
-
+    wanted = {"action": change.action, "arguments": change.arguments(), "reason": reason}
+    came = service.post("/v1/changes", {**wanted, "propose": propose, "hours": hours, "person": person})
     if document is None and wants_json():
         document = {"schema": "kms.change/1", "action": change.action, "would": None, "details": {}}
-    if not propose:
-        done = change_now(at_desk, change, actor=local_actor(), at=moment())
-        if document is None:
-            click.echo(done)
-        else:
-            print_json({**document, "done": done, "proposal": None})
-        return
-    lifetime = timedelta(hours=hours)
-    made = write_down(
-        at_desk, change, reason=reason, actor=local_actor(), at=moment(), person=person, lifetime=lifetime
-    )
+    made = None if came["proposal"] is None else {"serial": came["serial"], "sha256": came["proposal"]}
     if document is not None:
-        print_json({**document, "done": None, "proposal": {"serial": made.serial, "sha256": made.digest}})
-        return
-    tell_proposal(made)
-
-
-def tell_proposal(made: Proposal) -> None:
-    """Say what was proposed, and what comes next."""
-    click.echo(f"proposal {made.serial}: {made.digest}")
-    say(f"next: 'kms proposal show {made.serial} --export FILE'; each signs with 'kms proposal sign FILE --key KEY'")
+        print_json({**document, "done": came["done"], "proposal": made})
+    elif made is None:
+        click.echo(came["done"])
+    else:
+        click.echo("proposal {serial}: {sha256}".format(**made))
+        serial = made["serial"]
+        say(f"next: 'kms proposal show {serial} --export FILE'; each signs with 'kms proposal sign FILE --key KEY'")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, desk, tell_change
-from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, say, vault, with_options
+from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.options import AS_JSON, administering, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["freeze", "thaw"]
 
@@ -36,13 +37,11 @@ def thaw() -> None:
 
 
 def _freezing(scope: str) -> Callable[..., None]:
-    def command(*, reason: str, config: Path | None, name: str | None = None, **flags: object) -> None:
-        from kms.controls.admin import freeze as stop
-        from kms.domain.actors import local_actor
+    def command(service: AdminClient, *, reason: str, name: str | None = None) -> None:
         from kms.domain.freezes import target
 
         wanted = target(scope, name)
-        stop(vault(config, flags).store, wanted, reason=reason, actor=local_actor(), at=moment())
+        service.post("/v1/freezes", {"scope": scope, "name": name, "reason": reason})
         tell_change("freeze", f"{wanted} is frozen", details={"scope": str(wanted.scope), "name": wanted.name})
         say("note: workloads that have a key already keep it")
 
@@ -51,21 +50,13 @@ def _freezing(scope: str) -> Callable[..., None]:
 
 def _thawing(scope: str) -> Callable[..., None]:
     def command(
-        *,
-        reason: str,
-        propose: bool,
-        hours: int,
-        person: str | None,
-        config: Path | None,
-        name: str | None = None,
-        **flags: object,
+        service: AdminClient, *, reason: str, propose: bool, hours: int, person: str | None, name: str | None = None
     ) -> None:
         from kms.domain.freezes import require_reason, target
         from kms.quorum.changes import Thaw
 
         change = Thaw(target=target(scope, name), reason=require_reason(reason))
-        opened = desk(config, flags)
-        carry_out(change, at_desk=opened, reason=reason, propose=propose, hours=hours, person=person)
+        carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
 
     return command
 
@@ -82,10 +73,10 @@ def _add(
     group: click.Group, verb: str, make: Callable[[str], Callable[..., None]], more: tuple[Callable[..., object], ...]
 ) -> None:
     for scope, what in _WHAT.items():
-        options = [_REASON, *more, *SETTINGS]
+        options = [_REASON, *more]
         if scope != "all":
             options.insert(0, click.argument("name"))
-        group.command(scope, help=f"{verb} {what}.")(with_options(*options)(make(scope)))
+        group.command(scope, help=f"{verb} {what}.")(administering(*options)(make(scope)))
 
 
 _add(freeze, "Stop", _freezing, (TELLING,))
@@ -93,15 +84,15 @@ _add(thaw, "Thaw", _thawing, CHANGING)
 
 
 @freeze.command("list")
-@with_options(*SETTINGS, AS_JSON)
-def freeze_list(config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def freeze_list(service: AdminClient, *, as_json: bool) -> None:
     """List what is frozen, since when, by whom and why."""
-    with vault(config, flags).store.reading() as reader:
-        found = reader.freezes.all()
+    found = service.get("/v1/freezes")["freezes"]
     if as_json:
-        print_json({"schema": "kms.freezes/1", "freezes": [one.members() for one in found]})
+        print_json({"schema": "kms.freezes/1", "freezes": found})
         return
     for one in found:
-        click.echo(f"{one.target}  since {one.members()['frozen_at']}  by {one.actor}  {one.reason}")
+        target = " ".join(filter(None, (one["scope"], one["name"])))
+        click.echo(f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}")
     if not found:
         say("note: nothing is frozen")

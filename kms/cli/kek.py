@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, desk, tell_change, wants_json
-from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change, wants_json
+from kms.cli.options import AS_JSON, SETTINGS, load, local, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
     from kms.domain.kek_records import KekRecord
@@ -26,6 +26,8 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could b
 @click.group()
 def kek() -> None:
     """Make key-encryption keys, let one take over from another, retire one, and say what is wrapped under which.
+
+    It takes the files of the service's machine: nothing of this is done over the network.
 
     \b
     Examples:
@@ -95,13 +97,10 @@ def kek_rotate(
     KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
     rule for 'kek' the beginning takes a proposal; executed, it is continued with this command.
     """
-    from kms.domain.actors import local_actor
     from kms.operations.kek_rotation import kek_named, require_ready
-    from kms.quorum.admin import change_now
     from kms.quorum.keks import KekRotation
 
-    at_desk = desk(config, flags)
-    opened = at_desk.vault
+    service, opened = local(config, flags)
     target = kek_named(opened.store, kek_id)
     count = require_ready(opened, target)
     if dry_run:
@@ -112,11 +111,13 @@ def kek_rotate(
         return
     change = KekRotation(kek_id=target.id)
     if propose:
-        carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+        carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
         return
     if not target.wraps:
-        done = change_now(at_desk, change, actor=local_actor(), at=moment())
-        click.echo(done, err=wants_json())  # programs get one document, when everything was moved
+        wanted = {"action": change.action, "arguments": change.arguments(), "reason": reason}
+        click.echo(
+            service.post("/v1/changes", wanted)["done"], err=wants_json()
+        )  # programs get one document, when everything was moved
     _move(opened, target, count, origin=load(config, flags).settings.origin)
 
 
@@ -169,9 +170,9 @@ def kek_retire(
     from kms.operations.kek_rotation import kek_named
     from kms.quorum.keks import KekRetirement
 
-    at_desk = desk(config, flags)
-    record = kek_named(at_desk.vault.store, kek_id)
-    if record.id == at_desk.vault.kek.main_id:
+    service, opened = local(config, flags)
+    record = kek_named(opened.store, kek_id)
+    if record.id == opened.kek.main_id:
         raise KeyConflictError(
             f"the settings name the key-encryption key {record.short_id} first, and would not start with it retired",
             code="kek-in-settings",
@@ -180,12 +181,12 @@ def kek_retire(
         )
     change = KekRetirement(kek_id=record.id)
     if dry_run:
-        with at_desk.vault.store.reading() as reader:
+        with opened.store.reading() as reader:
             change.state(reader)
         tell_change("kek-retire", f"{record.short_id} can be retired", details=_named(record), would=True)
         say("note: a dry run; nothing was changed")
         return
-    carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
 
 
 def _named(record: KekRecord) -> dict[str, object]:

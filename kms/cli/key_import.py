@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,45 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.keys import read_material
-from kms.cli.options import (
-    SETTINGS,
-    key_argument,
-    load,
-    moment,
-    read_input,
-    read_policy_input,
-    say,
-    vault,
-    with_options,
-)
+from kms.cli.options import administering, key_argument, read_input, read_policy_input, say
 
 if TYPE_CHECKING:
+    from kms.cli.main.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
 __all__ = ["IMPORTS"]
 
 
 @click.command("import-key")
-@with_options(*SETTINGS)
-def key_import_key(config: Path | None, **flags: object) -> None:
+@click.option("--tenant", default="default", show_default=True, help="For whose keys: it takes the right to make one.")
+@administering()
+def key_import_key(service: AdminClient, *, tenant: str) -> None:
     """Print the key that owners seal their keys to, signed by the service; the first time it is made."""
-    from attest.release import sign_note
-    from attest.release.key_import import import_key_text
-    from kms.domain.actors import local_actor
-    from kms.keys.import_key import make_import_key
-    from kms.operations.services import open_identity
-
-    opened = vault(config, flags)
-    identity = open_identity(opened, load(config, flags).settings)
-    key = make_import_key(
-        opened.store,
-        opened.kek,
-        service=identity.public,
-        random=secrets.token_bytes,
-        actor=local_actor(),
-        at=moment(),
-    )
-    click.echo(sign_note(import_key_text(key.public), name=identity.public.name, key=identity.key), nl=False)
+    click.echo(service.note("POST", "/v1/import-key", tenant=tenant), nl=False)
 
 
 @click.command("wrap")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.changes import CHANGING, carry_out, desk, wants_json
-from kms.cli.options import AS_JSON, SETTINGS, key_argument, moment, print_json, read_input, say, vault, with_options
+from kms.cli.changes import CHANGING, carry_out, wants_json
+from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, read_input, say
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
+    from kms.cli.main.admin_client import AdminClient
     from kms.domain.keys import KeyName
-    from kms.domain.limits import KeyLimits, Usage
-    from kms.store import ReadTransaction
+    from kms.domain.limits import Limits
 
 __all__ = ["limits"]
 
@@ -50,8 +50,9 @@ def limits() -> None:
 @click.option("--clear", multiple=True, type=click.Choice(list(_CLEARED)), help="Take a limit away. Repeatable.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in force, and what was used of it.")
-@with_options(*CHANGING, *SETTINGS)
+@administering(*CHANGING)
 def limits_set(
+    service: AdminClient,
     *,
     name: KeyName,
     most_releases: tuple[str, ...],
@@ -65,20 +66,13 @@ def limits_set(
     propose: bool,
     hours: int,
     person: str | None,
-    config: Path | None,
-    **flags: object,
 ) -> None:
     """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
-    from kms.domain.limits import read_limits
+    from kms.cli.main.admin_client import key_path
     from kms.quorum.key_limits import KeyLimitsSet
 
     if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
         raise click.UsageError("name a limit to set, or one to --clear; 'kms key limits show' shows those there are")
-    at_desk = desk(config, flags)
-    with at_desk.vault.store.reading() as reader:
-        now = reader.limits.in_force(name)
-    for one in clear:
-        now = replace(now, **_CLEARED[one])  # type: ignore[arg-type]  # fields of the limits
     given: dict[str, JsonValue] = {
         "most_releases": list(most_releases),
         "most_holders": most_holders,
@@ -86,50 +80,50 @@ def limits_set(
         "most_per_chip": most_per_chip,
         "windows": list(windows),
     }
-    # What was not given is None, or an empty list; a number of holders may be 0.
-    members = now.members() | {one: value for one, value in given.items() if value not in (None, [])}
-    then = read_limits(members | {"version": now.version + 1})
-    change = KeyLimitsSet(name=name, limits=then)
+    then = _next(service.get(key_path(name, "limits"))["limits"], given, clear)
     if dry_run:
-        with at_desk.vault.store.reading() as reader:
-            change.state(reader)
-            _show(reader, name, then, as_json=wants_json())
+        _show(name, service.post(key_path(name, "limits", "try"), {"limits": then.members()}), as_json=wants_json())
         say("note: a dry run; nothing was changed")
         return
-    carry_out(change, at_desk=at_desk, reason=reason, propose=propose, hours=hours, person=person)
+    change = KeyLimitsSet(name=name, limits=then)
+    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
 
 
 @limits.command("show")
 @key_argument
-@with_options(*SETTINGS, AS_JSON)
-def limits_show(name: KeyName, config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def limits_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show the limits of a key, and what was used of them up to now."""
-    from kms.keys.admin import require_key
+    from kms.cli.main.admin_client import key_path
 
-    with vault(config, flags).store.reading() as reader:
-        require_key(reader, name)
-        found = reader.limits.in_force(name)
-        _show(reader, name, found, as_json=as_json)
+    _show(name, service.get(key_path(name, "limits")), as_json=as_json)
 
 
-def _used(reader: ReadTransaction, name: KeyName, found: KeyLimits) -> Usage:
-    from kms.controls.limit_rules import usage_of
+def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -> Limits:
+    """Return the next version: without what is cleared, and with what was given."""
+    from kms.domain.limits import read_limits
 
-    return usage_of(reader, name, found, holder=None, chip=None, at=moment())
+    before = read_limits(now)
+    for one in clear:
+        before = replace(before, **_CLEARED[one])  # type: ignore[arg-type]  # fields of the limits
+    # What was not given is None, or an empty list; a number of holders may be 0.
+    members = before.members() | {one: value for one, value in given.items() if value not in (None, [])}
+    return read_limits(members | {"version": before.version + 1})
 
 
-def _show(reader: ReadTransaction, name: KeyName, found: KeyLimits, *, as_json: bool) -> None:
-    used = _used(reader, name, found)
+def _show(name: KeyName, answer: dict[str, Any], *, as_json: bool) -> None:  # Any: members of JSON
+    from kms.domain.limits import read_limits
+
+    used = {"releases": answer["releases"], "holders": answer["holders"]}
     if as_json:
-        releases = {str(budget): count for budget, count in used.releases.items()}
-        more = {"used": {"releases": releases, "holders": used.other_holders}}
-        print_json({**found.members(), "key": str(name), **more})
+        print_json({**answer["limits"], "key": str(name), "used": used})
         return
+    found = read_limits(answer["limits"])
     click.echo(f"{name}: version {found.version} of its limits")
     for budget in found.releases:
-        click.echo(f"  most releases: {budget} (so far {used.releases[budget]})")
+        click.echo(f"  most releases: {budget} (so far {used['releases'][str(budget)]})")
     if found.holders is not None:
-        click.echo(f"  most holders:  {found.holders} (now {used.other_holders})")
+        click.echo(f"  most holders:  {found.holders} (now {used['holders']})")
     if found.per_chip is not None:
         click.echo(f"  most per chip: {found.per_chip}")
     if found.chips is not None:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, read_input, say, vault, with_options
+from kms.cli.options import (
+    AS_JSON,
+    SETTINGS,
+    administering,
+    load,
+    moment,
+    print_json,
+    read_input,
+    say,
+    vault,
+    with_options,
+)
 
 if TYPE_CHECKING:
-    from kms.domain.log_entries import LogEntry
-    from kms.store import Store
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["log"]
 
 FOLLOW_SECONDS = 1.0
+PAGE = 500
+"""Entries of one request, as many as the API gives."""
+_ENTRIES = "/v1/log/entries"
 
 
 @click.group()
@@ -26,29 +39,25 @@ def log() -> None:
 
 @log.command("list")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
-@with_options(*SETTINGS, AS_JSON)
-def log_list(after: int, config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def log_list(service: AdminClient, *, after: int, as_json: bool) -> None:
     """List the entries, one a line; with --json one JSON document a line, hash included."""
-    with vault(config, flags).store.reading() as reader:
-        for entry in reader.log.entries(after=after):
-            _print(entry, as_json=as_json)
+    _print_after(service, after, as_json=as_json)
 
 
 @log.command("tail")
 @click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="How many of the newest (default 10).")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is added, until interrupted.")
-@with_options(*SETTINGS, AS_JSON)
-def log_tail(lines: int, follow: bool, config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def log_tail(service: AdminClient, *, lines: int, follow: bool, as_json: bool) -> None:
     """Show the newest entries, one a line."""
     import time
 
-    store = vault(config, flags).store
-    with store.reading() as reader:
-        last = max(0, reader.log.size() - lines)
-    last = _print_after(store, last, as_json=as_json)
+    size = service.get(_ENTRIES, limit=1)["size"]
+    last = _print_after(service, max(0, size - lines), as_json=as_json)
     while follow:
         time.sleep(FOLLOW_SECONDS)
-        last = _print_after(store, last, as_json=as_json)
+        last = _print_after(service, last, as_json=as_json)
 
 
 @log.command("verify")
@@ -70,7 +79,10 @@ def log_tail(lines: int, follow: bool, config: Path | None, as_json: bool, **fla
 def log_verify(
     expected: tuple[str, ...], checkpoints: tuple[Path, ...], config: Path | None, as_json: bool, **flags: object
 ) -> None:
-    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not."""
+    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not.
+
+    It reads the database itself, which the settings name.
+    """
     from kms.domain.log_verification import parse_noted, read_noted, verify_log
     from kms.operations.services import open_identity
 
@@ -87,15 +99,10 @@ def log_verify(
 
 
 @log.command("checkpoint")
-@with_options(*SETTINGS)
-def log_checkpoint(config: Path | None, **flags: object) -> None:
+@administering()
+def log_checkpoint(service: AdminClient) -> None:
     """Print the signed state of the log, cosigned by the witnesses that answer. Keep it somewhere else."""
-    from kms.clock import system_clock
-    from kms.operations.services import open_publisher
-
-    settings = load(config, flags).settings
-    publisher, _ = open_publisher(vault(config, flags), settings, clock=system_clock, report=say)
-    click.echo(publisher.checkpoint().note, nl=False)
+    click.echo(service.note("GET", "/v1/log/checkpoint"), nl=False)
 
 
 @log.command("export")
@@ -153,15 +160,18 @@ def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) 
     click.echo(note.note + line, nl=False)
 
 
-def _print_after(store: Store, last: int, *, as_json: bool) -> int:
-    with store.reading() as reader:
-        for entry in reader.log.entries(after=last):
-            _print(entry, as_json=as_json)
-            last = entry.seq
-    return last
+def _print_after(service: AdminClient, last: int, *, as_json: bool) -> int:
+    """Print the entries behind one, and return the number of the last."""
+    while True:
+        page = service.get(_ENTRIES, after=last, limit=PAGE)
+        for one in page["entries"]:
+            _print(one, as_json=as_json)
+            last = one["entry"]["seq"]
+        if not page["entries"] or last >= page["size"]:
+            return last
 
 
-def _print(entry: LogEntry, *, as_json: bool) -> None:
-    from kms.log.render import entry_members, text_line
+def _print(one: dict[str, Any], *, as_json: bool) -> None:  # Any: members of JSON
+    from kms.log.render import text_line
 
-    click.echo(json.dumps(entry_members(entry), sort_keys=True) if as_json else text_line(entry.document()))
+    click.echo(json.dumps(one, sort_keys=True) if as_json else text_line(one["entry"]))

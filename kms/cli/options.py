@@ -16,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from kms.cli.main.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
     from kms.domain.keys import KeyName, KeyReference
     from kms.domain.references import StoredDocument
@@ -25,12 +26,16 @@ __all__ = [
     "AS_JSON",
     "SERVING",
     "SETTINGS",
+    "administering",
     "duration_option",
+    "given_references",
     "key_argument",
     "load",
+    "local",
     "moment",
     "print_json",
     "read_documents",
+    "read_evidence_input",
     "read_hex",
     "read_input",
     "read_policy_input",
@@ -118,6 +123,14 @@ SERVING = (
     click.option("--otlp-endpoint", metavar="URL", help="Where traces are sent (OTLP over HTTP); else there are none."),
     click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
 )
+SERVER = (
+    click.option("--server", metavar="URL", help="Administer the service with its API at this https address."),
+    click.option("--ca", type=click.Path(path_type=Path), help="Authority of its certificate (PEM)."),
+    click.option("--client-cert", type=click.Path(path_type=Path), help="Your certificate (PEM)."),
+    click.option("--client-key", type=click.Path(path_type=Path), help="The key of your certificate (PEM)."),
+    click.option("--token-file", type=click.Path(path_type=Path), help="File with your bearer token."),
+)
+_PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
@@ -218,6 +231,45 @@ def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
     return load_settings(flags=given, environ=os.environ, config=config)
 
 
+def administering(
+    *options: Callable[[Any], Any],  # Any: click's own
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options that name the service to administer, and others; the command gets the client as ``service``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(*, config: Path | None, **given: object) -> None:
+            remote = {name: given.pop(name) for name in ("server", "ca", "client_cert", "client_key", "token_file")}
+            flags = {name: given.pop(name) for name in _PLACES if name in given}
+            service = _client(remote, config, flags)
+            click.get_current_context().call_on_close(service.close)
+            command(service=service, **given)
+
+        return with_options(*SETTINGS, *SERVER, *options)(called)
+
+    return decorate
+
+
+def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object]) -> AdminClient:  # Any: click's own
+    if remote["server"] is None:
+        from kms.cli.main.local_admin import in_this_process
+
+        if any(value is not None for value in remote.values()):
+            raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
+        return in_this_process(lambda: load(config, flags).settings)
+    from kms.cli.main.admin_client import at_server
+
+    if config is not None or any(value is not None for value in flags.values()):
+        raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
+    return at_server(
+        remote["server"],
+        ca=remote["ca"],
+        certificate=remote["client_cert"],
+        key=remote["client_key"],
+        token=remote["token_file"],
+    )
+
+
 def config_file(config: Path | None) -> Path | None:
     """Return the file that the settings come from, if any."""
     from kms.config.settings import CONFIG_VARIABLE
@@ -233,6 +285,17 @@ def vault(config: Path | None, flags: dict[str, object]) -> Vault:
     opened = open_vault(load(config, flags).settings, random=secrets.token_bytes)
     click.get_current_context().call_on_close(opened.store.close)
     return opened
+
+
+def local(config: Path | None, flags: dict[str, object]) -> tuple[AdminClient, Vault]:
+    """Open the database and the key-encryption key, and the administration API in this process on them."""
+    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.main.local_admin import connected
+
+    settings, opened = load(config, flags).settings, vault(config, flags)
+    service = AdminClient(lambda: connected(settings, opened), is_remote=False)
+    click.get_current_context().call_on_close(service.close)
+    return service, opened
 
 
 def read_input(path: Path) -> bytes:
@@ -270,6 +333,13 @@ def read_policy_input(path: Path) -> bytes:
     return data
 
 
+def read_evidence_input(path: Path) -> object:
+    """Read evidence of whatever format, as the JSON in which it travels."""
+    from attest import read_evidence
+
+    return json.loads(read_evidence([(path.name, read_input(path))]).evidence.to_json())
+
+
 _REFERENCES = (
     click.option(
         "--references",
@@ -302,6 +372,18 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_REFERENCES):
         called = option(called)
     return called
+
+
+def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:
+    """Return documents of reference values as they travel, each with its own proofs."""
+    return [
+        {
+            "document": one.document.decode(),
+            "signatures": [proof.signature.decode() for proof in one.proofs],
+            "keys": [proof.public_key.decode() for proof in one.proofs],
+        }
+        for one in documents
+    ]
 
 
 def read_documents(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, read_documents, say, vault, with_options
+from kms.cli.options import AS_JSON, administering, given_references, print_json, read_documents, say
+
+if TYPE_CHECKING:
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["references"]
 
@@ -25,48 +29,38 @@ def references() -> None:
 @click.option(
     "--key", "keys", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM). Repeatable."
 )
-@with_options(*SETTINGS, TELLING)
+@administering(TELLING)
 def references_add(
-    document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...], config: Path | None, **flags: object
+    service: AdminClient, *, document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> None:
     """Put a newer version of a document into force, for every key whose policy accepts it, from the next request on.
 
     The version only grows. A version that leaves a policy without values stops the release of its keys.
     """
-    from kms.domain.actors import local_actor
-    from kms.references.intake import add_document, reference_members
-
-    (given,) = read_documents((document,), signatures, keys)
-    done = add_document(vault(config, flags).store, given, actor=local_actor(), at=moment())
-    word = "is in force" if done.new else "was there already"
-    held = ", ".join(done.keys)
+    (given,) = given_references(read_documents((document,), signatures, keys))
+    done = service.post("/v1/references", given)
+    word = "is in force" if done["new"] else "was there already"
+    named = {name: done[name] for name in ("name", "version", "sha256")}
     tell_change(
         "references-add",
-        f"{given.name} version {given.version} ({given.digest.hex()}) {word} for {held}",
-        details={"document": reference_members(done.document), "new": done.new, "keys": list(done.keys)}
-        | {"blocked": dict(done.blocked)},
+        "{name} version {version} ({sha256})".format(**named) + f" {word} for {', '.join(done['keys'])}",
+        details={"document": named, "new": done["new"], "keys": done["keys"], "blocked": done["blocked"]},
     )
-    for key_id, why in done.blocked.items():
+    for key_id, why in done["blocked"].items():
         say(f"warning: the key {key_id} is released to nobody now: {why}")
 
 
 @references.command("list")
-@with_options(*SETTINGS, AS_JSON)
-def references_list(config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def references_list(service: AdminClient, *, as_json: bool) -> None:
     """List every version of every document, whether it counts, and for which keys it is in force."""
-    from kms.references.intake import list_documents
-    from kms.references.render import in_force_members
-
-    at = moment()
-    with vault(config, flags).store.reading() as reader:
-        found = list_documents(reader)
+    found = service.get("/v1/references")["references"]
     if as_json:
-        print_json({"schema": "kms.references/1", "references": [in_force_members(one, at=at) for one in found]})
+        print_json({"schema": "kms.references/1", "references": found})
         return
     for one in found:
-        members = in_force_members(one, at=at)
         line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
-        keys = ", ".join(one.keys) or "no key"
-        click.echo(line.format(**{**members, "keys": keys, "expires": members["expires"] or "no end"}))
+        keys = ", ".join(one["keys"]) or "no key"
+        click.echo(line.format(**{**one, "keys": keys, "expires": one["expires"] or "no end"}))
     if not found:
         say("note: there are no documents; 'kms key import --references' brings the first")

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import wraps
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import (
-    AS_JSON,
-    SETTINGS,
-    moment,
-    print_json,
-    read_hex,
-    read_policy_input,
-    read_time,
-    say,
-    vault,
-    with_options,
-)
+from kms.cli.options import AS_JSON, administering, print_json, read_hex, read_policy_input, read_time, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from collections.abc import Callable
 
-    from kms.domain.leases import LeaseFilter
-    from kms.leases.affected import Concern
-    from kms.leases.search import Affected
-    from kms.store import ReadTransaction
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["releases"]
 
-_BEGINNING = (0, "")
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
+_MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
+_NARROWING = ("tenant", "key_id", "policy_sha256", "measurement", "chip", "product")
+_PAGE = 1000
+"""Leases of one request, as many as the API gives."""
 _WHICH = (
     click.option("--tenant", metavar="TENANT", help="Of this tenant's keys."),
     click.option("--key", "key", metavar="KEY", help="Of this key."),
@@ -54,25 +40,8 @@ _WHICH = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """Which leases are asked for, and how many at a time.
-
-    Attributes:
-        wanted: which.
-        narrowed: whether more was said than states and times.
-        limit: most of them.
-        after: entry of the log and id behind which to begin.
-    """
-
-    wanted: LeaseFilter
-    narrowed: bool
-    limit: int
-    after: tuple[int, str] | None
-
-
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which leases are wanted; the command gets them as ``page``."""
+    """Add the options that say which leases are wanted; the command gets a query as ``wanted``, and ``limit``."""
 
     @wraps(command)
     def called(
@@ -87,32 +56,47 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
         until: str | None,
         stopped: bool,
         everything: bool,
-        limit: int,
         after: str | None,
         **options: object,
     ) -> None:
-        from attest.release import KeyName
-        from kms.domain.leases import LeaseFilter
-
-        wanted = LeaseFilter(
-            tenant=tenant,
-            name=None if key is None else KeyName.parse(key),
-            policy_digest=None if policy_digest is None else read_hex(policy_digest, "--policy-digest"),
-            measurement=None if measurement is None else read_hex(measurement, "--measurement"),
-            chip=chip,
-            product=product,
-            released_from=None if since is None else read_time(since, "--since"),
-            released_until=None if until is None else read_time(until, "--until"),
-            live=None if everything else True,
-            stopped=stopped,
-        )
-        narrowed = any(one is not None for one in (tenant, key, policy_digest, measurement, chip, product))
-        page = _Page(wanted=wanted, narrowed=narrowed, limit=limit, after=None if after is None else _mark(after))
-        command(page=page, **options)
+        wanted = {
+            **_of_key(tenant, key),
+            "policy_sha256": None if policy_digest is None else read_hex(policy_digest, "--policy-digest").hex(),
+            "measurement": None if measurement is None else read_hex(measurement, "--measurement").hex(),
+            "chip": chip,
+            "product": product,
+            "since": _moment(since, "--since"),
+            "until": _moment(until, "--until"),
+            "stopped": stopped,
+            "everything": everything,
+            "after": after,
+        }
+        if chip is not None and not _CHIP.fullmatch(chip):
+            raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
+        if after is not None and not _MARK.fullmatch(after):
+            raise click.UsageError("--after: expected the mark that a page before ended with")
+        command(wanted=wanted, **options)
 
     for option in reversed(_WHICH):
         called = option(called)
     return called
+
+
+def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
+    from attest.release import KeyName
+
+    if key is None:
+        return {"tenant": tenant}
+    name = KeyName.parse(key)
+    if tenant not in {None, name.tenant}:
+        raise click.UsageError(f"--key names a key of the tenant {name.tenant}, and --tenant another")
+    return {"tenant": name.tenant, "key_id": name.key_id}
+
+
+def _moment(text: str | None, option: str) -> str | None:
+    from attest.encoding import rfc3339_text
+
+    return None if text is None else rfc3339_text(read_time(text, option))
 
 
 _REASON = click.option("--reason", metavar="TEXT", help="Why; kept for ever in the log.")
@@ -133,16 +117,10 @@ def releases() -> None:
 
 @releases.command("list")
 @_selecting
-@with_options(*SETTINGS, AS_JSON)
-def releases_list(*, page: _Page, config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, as_json: bool) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
-    from kms.leases.search import find_leases
-
-    at = moment()
-    with vault(config, flags).store.reading() as reader:
-        _require_known(reader, page.wanted)
-        found = find_leases(reader, page.wanted, concerns=(), at=at, after=page.after or _BEGINNING)
-        _show(found, at=at, limit=page.limit, as_json=as_json)
+    _show(*_found(service, wanted, limit), as_json=as_json)
 
 
 @releases.command("affected")
@@ -153,120 +131,83 @@ def releases_list(*, page: _Page, config: Path | None, as_json: bool, **flags: o
 @click.option("--yes", is_flag=True, help="Do it.")
 @_REASON
 @_selecting
-@with_options(*SETTINGS, AS_JSON)
+@administering(AS_JSON)
 def releases_affected(
     *,
-    page: _Page,
+    service: AdminClient,
+    wanted: dict[str, Any],
+    limit: int,
     advisory: tuple[str, ...],
     tcb_below: tuple[str, ...],
     policy_file: Path | None,
     stop_renewals: bool,
     yes: bool,
     reason: str | None,
-    config: Path | None,
     as_json: bool,
-    **flags: object,
 ) -> None:
     """Find the leases that a piece of news concerns, and say how; what the kept claims do not tell counts as concerned.
 
     Of several advisories, levels and policies one suffices; all other options narrow down. With --stop-renewals --yes
     the leases are not renewed, and their keys are not released to these machines with these images any more.
     """
-    from kms.leases.search import find_leases
-
-    if not (advisory or tcb_below or policy_file or page.narrowed):
+    if not (advisory or tcb_below or policy_file or any(wanted.get(one) is not None for one in _NARROWING)):
         raise click.UsageError("say what concerns them: --advisory, --tcb-below, --policy, --chip, --measurement, …")
+    _require_stop_options(stop_renewals=stop_renewals, yes=yes, reason=reason, after=wanted["after"])
+    wanted |= {"advisories": list(advisory), "tcb_below": list(tcb_below)}
+    wanted["policy"] = None if policy_file is None else read_policy_input(policy_file).decode()
+    if stop_renewals and yes:
+        done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
+        _show(done, None, as_json=as_json)
+        say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
+        return
+    _show(*_found(service, wanted, limit), as_json=as_json)
+    if stop_renewals:
+        say("note: nothing was stopped; add --yes to do it")
+
+
+def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None, after: str | None) -> None:
     if stop_renewals and not reason:
         raise click.UsageError("--stop-renewals needs a --reason, which is kept in the log")
     if (yes or reason) and not stop_renewals:
         raise click.UsageError("--yes and --reason belong to --stop-renewals")
-    if stop_renewals and page.after is not None:
+    if stop_renewals and after is not None:
         raise click.UsageError("--stop-renewals means everything that is found: leave --after out")
-    at = moment()
-    policy = None if policy_file is None else read_policy_input(policy_file)
-    store = vault(config, flags).store
-    with store.reading() as reader:
-        _require_known(reader, page.wanted)
-        concerns = _concerns(reader, advisory, tcb_below, policy, at)
-        if not (stop_renewals and yes):
-            found = find_leases(reader, page.wanted, concerns=concerns, at=at, after=page.after or _BEGINNING)
-            _show(found, at=at, limit=page.limit, as_json=as_json)
-    if stop_renewals and yes:
-        from kms.domain.actors import local_actor
-        from kms.leases.admin import stop_renewals as stop
-
-        done = stop(store, page.wanted, concerns=concerns, reason=reason or "", actor=local_actor(), at=at)
-        _show(done, at=at, limit=len(done) + 1, as_json=as_json)
-        say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
-    elif stop_renewals:
-        say("note: nothing was stopped; add --yes to do it")
 
 
 @releases.command("resume")
 @click.argument("lease_ids", nargs=-1, required=True)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@with_options(*SETTINGS, TELLING)
-def releases_resume(*, lease_ids: tuple[str, ...], reason: str, config: Path | None, **flags: object) -> None:
+@administering(TELLING)
+def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason: str) -> None:
     """Let leases be renewed again whose renewal was stopped."""
-    from kms.domain.actors import local_actor
-    from kms.leases.admin import resume_renewals
-
-    asked = tuple(dict.fromkeys(lease_ids))
-    resume_renewals(vault(config, flags).store, asked, reason=reason, actor=local_actor(), at=moment())
+    asked = list(dict.fromkeys(lease_ids))
+    service.post("/v1/leases/resume", {"lease_ids": asked, "reason": reason})
     text = f"{len(asked)} leases may be renewed again, and their keys released to their machines"
-    tell_change("releases-resume", text, details={"leases": list(asked)})
+    tell_change("releases-resume", text, details={"leases": asked})
 
 
-def _concerns(
-    reader: ReadTransaction, advisories: Iterable[str], levels: Iterable[str], policy: bytes | None, at: datetime
-) -> tuple[Concern, ...]:
-    from kms.leases.affected import conforming_to, lists_advisory, parse_minimum
-    from kms.references.resolution import load_guard
-
-    named = (*map(lists_advisory, advisories), *map(parse_minimum, levels))
-    return named if policy is None else (*named, conforming_to(load_guard(reader, policy)[0], at=at))
-
-
-def _require_known(reader: ReadTransaction, wanted: LeaseFilter) -> None:
-    """Refuse a key, a tenant and a chip that cannot be: "nobody is concerned" would be taken for an answer."""
-    from kms.domain.errors import KeyConflictError
-    from kms.keys.admin import require_key
-
-    if wanted.name is not None:
-        require_key(reader, wanted.name)
-    if wanted.tenant is not None and wanted.tenant not in reader.tenants.all():
-        raise KeyConflictError(
-            f"there is no tenant {wanted.tenant!r}", code="tenant-unknown", field="tenant", hint="'kms tenant list'"
-        )
-    if wanted.chip is not None and not _CHIP.fullmatch(wanted.chip):
-        raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
+def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], str | None]:
+    """Return up to so many leases, page by page, and the mark behind which there are more."""
+    found: list[dict[str, Any]] = []
+    mark = wanted["after"]
+    while True:
+        size = min(_PAGE, limit - len(found))
+        page = service.post("/v1/leases/query", {**wanted, "limit": size, "after": mark})
+        found += page["leases"]
+        mark = page["next"]
+        if mark is None or len(found) >= limit:
+            return found, mark
 
 
-def _mark(text: str) -> tuple[int, str]:
-    seq, _, lease_id = text.partition(":")
-    if not (seq.isascii() and seq.isdigit() and len(seq) < 19 and lease_id):
-        raise click.UsageError("--after: expected the mark that a page before ended with")
-    return int(seq), lease_id
-
-
-def _show(found: Iterable[Affected], *, at: datetime, limit: int, as_json: bool) -> None:
-    from kms.leases.description import lease_members
-
-    every = iter(found)
-    page = list(islice(every, limit))
-    more = next(every, None) is not None
-    mark = f"{page[-1].state.lease.log_seq}:{page[-1].state.lease.lease_id}" if more else None
+def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {"schema": "kms.release.service/1", "leases": [lease_members(one, at=at) for one in page], "next": mark}
-        )
+        print_json({"schema": "kms.release.service/1", "leases": found, "next": mark})
         return
-    for one in page:
-        members = lease_members(one, at=at)
-        click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**members))
-        for line in one.why:
+    for one in found:
+        click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**one))
+        for line in one["why"]:
             click.echo(f"    {line}")
-    if not page:
+    if not found:
         say("note: no lease is as was asked for")
     if mark is not None:
         say(f"note: there are more; go on with --after {mark}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, SETTINGS, moment, print_json, vault, with_options
+from kms.cli.options import AS_JSON, administering, print_json
+
+if TYPE_CHECKING:
+    from kms.cli.main.admin_client import AdminClient
 
 __all__ = ["tenant"]
 
@@ -19,24 +22,20 @@ def tenant() -> None:
 
 @tenant.command("create")
 @click.argument("name", metavar="TENANT")
-@with_options(*SETTINGS, TELLING)
-def tenant_create(name: str, config: Path | None, **flags: object) -> None:
+@administering(TELLING)
+def tenant_create(service: AdminClient, name: str) -> None:
     """Make a tenant, so that keys can be made for it. It cannot be removed."""
-    from kms.domain.actors import local_actor
-    from kms.keys.tenants import create_tenant
+    from attest.release.names import require_tenant
 
-    create_tenant(vault(config, flags).store, name, actor=local_actor(), at=moment())
+    service.post("/v1/tenants", {"tenant": require_tenant(name)})
     tell_change("tenant-create", f"there is a tenant {name}", details={"tenant": name})
 
 
 @tenant.command("list")
-@with_options(*SETTINGS, AS_JSON)
-def tenant_list(config: Path | None, as_json: bool, **flags: object) -> None:
+@administering(AS_JSON)
+def tenant_list(service: AdminClient, *, as_json: bool) -> None:
     """List the tenants."""
-    from attest.encoding import rfc3339_text
-
-    with vault(config, flags).store.reading() as reader:
-        found = {name: rfc3339_text(since) for name, since in reader.tenants.all().items()}
+    found = service.get("/v1/tenants")["tenants"]
     if as_json:
         rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
         print_json({"schema": "kms.tenants/1", "tenants": rows})

@@ -1,14 +1,14 @@
-"""A key for people and for programs; nothing of its material."""
+"""A key for programs; nothing of its material."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from attest.encoding import JsonValue, rfc3339_text
-from kms.domain.key_states import VersionState, state_of
+from kms.domain.key_states import state_of
 from kms.domain.keys import KeyRecord, RotationSchedule
 
-__all__ = ["record_line", "record_members", "schedule_members"]
+__all__ = ["record_members", "schedule_members"]
 
 
 def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
@@ -28,17 +28,6 @@ def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
         "overlap_until": _moment(record.overlap_until),
         "destroy_at": _moment(record.destroy_at),
     }
-
-
-def record_line(record: KeyRecord, *, at: datetime) -> str:
-    """Return one version of a key as one line."""
-    state = state_of(record, at=at)
-    until = {VersionState.OVERLAP: record.overlap_until, VersionState.DESTROYING: record.destroy_at}.get(state)
-    words = [str(state), *([f"until {rfc3339_text(until)}"] if until is not None else [])]
-    if not (record.enabled and record.version_enabled):
-        words.append("disabled")
-    about = " ".join(words)
-    return f"{record.name}  version {record.version}  {record.purpose}  {about}  policy {record.policy_digest.hex()}"
 
 
 def schedule_members(schedule: RotationSchedule | None) -> dict[str, JsonValue] | None:

@@ -37,7 +37,7 @@ def test_half_a_file_is_not_left_behind_and_what_was_there_is_not_removed(tmp_pa
     assert (tmp_path / "e.bin").read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize("module", ["attest.cli.main", "kms.cli.main"])
+@pytest.mark.parametrize("module", ["attest.cli.main", "kms.cli.main", "kms"])
 def test_a_module_that_is_run_does_not_answer_with_zero_and_nothing(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "nonsense"], capture_output=True, env=PLAIN, check=False)
     assert (ran.returncode, ran.stdout) == (2, b"")

@@ -59,9 +59,9 @@ class KeyStateModel(Edge):
         str, Field(description="current, overlap, retired, destroying or destroyed.", examples=["current"])
     ]
     enabled: bool
+    policy_sha256: Digest
     disclosure: Annotated[str, Field(description="How much a refused workload is told.")]
     lease_seconds: int | None
-    policy_sha256: Digest
     created_at: Moment
     overlap_until: Moment | None = None
     destroy_at: Moment | None = None

@@ -1,0 +1,189 @@
+"""``kms proposal``: changes that several named people sign."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.options import AS_JSON, administering, print_json, read_input, say, write_output
+
+if TYPE_CHECKING:
+    from kms.cli.main.admin_client import AdminClient
+    from kms.domain.proposals import Proposal
+
+__all__ = ["proposal"]
+
+
+@click.group()
+def proposal() -> None:
+    """Propose, sign, approve, withdraw and execute changes.
+
+    \b
+    Examples:
+      kms thaw all --reason "all clear" --propose
+      kms proposal show 1 --export p.json
+      kms proposal sign p.json --key alice.pem --out alice.sig
+      kms proposal approve alice.sig
+      kms proposal execute 1
+    """  # noqa: D301  \b is click's mark for text that is not wrapped
+
+
+@proposal.command("create")
+@click.argument("action")
+@click.option("--arguments", required=True, type=click.Path(path_type=Path), help="JSON; - for stdin.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why.")
+@click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long it stands (default 72).")
+@click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it.")
+@administering(CHANGING[-1])
+def proposal_create(
+    service: AdminClient, *, action: str, arguments: Path, reason: str, hours: int, person: str | None
+) -> None:
+    """Propose an action by its name, with arguments as 'kms proposal show --json' shows them."""
+    from attest.encoding import json_value
+    from attest.errors import ConfigurationError, EvidenceError
+    from kms.quorum.changes import read_change
+
+    try:
+        members = json_value(read_input(arguments), what="arguments")
+    except EvidenceError as exc:
+        raise ConfigurationError(exc.message, code="change-invalid", field="arguments") from exc
+    if not isinstance(members, dict):
+        raise ConfigurationError("the arguments are no JSON object", code="change-invalid", field="arguments")
+    change = read_change(action, members)
+    carry_out(service, change, reason=reason, propose=True, hours=hours, person=person)
+
+
+@proposal.command("list")
+@administering(AS_JSON)
+def proposal_list(service: AdminClient, *, as_json: bool) -> None:
+    """List every proposal and how it stands."""
+    found = service.get("/v1/proposals")["proposals"]
+    if as_json:
+        print_json({"schema": "kms.proposals/1", "proposals": found})
+        return
+    for one in found:
+        line = "{serial:4} {state:10} {kind:12} {action:16} {digest}  {reason}"
+        click.echo(line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]}))
+
+
+@proposal.command("show")
+@click.argument("which")
+@click.option("--export", type=click.Path(path_type=Path), help="Write the document that is signed to this file.")
+@administering(AS_JSON)
+def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_json: bool) -> None:
+    """Show a proposal (its number or digest), who signed it, and what it lacks."""
+    found = service.get(_path(which))
+    if export is not None:
+        write_output(export, _document(found).raw)
+    if as_json:
+        print_json({"schema": "kms.proposal-standing/1", **found})
+        return
+    _show(found["document"], found["digest"])
+    click.echo(f"state:       {found['state']}\nsigned:      {', '.join(found['signed']) or 'nobody'}")
+    for one in found["missing"]:
+        click.echo(f"lacks:       {one}")
+
+
+@proposal.command("sign")
+@click.argument("document", type=click.Path(path_type=Path))
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="Your private key (PEM, not encrypted).")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the signature goes; else to standard output.")
+@click.option("--audience", metavar="IDENTITY", help="The service that it must be for.")
+def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | None) -> None:
+    """Sign an exported proposal. It takes no service and no database: do it on a machine of your own."""
+    from attest.errors import ConfigurationError
+    from attest.policy.authoring.signatures import read_private_key
+    from kms.domain.proposals import approve_with, read_proposal
+
+    found = read_proposal(read_input(document))
+    if audience is not None and found.audience != audience:
+        raise ConfigurationError(
+            "the proposal is for another service",
+            code="proposal-other-service",
+            field="audience",
+            expected=audience[:200],
+            got=found.audience[:200],
+        )
+    signature = json.dumps(approve_with(found, read_private_key(read_input(key))).members(), indent=2) + "\n"
+    if out is None:
+        click.echo(signature, nl=False)
+        return
+    write_output(out, signature.encode())
+    _show(json.loads(found.raw), found.digest)
+    say(f"signed: 'kms proposal approve {out}' hands it in")
+
+
+@proposal.command("approve")
+@click.argument("signature", type=click.Path(path_type=Path))
+@administering(TELLING)
+def proposal_approve(service: AdminClient, *, signature: Path) -> None:
+    """Hand a signature in. Who does it does not matter, only who signed."""
+    from kms.domain.proposals import read_approval
+
+    given = read_input(signature)
+    approval = {"approval": given.decode("utf-8", errors="replace")}
+    found = service.post(_path(read_approval(given).proposal, "approve"), approval)
+    text = f"proposal {found['document']['serial']} is signed by {', '.join(found['signed'])}"
+    more = {"signed": found["signed"], "missing": found["missing"]}
+    tell_change("proposal-approve", text, details=_serial(found) | more)
+    for one in found["missing"]:
+        say(f"note: it lacks {one}")
+
+
+@proposal.command("withdraw")
+@click.argument("which")
+@click.option("--reason", required=True, metavar="TEXT", help="Why.")
+@administering(TELLING)
+def proposal_withdraw(service: AdminClient, *, which: str, reason: str) -> None:
+    """End a proposal without doing it."""
+    done = service.post(_path(which, "withdraw"), {"reason": reason})
+    text = f"proposal {done['document']['serial']} is withdrawn"
+    tell_change("proposal-withdraw", text, details=_serial(done))
+
+
+@proposal.command("execute")
+@click.argument("which")
+@administering(TELLING)
+def proposal_execute(service: AdminClient, *, which: str) -> None:
+    """Do what enough people signed: once, and only while all that it builds on is as they read it."""
+    done = service.post(_path(which, "execute"))
+    tell_change("proposal-execute", done["done"], details=_serial(done) | {"action": done["document"]["action"]})
+
+
+def _path(which: str, *verb: str) -> str:
+    from kms.cli.main.admin_client import path
+
+    return path("proposals", which, *verb)
+
+
+def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
+    """Return a proposal as it is signed, and refuse one whose digest the service does not give."""
+    from attest.errors import ConfigurationError
+    from kms.domain.people import canonical
+    from kms.domain.proposals import read_proposal
+
+    made = read_proposal(canonical(found["document"]))
+    if made.digest != found["digest"]:
+        raise ConfigurationError(
+            "the proposal is not the one of its digest",
+            code="proposal-altered",
+            field="digest",
+            expected=found["digest"],
+            got=made.digest,
+        )
+    return made
+
+
+def _serial(found: dict[str, Any]) -> dict[str, object]:  # Any: members of JSON
+    return {"serial": found["document"]["serial"], "sha256": found["digest"]}
+
+
+def _show(document: dict[str, Any], digest: str) -> None:  # Any: members of JSON
+    for name, value in document.items():
+        shown = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True)
+        click.echo(f"{name + ':':12} {shown}")
+    click.echo(f"{'digest:':12} {digest}")
