@@ -34,9 +34,9 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
     caller.require(Operation.GLASS_READ)
-    desk, at = GlassDesk(caller.vault.kek), caller.now()
+    desk, at = BreakGlassService(caller.vault.kek), caller.now()
     with caller.vault.store.reading() as reader:
-        found = reader.all_glasses()
+        found = reader.break_glass.all()
     rows = [_row(one, str(glass_state(one, closed, sealed=desk.is_sealed(one), at=at))) for one, closed in found]
     return BreakGlassListModel(break_glass=rows)
 
@@ -54,7 +54,7 @@ def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body
     caller.demand(partial(_require_close, identity=caller.identity, number=number))
     close_glass(caller.vault.store, number, reason=given.reason, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
-        ended = [one for one, _ in reader.all_glasses() if one.number == number]
+        ended = [one for one, _ in reader.break_glass.all() if one.number == number]
     return BreakGlassListModel(break_glass=[_row(one, "closed") for one in ended])
 
 

@@ -33,7 +33,17 @@ from kms.domain.errors import ForbiddenError
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation, may
 from kms.domain.proposals import read_approval
-from kms.quorum.admin import Desk, ProposalStatus, approve, change_now, execute, find, propose, standing, withdraw
+from kms.quorum.admin import (
+    ProposalStatus,
+    QuorumService,
+    approve,
+    change_now,
+    execute,
+    find,
+    propose,
+    standing,
+    withdraw,
+)
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
@@ -96,7 +106,7 @@ def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
     caller.require(Operation.PROPOSALS_READ)
     with caller.vault.store.reading() as reader:
-        found = [_shown(caller, reader, digest) for digest in reader.proposal_digests()]
+        found = [_shown(caller, reader, digest) for digest in reader.proposals.digests()]
     return ProposalListModel(proposals=[ProposalModel.model_validate(_members(one)) for one in found])
 
 
@@ -181,12 +191,12 @@ def _digest(caller: Caller, which: str) -> str:
     if not number:
         return which
     with opened(caller.context.services.vault.store.reading()) as reader:
-        digests = reader.proposal_digests()
+        digests = reader.proposals.digests()
     return digests[number - 1] if number <= len(digests) else which
 
 
-def _desk(caller: Caller) -> Desk:
-    return Desk(
+def _desk(caller: Caller) -> QuorumService:
+    return QuorumService(
         vault=caller.vault,
         audience=caller.service.text,
         alone=caller.settings.allow_thaw_by_one,
@@ -194,7 +204,7 @@ def _desk(caller: Caller) -> Desk:
     )
 
 
-def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) -> None:
+def _require_change(reader: ReadTransaction, *, identity: Actor, change: ProposedChange) -> None:
     if identity.means is Means.LOCAL:
         return
     demanded = demanded_by(change)
@@ -223,7 +233,7 @@ def _require_change(reader: Reader, *, identity: Actor, change: ProposedChange) 
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-def _require_sight(reader: Reader, *, identity: Actor, digest: str, seeing: bool) -> None:
+def _require_sight(reader: ReadTransaction, *, identity: Actor, digest: str, seeing: bool) -> None:
     """Demand what the proposal's own change demands; to see it, the right to see all of them suffices."""
     grants = reader.grants.held_by(identity)
     if seeing and may(identity, grants=grants, operation=Operation.PROPOSALS_READ, tenant=None) is not None:
@@ -232,7 +242,7 @@ def _require_sight(reader: Reader, *, identity: Actor, digest: str, seeing: bool
     _require_change(reader, identity=identity, change=read_change(proposal.action, proposal.arguments))
 
 
-def _shown(caller: Caller, reader: Reader, digest: str) -> ProposalStatus:
+def _shown(caller: Caller, reader: ReadTransaction, digest: str) -> ProposalStatus:
     return standing(reader, find(reader, digest), alone=caller.settings.allow_thaw_by_one, at=caller.now())
 
 

@@ -146,7 +146,7 @@ class Caller:
         """Return the moment of the request."""
         return self.context.services.clock()
 
-    def _demand(self, reader: Reader) -> None:
+    def _demand(self, reader: ReadTransaction) -> None:
         if not self.demands:
             msg = "a handler requires an operation before it opens a transaction"
             raise RuntimeError(msg)

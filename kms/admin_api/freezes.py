@@ -32,7 +32,7 @@ def list_freezes(caller: WithCaller) -> FreezeListModel:
     """List what is frozen, since when, by whom and why."""
     caller.require(Operation.FREEZES_READ)
     with caller.vault.store.reading() as reader:
-        found = reader.freezes()
+        found = reader.freezes.all()
     return FreezeListModel(freezes=[dict(one.members()) for one in found])
 
 

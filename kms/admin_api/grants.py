@@ -31,7 +31,7 @@ def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListMod
     """List the grants that count, or all that were ever given."""
     caller.require(Operation.GRANTS_READ)
     with caller.vault.store.reading() as reader:
-        found = list(reader.all_grants())
+        found = list(reader.grants.all())
     return GrantListModel(grants=[grant_model(grant) for grant in found if revoked or grant.counts])
 
 

@@ -44,9 +44,9 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     caller.require(Operation.KEYS_READ, tenant=tenant)
     wanted, at = parse_tags(tag), caller.now()
     with caller.vault.store.reading() as reader:
-        records = reader.all_keys(tenant)
+        records = reader.keys.all(tenant)
         if wanted:
-            tagged = reader.tagged(wanted)
+            tagged = reader.tags.keys_with(wanted)
             records = tuple(record for record in records if record.name in tagged)
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
@@ -187,7 +187,7 @@ def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
         return key_model(store, asked.name, at)
     set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
     with store.reading() as reader:
-        return KeyModel.model_validate(key_members(reader, reader.asked((asked,))[asked], at))
+        return KeyModel.model_validate(key_members(reader, require_key(reader, asked), at))
 
 
 def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:
@@ -201,16 +201,16 @@ def key_state(record: KeyRecord, at: datetime) -> KeyStateModel:
     return KeyStateModel.model_validate(record_members(record, at=at))
 
 
-def key_members(reader: Reader, record: KeyRecord, at: datetime) -> dict[str, object]:
+def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dict[str, object]:
     """Return the members of a ``KeyModel``, of one version."""
     guard = find_guard(reader, record.policy_digest)
-    policy = reader.policy_document(record.policy_digest) or b""
+    policy = reader.policies.document(record.policy_digest) or b""
     return {
         **record_members(record, at=at),
         "policy": policy.decode("utf-8", errors="replace"),
         "references": [reference_members(one) for one in guard.documents],
         "obstacle": None if guard.problem is None else guard.problem.message,
-        "versions": [record_members(one, at=at) for one in reader.versions_of(record.name)],
-        "schedule": schedule_members(reader.schedule_of(record.name)),
-        "tags": dict(reader.tags_of(record.name)),
+        "versions": [record_members(one, at=at) for one in reader.keys.versions(record.name)],
+        "schedule": schedule_members(reader.schedules.find(record.name)),
+        "tags": dict(reader.tags.of_key(record.name)),
     }

@@ -23,7 +23,7 @@ from kms.leases.affected import Concern, conforming_to, lists_advisory, parse_mi
 from kms.leases.description import lease_members
 from kms.leases.search import Affected, find_leases
 from kms.references.resolution import load_guard
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
@@ -87,11 +87,11 @@ def resume(caller: WithCaller, asked: Annotated[LeaseResumeModel, body(LeaseResu
     return LeaseListModel(leases=[], next=None)
 
 
-def _require_known(reader: Reader, wanted: LeaseFilter) -> None:
+def _require_known(reader: ReadTransaction, wanted: LeaseFilter) -> None:
     """Refuse a key and a tenant that do not exist: an empty list would be taken for "nobody is concerned"."""
     if wanted.name is not None:
         require_key(reader, wanted.name)
-    if wanted.tenant is not None and wanted.tenant not in reader.tenants():
+    if wanted.tenant is not None and wanted.tenant not in reader.tenants.all():
         raise KeyConflictError(
             f"there is no tenant {wanted.tenant!r}", code="tenant-unknown", field="tenant", hint="'kms tenant list'"
         )
@@ -116,7 +116,7 @@ def _wanted(asked: LeaseQueryModel) -> LeaseFilter:
     )
 
 
-def _concerns(reader: Reader, asked: LeaseQueryModel, at: datetime) -> tuple[Concern, ...]:
+def _concerns(reader: ReadTransaction, asked: LeaseQueryModel, at: datetime) -> tuple[Concern, ...]:
     named = (*map(lists_advisory, asked.advisories), *map(parse_minimum, asked.tcb_below))
     if asked.policy is None:
         return named

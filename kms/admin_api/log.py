@@ -14,7 +14,7 @@ from kms.api.log import NoteResponse
 from kms.api.schema import refusals
 from kms.domain.permissions import Operation
 from kms.log.render import entry_members
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["MAX_PAGE", "router"]
 
@@ -46,7 +46,7 @@ def tail(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1
     """Return the newest entries in their order."""
     caller.require(Operation.LOG_READ)
     with caller.vault.store.reading() as reader:
-        return _page(reader, max(0, reader.log_size() - lines), lines)
+        return _page(reader, max(0, reader.log.size() - lines), lines)
 
 
 @router.get(
@@ -63,6 +63,8 @@ def read_checkpoint(caller: WithCaller) -> Response:
     return NoteResponse(caller.context.services.log().checkpoint().note)
 
 
-def _page(reader: Reader, after: int, limit: int) -> LogPageModel:
-    entries = [LogEntryModel.model_validate(entry_members(entry)) for entry in reader.log(after=after, limit=limit)]
-    return LogPageModel(entries=entries, size=reader.log_size())
+def _page(reader: ReadTransaction, after: int, limit: int) -> LogPageModel:
+    entries = [
+        LogEntryModel.model_validate(entry_members(entry)) for entry in reader.log.entries(after=after, limit=limit)
+    ]
+    return LogPageModel(entries=entries, size=reader.log.size())

@@ -45,7 +45,7 @@ def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyMod
     caller.require(Operation.POLICIES_READ, tenant=tenant)
     wanted = bytes.fromhex(digest)
     with caller.vault.store.reading() as reader:
-        document = reader.policy_document(wanted) if wanted in _held(reader, tenant) else None
+        document = reader.policies.document(wanted) if wanted in _held(reader, tenant) else None
     if document is None:
         raise PolicyUnknownError(
             f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest

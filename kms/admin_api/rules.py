@@ -14,13 +14,13 @@ from kms.api.schema import refusals
 from kms.config.configuration import trust_lines
 from kms.config.external_files import read_anchors
 from kms.controls.limit_rules import usage_of
-from kms.domain.limits import NO_LIMITS, Limits
+from kms.domain.limits import KeyLimits
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.approved_anchors import APPROVED_ANCHORS
-from kms.store import Reader
+from kms.store import ReadTransaction
 
 __all__ = ["limits_model", "router"]
 
@@ -40,7 +40,7 @@ def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsMode
     caller.require(Operation.KEYS_READ, key=name)
     with caller.vault.store.reading() as reader:
         require_key(reader, name)
-        found = reader.limits_of((name,)).get(name, NO_LIMITS)
+        found = reader.limits.in_force(name)
         return limits_model(reader, name, found, at=caller.now())
 
 
@@ -55,7 +55,7 @@ def read_quorum(caller: WithCaller) -> QuorumModel:
     """Show the registered people and the rules, as a change of them starts from."""
     caller.require(Operation.PROPOSALS_READ)
     with caller.vault.store.reading() as reader:
-        found = reader.quorum()
+        found = reader.quorum.current()
     return QuorumModel(quorum=dict(found.members()), sha256=found.digest)
 
 
@@ -71,7 +71,7 @@ def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
     caller.require(Operation.ANCHORS_READ)
     change = AnchorsApprove(lines=trust_lines(caller.settings, read_anchors(caller.settings)))
     with caller.vault.store.reading() as reader:
-        approved, rule = reader.fact(APPROVED_ANCHORS), reader.quorum().rule(ChangeKind.ANCHORS)
+        approved, rule = reader.facts.find(APPROVED_ANCHORS), reader.quorum.current().rule(ChangeKind.ANCHORS)
     return AnchorsModel(
         anchors=list(change.lines),
         sha256=change.digest.hex(),
@@ -80,7 +80,7 @@ def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
     )
 
 
-def limits_model(reader: Reader, name: KeyName, limits: Limits, *, at: datetime) -> LimitsModel:
+def limits_model(reader: ReadTransaction, name: KeyName, limits: KeyLimits, *, at: datetime) -> LimitsModel:
     """Return limits of a key, and what was used of them up to a moment."""
     used = usage_of(reader, name, limits, holder=None, chip=None, at=at)
     releases = {str(budget): count for budget, count in used.releases.items()}

@@ -24,7 +24,7 @@ def list_tenants(caller: WithCaller) -> TenantListModel:
     """List every tenant with the moment at which it was made."""
     caller.require(Operation.TENANTS_READ)
     with caller.vault.store.reading() as reader:
-        found = reader.tenants()
+        found = reader.tenants.all()
     return TenantListModel(tenants={name: rfc3339_text(at) for name, at in found.items()})
 
 

@@ -28,7 +28,7 @@ from kms.domain.actors import Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.limits import read_limits
 from kms.domain.permissions import Operation
-from kms.keys.policy_trials import Trial, difference_members, try_evidence
+from kms.keys.policy_trials import PolicyTrial, difference_members, try_evidence
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.release.service import ReleaseService
@@ -123,7 +123,7 @@ def try_limits(
         return limits_model(reader, name, change.limits, at=caller.now())
 
 
-def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel) -> list[Trial]:
+def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel) -> list[PolicyTrial]:
     at = caller.now() if asked.at is None else rfc3339(asked.at, what="at")
     services = caller.context.services.releases()
     with caller.vault.store.reading() as reader:

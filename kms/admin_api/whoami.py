@@ -20,5 +20,5 @@ router = APIRouter(prefix="/v1/whoami", tags=["whoami"])
 def who_am_i(caller: WithCaller) -> WhoAmIModel:
     """Return the identity of the token or the certificate, and its roles. It takes none of them."""
     with caller.context.services.vault.store.reading() as reader:
-        grants = [grant_model(grant) for grant in reader.grants_of(caller.identity)]
+        grants = [grant_model(grant) for grant in reader.grants.held_by(caller.identity)]
     return WhoAmIModel(identity=identity_text(caller.identity), grants=grants)

@@ -44,7 +44,7 @@ def require(
     """
     if identity.means is Means.LOCAL:
         return
-    grants = reader.grants_of(identity)
+    grants = tx.grants.held_by(identity)
     if may(identity, grants=grants, operation=operation, tenant=tenant) is not None:
         return
     if key is not None and may(identity, grants=grants, operation=Operation.KEYS_READ, tenant=tenant) is None:
@@ -75,16 +75,16 @@ class GuardedStore(Store):
     @contextmanager
     def reading(self) -> Iterator[ReadTransaction]:
         """Open a reading transaction, in which the demand holds."""
-        with opened(self._store.reading()) as reader:
-            self._demand(reader)
-            yield reader
+        with opened(self._store.reading()) as tx:
+            self._demand(tx)
+            yield tx
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
         """Open the writing transaction, in which the demand holds; when it does not, nothing is written."""
-        with opened(self._store.writing()) as writer:
-            self._demand(writer)
-            yield writer
+        with opened(self._store.writing()) as tx:
+            self._demand(tx)
+            yield tx
 
     def write(self, work: Callable[[WriteTransaction], T]) -> T:
         """Do work in a writing transaction that others may share, if the demand holds in it."""

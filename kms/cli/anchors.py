@@ -11,7 +11,7 @@ from kms.cli.changes import CHANGING, carry_out
 from kms.cli.options import AS_JSON, administering, print_json
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["anchors"]
 

@@ -11,7 +11,7 @@ from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
 from kms.cli.options import AS_JSON, administering, print_json, read_policy_input, read_time, say
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["break_glass"]
 

@@ -11,7 +11,7 @@ from kms.cli.options import print_json, say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
 __all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "tell_change", "wants_json"]

@@ -12,7 +12,7 @@ from kms.cli.options import AS_JSON, administering, print_json, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["freeze", "thaw"]
 

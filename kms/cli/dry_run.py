@@ -10,7 +10,7 @@ import click
 from kms.cli.options import AS_JSON, administering, print_json, read_evidence_input, read_time, say
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["releases_try"]
 

@@ -13,7 +13,7 @@ from kms.cli.keys import read_material
 from kms.cli.options import administering, key_argument, read_input, read_policy_input, say
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
 __all__ = ["IMPORTS"]

@@ -23,7 +23,7 @@ from kms.cli.options import (
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
 
 __all__ = ["LIFE"]
@@ -51,7 +51,7 @@ def key_rotate(
     if name is None:
         _rotate_due(service, as_json=as_json)
         return
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     require_one_source(service, source, wrapped)
     wanted = {"overlap_seconds": _seconds(overlap), "wrapped": None if wrapped is None else read_wrapped(wrapped)}
@@ -89,7 +89,7 @@ def key_schedule(
     service: AdminClient, *, name: KeyName, every: timedelta | None, overlap: timedelta | None, off: bool
 ) -> None:
     """Let the running service rotate a key by itself."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     if (every is None) is not off or (off and overlap is not None):
         raise click.UsageError("give --every, or --off alone")
@@ -136,7 +136,7 @@ def _destroy_due(service: AdminClient) -> None:
 
 
 def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool) -> None:
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     where, wanted = key_path(asked.name, "destroy"), {"version": asked.version, "after_seconds": _seconds(after)}
     planned = service.post(where, {**wanted, "dry_run": True})
@@ -162,7 +162,7 @@ def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None,
 @administering(TELLING)
 def key_restore(service: AdminClient, *, asked: KeyReference) -> None:
     """Cancel the destruction of a key, or of a version, before its moment."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     numbers = service.post(key_path(asked.name, "restore"), {"version": asked.version})["restored"]
     text = f"{asked} is restored: version {', '.join(map(str, numbers))}"
@@ -178,7 +178,7 @@ def key_tag(
     service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool
 ) -> None:
     """Tag a key, for lists; nothing is decided by tags."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:

@@ -23,7 +23,7 @@ from kms.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
 
@@ -82,7 +82,7 @@ def policy_set(
     The version only grows, and the name stays. Under a rule for 'key-policy' it takes a proposal.
     """
     from attest.encoding import rfc3339_text
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
     from kms.quorum.key_policy import KeyPolicySet
 
     if evidence and not dry_run:

@@ -9,7 +9,7 @@ import click
 from kms.cli.options import AS_JSON, administering, key_argument, print_json, say
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
 __all__ = ["key_release_settings"]
@@ -29,7 +29,7 @@ def key_release_settings(
 
     With 'none' a key that is refused cannot be told from one that does not exist. The log has every reason in any case.
     """
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
         raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")

@@ -28,7 +28,7 @@ from kms.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes
@@ -172,7 +172,7 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...],
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     found = service.get(key_path(name))
     if as_json:
@@ -211,7 +211,7 @@ def key_enable(service: AdminClient, *, asked: KeyReference) -> None:
 
 
 def _set_enabled(service: AdminClient, asked: KeyReference, *, enabled: bool) -> None:
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     verb = "enable" if enabled else "disable"
     service.post(key_path(asked.name, verb), {"version": asked.version})

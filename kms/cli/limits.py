@@ -13,9 +13,9 @@ from kms.cli.options import AS_JSON, administering, key_argument, moment, print_
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
-    from kms.domain.limits import Limits
+    from kms.domain.limits import KeyLimits
 
 __all__ = ["limits"]
 
@@ -68,7 +68,7 @@ def limits_set(
     person: str | None,
 ) -> None:
     """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
     from kms.quorum.key_limits import KeyLimitsSet
 
     if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
@@ -94,12 +94,12 @@ def limits_set(
 @administering(AS_JSON)
 def limits_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show the limits of a key, and what was used of them up to now."""
-    from kms.cli.main.admin_client import key_path
+    from kms.cli.admin_client import key_path
 
     _show(name, service.get(key_path(name, "limits")), as_json=as_json)
 
 
-def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -> Limits:
+def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -> KeyLimits:
     """Return the next version: without what is cleared, and with what was given."""
     from kms.domain.limits import read_limits
 

@@ -10,7 +10,7 @@ import httpx
 
 from kms.admin_api.app import create_local_app
 from kms.admin_api.services import AdminServices
-from kms.cli.main.admin_client import AdminClient, InThisProcess
+from kms.cli.admin_client import AdminClient, InThisProcess
 from kms.cli.options import say
 from kms.clock import system_clock
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault

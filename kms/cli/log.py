@@ -22,7 +22,7 @@ from kms.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["log"]
 

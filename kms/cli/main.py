@@ -30,13 +30,13 @@ from kms.cli.key_release import key_release_settings
 from kms.cli.keys import key as key_group
 from kms.cli.limits import limits as limits_group
 from kms.cli.log import log as log_group
-from kms.cli.main.proposals import proposal as proposal_group
 from kms.cli.options import (
     SETTINGS,
     load,
     say,
     with_options,
 )
+from kms.cli.proposals import proposal as proposal_group
 from kms.cli.quorum import people as people_group
 from kms.cli.quorum import quorum as quorum_group
 from kms.cli.references import references as references_group

@@ -16,7 +16,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
     from kms.domain.keys import KeyName, KeyReference
     from kms.domain.references import StoredDocument
@@ -252,12 +252,12 @@ def administering(
 
 def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object]) -> AdminClient:  # Any: click's own
     if remote["server"] is None:
-        from kms.cli.main.local_admin import in_this_process
+        from kms.cli.local_admin import in_this_process
 
         if any(value is not None for value in remote.values()):
             raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
         return in_this_process(lambda: load(config, flags).settings)
-    from kms.cli.main.admin_client import at_server
+    from kms.cli.admin_client import at_server
 
     if config is not None or any(value is not None for value in flags.values()):
         raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
@@ -289,8 +289,8 @@ def vault(config: Path | None, flags: dict[str, object]) -> Vault:
 
 def local(config: Path | None, flags: dict[str, object]) -> tuple[AdminClient, Vault]:
     """Open the database and the key-encryption key, and the administration API in this process on them."""
-    from kms.cli.main.admin_client import AdminClient
-    from kms.cli.main.local_admin import connected
+    from kms.cli.admin_client import AdminClient
+    from kms.cli.local_admin import connected
 
     settings, opened = load(config, flags).settings, vault(config, flags)
     service = AdminClient(lambda: connected(settings, opened), is_remote=False)

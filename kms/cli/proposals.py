@@ -12,7 +12,7 @@ from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
 from kms.cli.options import AS_JSON, administering, print_json, read_input, say, write_output
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
     from kms.domain.proposals import Proposal
 
 __all__ = ["proposal"]
@@ -155,7 +155,7 @@ def proposal_execute(service: AdminClient, *, which: str) -> None:
 
 
 def _path(which: str, *verb: str) -> str:
-    from kms.cli.main.admin_client import path
+    from kms.cli.admin_client import path
 
     return path("proposals", which, *verb)
 

@@ -10,7 +10,7 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.options import AS_JSON, administering, print_json
 
 if TYPE_CHECKING:
-    from kms.cli.main.admin_client import AdminClient
+    from kms.cli.admin_client import AdminClient
 
 __all__ = ["tenant"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import httpx
 import pytest
-from kms.cli.main.admin_client import AdminClient
 
 from attest.errors import AttestError, ConfigurationError
+from kms.cli.admin_client import AdminClient
 from kms.cli.main import cli
 from kms.domain.errors import IntegrityError, KmsError, UnauthenticatedError, UnavailableError
 from kms.domain.secret import SecretBytes
