@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from kms.domain.secret import EXPORT, SecretBytes
+from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
 __all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_material"]
 
@@ -134,35 +133,18 @@ def _read_key_pem(path: Path) -> SecretBytes:
     Raises:
         ConfigurationError: ``tls-key-unusable`` or ``tls-key-exposed``.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as exc:
-        raise _unusable(path, exc.strerror or str(exc)) from exc
-    try:
-        _require_private(path, os.fstat(descriptor))
-        content = os.read(descriptor, MAX_FILE_BYTES + 1)
-    finally:
-        os.close(descriptor)
+    file = PrivateFile(
+        path=path,
+        noun="TLS key file",
+        codes=("tls-key-unusable", "tls-key-unusable", "tls-key-exposed"),
+        field="tls_key_file",
+        hint="it is a file of the user that runs the service, of mode 0600",
+        exposed="if somebody may have read it, make a new key and certificate",
+    )
+    content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise _unusable(path, f"more than {MAX_FILE_BYTES} bytes")
+        raise unusable(file, f"more than {MAX_FILE_BYTES} bytes")
     return SecretBytes(content)
-
-
-def _require_private(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise _unusable(path, "it is no regular file")
-    if status.st_uid != os.geteuid():
-        raise _unusable(path, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
-    if status.st_mode & 0o077:
-        mode = f"{stat.S_IMODE(status.st_mode):04o}"
-        raise ConfigurationError(
-            f"the TLS key file {path} is open to others (mode {mode})",
-            code="tls-key-exposed",
-            field="tls_key_file",
-            expected="mode 0600 or 0400",
-            got=mode,
-            hint=f"chmod 600 {path}; if somebody may have read it, make a new key and certificate",
-        )
 
 
 def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
@@ -272,14 +254,4 @@ def _invalid(path: Path, problem: str) -> ConfigurationError:
         field="tls_certificate_file",
         expected="certificates in PEM, the server's own first",
         got=problem,
-    )
-
-
-def _unusable(path: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the TLS key file {path} cannot be used: {problem}",
-        code="tls-key-unusable",
-        field="tls_key_file",
-        got=problem,
-        hint="it is a file of the user that runs the service, of mode 0600",
     )
