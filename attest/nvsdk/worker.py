@@ -40,16 +40,11 @@ PASS, FAIL, RAISED, NOT_RUN = "pass", "fail", "raised", "not run"
 Step = dict[str, Any]  # Any: JSON
 
 
-# -- steps
-
-
 def step(run: Callable[[], Any]) -> tuple[Step, Any]:
     """Run one of NVIDIA's functions; whatever it raises is its finding. ``sys.exit`` is one of the things it raises."""
     try:
         value = run()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as exc:  # noqa: BLE001  the finding
+    except (Exception, SystemExit) as exc:  # noqa: BLE001  the finding
         return {"outcome": RAISED, "raised": type(exc).__name__, "detail": _story(exc)}, None
     return {"outcome": PASS}, value
 
@@ -82,11 +77,10 @@ def chain_step(run: Callable[[], Any]) -> Step:
     return {"outcome": PASS if value else FAIL}
 
 
-# -- the two verifiers behind one face
-
-
 class GpuVerifier:
     """``nv-local-gpu-verifier``."""
+
+    roles: tuple[str, ...] = ("driver", "vbios")
 
     def __init__(self, request: dict[str, Any]) -> None:
         """Import it and take settings that no other device has used."""
@@ -98,7 +92,10 @@ class GpuVerifier:
         self.settings = self.settings_class()
         self.log = config.info_log
         self._utils = cc_admin_utils.CcAdminUtils
-        self._attestation, self._rim, self._verifier = attestation, rim, verifier
+        self._attestation, self._rim = attestation, rim
+        self._loggers: dict[str, Any] = {}
+        self._verifier = verifier.Verifier
+        self._verify_chain = self._utils.verify_gpu_certificate_chain
         self._extract = gpu_cert_chains.GpuCertificateChains.extract_cert_chain
         self._mode = config.BaseSettings.Certificate_Chain_Verification_Mode
         self._schema: dict[str, str] = {}
@@ -113,7 +110,7 @@ class GpuVerifier:
 
     def chain(self, parsed: Any, certificates: list[Any]) -> Any:
         """Verify the device chain."""
-        return self._utils.verify_gpu_certificate_chain(certificates, self.settings, _opaque(parsed, "FWID").hex())
+        return self._verify_chain(certificates, self.settings, _opaque(parsed, "FWID").hex())
 
     def report(self, parsed: Any, leaf: Any, nonce: bytes) -> Any:
         """Verify nonce, versions and signature."""
@@ -137,7 +134,7 @@ class GpuVerifier:
 
     def rim(self, role: str, path: str) -> Any:
         """Read a RIM."""
-        return self._rim.RIM(rim_name=role, settings=self.settings, rim_path=path)
+        return self._rim.RIM(rim_name=role, settings=self.settings, rim_path=path, **self._loggers)
 
     def rim_schema(self, rim: Any) -> Any:
         """Validate a RIM's schema."""
@@ -151,12 +148,14 @@ class GpuVerifier:
 
     def compare(self, parsed: Any, rims: dict[str, Any]) -> tuple[Any, Any]:
         """Compare measurements; return the verifier object and its answer."""
-        verifier = self._verifier.Verifier(parsed, rims["driver"], rims["vbios"], settings=self.settings)
+        verifier = self._verifier(parsed, *(rims[role] for role in self.roles), settings=self.settings)
         return verifier, verifier.verify(self.settings)
 
 
 class SwitchVerifier(GpuVerifier):
     """The switch verifier inside ``nv-attestation-sdk``."""
+
+    roles = ("vbios",)
 
     def __init__(self, request: dict[str, Any]) -> None:
         """Import it and take settings that no other device has used."""
@@ -175,7 +174,10 @@ class SwitchVerifier(GpuVerifier):
         self.settings = self.settings_class()
         self.log = logging_config.get_logger()
         self._utils = nvswitch_admin_utils.NVSwitchAdminUtils
-        self._attestation, self._rim, self._verifier = attestation, rim, nvswitch_verifier
+        self._attestation, self._rim = attestation, rim
+        self._loggers = {"info_logger": self.log, "debug_logger": self.log}
+        self._verifier = nvswitch_verifier.SwitchVerifier
+        self._verify_chain = self._utils.verify_switch_certificate_chain
         self._extract = cert_chain_utils.extract_cert_chain
         self._mode = config.BaseSettings.Certificate_Chain_Verification_Mode
         self._schema = {"schema_path": str(Path(rim.__file__).with_name("swidSchema2015.xsd"))}
@@ -183,10 +185,6 @@ class SwitchVerifier(GpuVerifier):
     def parse(self, report: bytes) -> Any:
         """Parse a report."""
         return self._attestation.AttestationReport(report, self.log, self.log)
-
-    def chain(self, parsed: Any, certificates: list[Any]) -> Any:
-        """Verify the device chain."""
-        return self._utils.verify_switch_certificate_chain(certificates, self.settings, _opaque(parsed, "FWID").hex())
 
     def report(self, parsed: Any, leaf: Any, nonce: bytes) -> Any:
         """Verify nonce and signature."""
@@ -204,17 +202,6 @@ class SwitchVerifier(GpuVerifier):
 
         del role
         return str(format_vbios_version(_opaque(parsed, "VBIOS_VERSION"))).lower()
-
-    def rim(self, role: str, path: str) -> Any:
-        """Read a RIM."""
-        return self._rim.RIM(
-            rim_name=role, settings=self.settings, info_logger=self.log, debug_logger=self.log, rim_path=path
-        )
-
-    def compare(self, parsed: Any, rims: dict[str, Any]) -> tuple[Any, Any]:
-        """Compare measurements; return the verifier object and its answer."""
-        verifier = self._verifier.SwitchVerifier(parsed, rims["vbios"], settings=self.settings)
-        return verifier, verifier.verify(self.settings)
 
 
 def _opaque(parsed: Any, name: str) -> Any:
@@ -247,9 +234,6 @@ def at_moment(at: str) -> None:
     crypto.X509StoreContext.__init__ = with_time  # no parameter leads there
 
 
-# -- the modes
-
-
 def verify(request: dict[str, Any]) -> dict[str, Any]:
     """Answer ``verify``: every step that can be run, whatever came of those before it."""
     at_moment(request["at"])
@@ -261,7 +245,7 @@ def verify(request: dict[str, Any]) -> dict[str, Any]:
         found["chain"] = chain_step(lambda: theirs.chain(parsed, certificates))
         _report(theirs, parsed, certificates[0], request, found)
     rims, found["rims"] = _rims(theirs, parsed, request["rims"])
-    found["measurements"] = _measurements(theirs, parsed, rims, request)
+    found["measurements"] = _measurements(theirs, parsed, rims)
     return found
 
 
@@ -299,10 +283,9 @@ def _rims(theirs: GpuVerifier, parsed: Any, given: dict[str, str]) -> tuple[dict
     return rims, found
 
 
-def _measurements(theirs: GpuVerifier, parsed: Any, rims: dict[str, Any], request: dict[str, Any]) -> Step:
+def _measurements(theirs: GpuVerifier, parsed: Any, rims: dict[str, Any]) -> Step:
     """Compare, and take the mismatches from the lines in which they tell them: they return none."""
-    needed = ("vbios",) if request["kind"] == "nvidia-switch" else ("driver", "vbios")
-    if parsed is None or any(role not in rims for role in needed):
+    if parsed is None or any(role not in rims for role in theirs.roles):
         return {"outcome": NOT_RUN}
     heard = _Heard()
     theirs.log.addHandler(heard)
