@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from attest.encoding import rfc3339_text
 from benchmarks.measure import Figure
 from benchmarks.service import KEY_ID, BenchedService, benched_service
-from kms.store.schema import key_versions, keys, metadata
+from kms.store.keys import key_versions, keys
+from kms.store.schema import metadata
 
 __all__ = ["million_keys"]
 

@@ -1,4 +1,4 @@
-"""Which relaxations are open, of those whose seal opens. One that somebody wrote into the database is none."""
+"""Relaxations that are open and whose seal opens. One that was only written into the database does not count."""
 
 from __future__ import annotations
 

@@ -77,34 +77,14 @@ def add_key(
     """
     rows = named_by(policy)
     require_material(material, algorithm=algorithm)
-    purpose = ALGORITHMS[algorithm].purpose
     public_key = public_half(material, algorithm=algorithm)
-    digest = identity_of(read_document(policy)).digest
-    context = WrapContext(
-        tenant=name.tenant,
-        key_id=name.key_id,
-        version=1,
-        purpose=purpose,
-        algorithm=algorithm,
-        policy_digest=digest,
-    )
     # Wrapped before anything is locked: what holds the key-encryption key may be far away.
-    wrapped = kek.wrap(material, context=context)
+    record = _first_version(kek, material, name=name, algorithm=algorithm, policy=policy, at=at)
     with store.writing() as tx:
         added = [one for one in references if take_in(tx, one, rows=rows, at=at)]
         loaded, documents = load_guard(tx, policy)
         for document in documents:
             require_current(document, at=at)
-        record = KeyRecord(
-            name=name,
-            version=1,
-            purpose=purpose,
-            algorithm=algorithm,
-            policy_digest=digest,
-            enabled=True,
-            created_at=at,
-            wrapped=wrapped,
-        )
         tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
         tx.keys.add(record)
         for one in added:
@@ -113,6 +93,30 @@ def add_key(
         tx.log.add(kind=kind, at=at, body=_body(record, loaded, documents, actor))
         publish(tx, record, public_key, actor=actor, at=at)
     return record
+
+
+def _first_version(
+    kek: KeyEncryptionKey, material: SecretBytes, *, name: KeyName, algorithm: str, policy: bytes, at: datetime
+) -> KeyRecord:
+    purpose, digest = ALGORITHMS[algorithm].purpose, identity_of(read_document(policy)).digest
+    context = WrapContext(
+        tenant=name.tenant,
+        key_id=name.key_id,
+        version=1,
+        purpose=purpose,
+        algorithm=algorithm,
+        policy_digest=digest,
+    )
+    return KeyRecord(
+        name=name,
+        version=1,
+        purpose=purpose,
+        algorithm=algorithm,
+        policy_digest=digest,
+        enabled=True,
+        created_at=at,
+        wrapped=kek.wrap(material, context=context),
+    )
 
 
 def _body(

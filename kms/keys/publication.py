@@ -37,8 +37,7 @@ def publish(tx: WriteTransaction, record: KeyRecord, public_key: bytes | None, *
         "not_before": rfc3339_text(at),
         "actor": actor.members(),
     }
-    entry = tx.log.prepare(kind=PUBLISHED, at=at, body=body)
-    tx.log.append(entry)
+    entry = tx.log.add(kind=PUBLISHED, at=at, body=body)
     tx.prompt_keys.add(record, public_key=public_key, seq=entry.seq, at=at)
 
 

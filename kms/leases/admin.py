@@ -51,8 +51,7 @@ def stop_renewals(
             page = found[start : start + _IDS_IN_ENTRY]
             ids: list[JsonValue] = [one.state.lease.lease_id for one in page]
             body: dict[str, JsonValue] = {"leases": ids, "reason": why, "actor": actor.members()}
-            entry = tx.log.prepare(kind=RENEWALS_STOPPED, at=at, body=body)
-            tx.log.append(entry)
+            entry = tx.log.add(kind=RENEWALS_STOPPED, at=at, body=body)
             tx.leases.add_stops(
                 [
                     LeaseStop(

@@ -1,4 +1,4 @@
-"""Which leases does a piece of news concern: an advisory, a TCB level, a stricter policy? By the claims that were kept.
+"""Leases that a piece of news concerns: an advisory, a TCB level, a stricter policy. By the claims that were kept.
 
 Whatever the claims do not tell counts as concerned, and says so: a lease is never passed over because something about
 it is unknown.

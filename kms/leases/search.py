@@ -1,4 +1,4 @@
-"""Who holds what: leases by what was released, to whom, when, and by what concerns them."""
+"""Search of leases: by key, holder, time, and by what concerns them."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _configuration(tx: ReadTransaction) -> FsckFinding:
 
 def _keks(tx: ReadTransaction) -> FsckFinding:
     """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
-    records, under = tx.keks.all(), tx.keks.wrapped_under()
+    records, under = tx.keks.all(), tx.wrapped_rows.counts()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]

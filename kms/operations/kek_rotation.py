@@ -29,7 +29,7 @@ from kms.keys.wrapping.keyring import KekRing
 from kms.operations.services import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
-from kms.store.keks import WRAPPED_TABLES
+from kms.store.wrapped_rows import WRAPPED_TABLES
 
 __all__ = ["KEK_CREATED", "KekStatus", "Moved", "create_kek", "finish", "kek_named", "move", "require_ready", "status"]
 
@@ -133,7 +133,7 @@ def kek_named(store: Store, text: str) -> KekRecord:
 def status(vault: Vault) -> tuple[KekStatus, ...]:
     """Say of each key what is wrapped under it and whether it can be used here and now."""
     with vault.store.reading() as tx:
-        records, under = tx.keks.all(), tx.keks.wrapped_under()
+        records, under = tx.keks.all(), tx.wrapped_rows.counts()
     return tuple(
         KekStatus(
             record=record,
@@ -163,7 +163,7 @@ def require_ready(vault: Vault, target: KekRecord) -> int:
     """
     vault.kek.named(target.id).require_same()
     with vault.store.reading() as tx:
-        under = tx.keks.wrapped_under()
+        under = tx.wrapped_rows.counts()
     others = {kek_id: tables for kek_id, tables in under.items() if kek_id != target.id}
     for kek_id in others:
         vault.kek.named(kek_id).require_same()
@@ -196,7 +196,7 @@ def move(
         after: Sequence[object] | None = None
         while True:
             with vault.store.reading() as tx:
-                rows = tx.keks.wrapped_elsewhere(table, than=target.id, after=after, limit=batch)
+                rows = tx.wrapped_rows.elsewhere(table, than=target.id, after=after, limit=batch)
             if not rows:
                 break
             after = [rows[-1][column.name] for column in table.primary_key.columns]
@@ -206,7 +206,7 @@ def move(
             pause("wrapped")
             with vault.store.writing() as tx:
                 _require_wrapping(tx, target)
-                done = sum(tx.keks.rewrap(table, row, one) for row, one in made if isinstance(one, Wrapped))
+                done = sum(tx.wrapped_rows.rewrap(table, row, one) for row, one in made if isinstance(one, Wrapped))
                 pause("written")
             pause("committed")
             yield Moved(done=done, problems=tuple(one for _, one in made if isinstance(one, str)))
@@ -245,7 +245,7 @@ def finish(vault: Vault, target: KekRecord, *, actor: Actor, at: datetime) -> in
     """
     with vault.store.writing() as tx:
         _require_wrapping(tx, target)
-        under = tx.keks.wrapped_under()
+        under = tx.wrapped_rows.counts()
         left = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != target.id)
         if left == 0 and find_kek(tx, target.id).state is KekState.ENTERING:
             tx.keks.set_state(target.id, KekState.ACTIVE)

@@ -77,7 +77,7 @@ class KekRotation:
             tx.keks.set_state(one.id, KekState.LEAVING)
         tx.keks.set_state(self.kek_id, KekState.ENTERING)
         record = find_kek(tx, self.kek_id)
-        under = tx.keks.wrapped_under()
+        under = tx.wrapped_rows.counts()
         waiting = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != self.kek_id)
         moved: dict[str, JsonValue] = {"phase": "begin", "kek": record.members(), "to_rewrap": waiting}
         changing.log(KEK_ROTATED, {**moved, "before": [dict(one.members()) for one in before]})
@@ -114,7 +114,7 @@ class KekRetirement:
                 code="kek-state-unchanged",
                 field=record.short_id,
             )
-        left = sum(tx.keks.wrapped_under().get(record.id, {}).values())
+        left = sum(tx.wrapped_rows.counts().get(record.id, {}).values())
         if record.wraps or left:
             raise KeyConflictError(
                 f"the key-encryption key {record.short_id} is still needed",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
@@ -26,6 +26,7 @@ from attest.release import Challenge
 from kms.domain.errors import ChallengeError, ChallengeExpiredError
 from kms.domain.kek import RandomBytes
 from kms.domain.secret import EXPORT, SecretBytes
+from kms.store.timestamps import milliseconds, moment_of
 
 __all__ = ["MAC_KEY_BYTES", "TOKEN_CHARACTERS", "ChallengeIssuer", "OpenedChallenge"]
 
@@ -37,8 +38,6 @@ TOKEN_CHARACTERS: Final = (_BODY_BYTES + _MAC_BYTES) * 4 // 3
 _VERSION = 1
 _SIMULATED = 1
 _DOMAIN = "kms-challenge/v1"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _ASK_AGAIN = "ask for a new challenge and collect new evidence under it"
 
 
@@ -94,7 +93,7 @@ class ChallengeIssuer:
 
     def issue(self, *, at: datetime) -> Challenge:
         """Make a challenge that counts from this moment on."""
-        issued = (at - _EPOCH) // _MILLISECOND
+        issued = milliseconds(at)
         nonce = self._random(NONCE_BYTES)
         body = b"".join(
             (
@@ -108,7 +107,7 @@ class ChallengeIssuer:
             token=base64url_text(body + self._mac(body)),
             nonce=nonce,
             audience=self._audience,
-            expires_at=_EPOCH + issued * _MILLISECOND + timedelta(seconds=self._lifetime_seconds),
+            expires_at=moment_of(issued) + timedelta(seconds=self._lifetime_seconds),
         )
 
     def open(self, token: str, *, at: datetime) -> OpenedChallenge:
@@ -125,7 +124,7 @@ class ChallengeIssuer:
         if body[0] != _VERSION or body[1] != self._flags:
             raise _not_ours()
         # (3) In time.
-        issued_at = _EPOCH + int.from_bytes(body[2:10], "big") * _MILLISECOND
+        issued_at = moment_of(int.from_bytes(body[2:10], "big"))
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
         if self._not_before is not None and issued_at < self._not_before:

@@ -41,12 +41,12 @@ class Decided:
 
     @property
     def allows(self) -> bool:
-        """Whether the decision is a yes."""
+        """True when the decision is a yes."""
         return self.decision.verdict is ReleaseOutcome.ALLOW
 
     @property
     def under_break_glass(self) -> bool:
-        """Whether a relaxation was in force for a key."""
+        """True when a relaxation was in force for a key."""
         return any(state.break_glass for state in self.decision.keys)
 
     def log_body(self, exchange: Exchange, granted: Granted) -> dict[str, JsonValue]:

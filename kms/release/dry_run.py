@@ -1,4 +1,4 @@
-"""What would happen? A release without a challenge, a lease or an entry of the log, told in full to an operator.
+"""A dry run: a release without a challenge, a lease or an entry of the log, shown in full to an operator.
 
 The evidence is taken to answer a challenge of this service: its own nonce is the one that is expected. Everything else
 is judged as it would be now, with the keys, policies, limits and leases as they are.
@@ -46,7 +46,7 @@ class ReleaseTrial:
 
     @property
     def would_release(self) -> bool:
-        """Whether the keys would be released; told, and granting nothing."""
+        """True when the keys would be released; it grants nothing."""
         return self.decision is not None and self.decision.verdict is ReleaseOutcome.ALLOW
 
     def members(self) -> dict[str, JsonValue]:

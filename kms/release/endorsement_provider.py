@@ -66,7 +66,7 @@ class EndorsementProvider:
 
     @property
     def service(self) -> FetchService | None:
-        """Whom to ask for what the files lack."""
+        """Vendors' services that answer what the files lack; None where there are none."""
         return self._service
 
     def reload(self, *, at: datetime) -> None:

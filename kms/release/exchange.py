@@ -43,12 +43,12 @@ class Exchange:
 
     @property
     def binding(self) -> ExpectedBinding:
-        """What the evidence has to be bound to."""
+        """Binding that the evidence has to have."""
         return ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=self.challenge.nonce)
 
     @property
     def demand(self) -> ReleaseTerms:
-        """What the decision demands."""
+        """Demand of the decision on every result."""
         return ReleaseTerms(
             context=CONTEXT,
             role=ROLE,

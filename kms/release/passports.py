@@ -1,4 +1,4 @@
-"""Is this passport what a trusted Verifier says of the workload that asks, for this service and this challenge?"""
+"""Verifying passports: the word of a trusted Verifier on this workload, for this service and this challenge."""
 
 from __future__ import annotations
 

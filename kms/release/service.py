@@ -114,7 +114,7 @@ class ReleaseService:
         # (2) The challenge was not used before, which step (6) asks again. One state of keys, policies and brakes.
         with services.store.reading() as tx:
             tx.nonces.require_unused(exchange.challenge.nonce_digest)
-            snapshot = self._snapshot(tx, exchange)
+            snapshot = take_snapshot(tx, exchange, self._relaxations)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
             with stage("verify", tee=tee_of(exchange.request.evidence)):
@@ -209,7 +209,7 @@ class ReleaseService:
         services, results = self._services, dict[str, Result]()
         trial = partial(ReleaseTrial, requested=exchange.request.key_ids, at=exchange.at)
         with services.store.reading() as tx:
-            snapshot = self._snapshot(tx, exchange)
+            snapshot = take_snapshot(tx, exchange, self._relaxations)
         try:
             verified = verify_proof(services, exchange, snapshot.policies)
             results = appraise_all(verified, snapshot.policies, exchange)
@@ -240,14 +240,9 @@ class ReleaseService:
             at=at,
         )
 
-    def _snapshot(self, tx: ReadTransaction, exchange: Exchange) -> Snapshot:
-        return take_snapshot(
-            tx, exchange.request.key_ids, caller=exchange.caller, relaxations=self._relaxations, at=exchange.at
-        )
-
     def _require_unchanged(self, tx: ReadTransaction, exchange: Exchange, before: Snapshot) -> None:
         """Start over unless this transaction sees what the decision was made on."""
-        now = self._snapshot(tx, exchange)
+        now = take_snapshot(tx, exchange, self._relaxations)
         if (now.records, now.states) != (before.records, before.states):
             raise _StateChangedError  # which takes back what was written
 

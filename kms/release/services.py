@@ -22,7 +22,7 @@ __all__ = ["Identity", "Services"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who the service is: its origin and its signing key.
+    """Identity of the service: its origin and its signing key.
 
     Attributes:
         key: signs receipts and checkpoints of the log.

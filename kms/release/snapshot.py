@@ -1,9 +1,9 @@
-"""What a decision is made on: keys, policies, reference values and brakes, as one transaction sees them."""
+"""The state that a decision is made on: keys, policies, reference values and brakes, as one transaction sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -11,13 +11,13 @@ from attest import Policy, Unchecked
 from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
 from kms.controls.break_glass import BreakGlassService
-from kms.domain.actors import Actor
-from kms.domain.break_glass import counting_freezes, judging_policy, open_glass_of
+from kms.domain.break_glass import Glass, counting_freezes, judging_policy, open_glass_of
 from kms.domain.decide import Hindrance, KeyState, ReferenceState
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_hindrances
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
 from kms.references.resolution import Guard, find_guard
+from kms.release.exchange import Exchange
 from kms.store import ReadTransaction
 
 __all__ = ["Snapshot", "relaxed_by_all", "take_snapshot", "tolerated_by_all"]
@@ -43,53 +43,49 @@ class Snapshot:
 
     @property
     def disclosures(self) -> Mapping[str, Disclosure]:
-        """What each key discloses of a refusal."""
+        """Setting of each key: how much of a refusal it discloses."""
         return {asked: record.disclosure for asked, record in self.records.items()}
 
 
-def take_snapshot(
-    tx: ReadTransaction, key_ids: Sequence[str], *, caller: Actor | None, relaxations: BreakGlassService, at: datetime
-) -> Snapshot:
-    """Look at what is asked for.
+def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGlassService) -> Snapshot:
+    """Read the state of the requested keys; a key out of the caller's reach does not exist.
 
-    Args:
-        tx: a transaction.
-        key_ids: the keys, as asked for.
-        caller: who asks, if that is known; keys out of their reach do not exist.
-        relaxations: open relaxations (break-glass).
-        at: the moment.
+    Raises:
+        IntegrityError: a stored key, policy, freeze or relaxation is not what it says.
+        UnavailableError: what holds the key-encryption key does not answer.
     """
-    asked_for = map(KeyReference.parse, key_ids)
-    within = dict.fromkeys(within_reach(tx, asked_for, caller=caller))
+    at = exchange.at
+    requested = map(KeyReference.parse, exchange.request.key_ids)
+    within = dict.fromkeys(within_reach(tx, requested, caller=exchange.caller))
     records = {str(one): record for one in within if (record := tx.keys.find(one)) is not None}
     freezes = tx.freezes.all()
     opened = relaxations.open_for(tx, {record.name for record in records.values()}, at=at)
-    broken = {asked: opened.get(record.name, ()) for asked, record in records.items()}
-    guards = {
-        asked: find_guard(tx, judging_policy(record.policy_digest, broken[asked])) for asked, record in records.items()
-    }
-    states = {
-        asked: replace(
-            _state(asked, record, guards[asked], counting_freezes(freezes, broken[asked]), at=at),
-            policy_digest=judging_policy(record.policy_digest, broken[asked]),
-            break_glass=open_glass_of(broken[asked]),
-        )
-        for asked, record in records.items()
-    }
-    return Snapshot(
-        records=records,
-        states=states,
-        policies={asked: guard.policy for asked, guard in guards.items() if guard.policy is not None},
-    )
+    states: dict[str, KeyState] = {}
+    policies: dict[str, Policy] = {}
+    for asked, record in records.items():
+        glasses = opened.get(record.name, ())
+        guard = find_guard(tx, judging_policy(record.policy_digest, glasses))
+        states[asked] = _state(asked, record, guard, glasses, counting_freezes(freezes, glasses), at=at)
+        if guard.policy is not None:
+            policies[asked] = guard.policy
+    return Snapshot(records=records, states=states, policies=policies)
 
 
-def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> KeyState:
+def _state(
+    asked: str,
+    record: KeyRecord,
+    guard: Guard,
+    glasses: tuple[Glass, ...],
+    freezes: tuple[Freeze, ...],
+    *,
+    at: datetime,
+) -> KeyState:
     return KeyState(
         asked=asked,
         name=record.name,
         version=record.version,
         purpose=str(record.purpose),
-        policy_digest=record.policy_digest,
+        policy_digest=judging_policy(record.policy_digest, glasses),
         enabled=record.enabled,
         reference_digest=None if guard.policy is None else guard.policy.reference_digest,
         references=tuple(
@@ -97,6 +93,7 @@ def _state(asked: str, record: KeyRecord, guard: Guard, freezes: tuple[Freeze, .
         ),
         hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
         frozen_products=frozen_products(freezes),
+        break_glass=open_glass_of(glasses),
     )
 
 

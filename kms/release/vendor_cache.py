@@ -1,4 +1,4 @@
-"""What vendors' services answered, kept in a directory or in memory, with a note of what is in use."""
+"""Answers of vendors' services, kept in a directory or in memory, with a note of those in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "Share
 MAX_NOTED: Final = 8192
 """Requests that are remembered, and answers that are kept in memory; the one used longest ago goes first."""
 FORGOTTEN_AFTER: Final = timedelta(days=7)
-"""What no workload has needed for a week is not kept fresh."""
+"""An answer that no workload has needed for a week is not kept fresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class SharedSource:
 
     @property
     def service(self) -> str:
-        """What tells this service from others."""
+        """Name that distinguishes this service from others."""
         return self._source.service
 
     def url_of(self, request: EndorsementRequest) -> str:

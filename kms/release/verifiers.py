@@ -1,4 +1,4 @@
-"""Which Verifiers' EARs are genuine here: a file of the operator's, with the keys that may sign for each.
+"""Trusted Verifiers, whose EARs are genuine here: a file of the operator's, with the keys that may sign for each.
 
 ::
 

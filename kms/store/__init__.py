@@ -1,4 +1,4 @@
-"""What the service keeps: keys, policies, used challenges and the log, in one database."""
+"""The service's database: a transaction is a unit of work, with one repository per aggregate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that nobody rewrites, in the words of each database."""
+"""Tables that are never rewritten, in the SQL of each database."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from sqlalchemy import Connection, and_, exists, func, select
 
 from kms.store import postgres, sqlite
 from kms.store.repository import Repository
-from kms.store.schema import PROTECTED, metadata
+from kms.store.schema import metadata, protected
 
 __all__ = ["AuditQueries"]
 
 
 class _Dialect(Protocol):
-    """What the modules of both databases have."""
+    """The part of each database's module that answers questions about it."""
 
     def triggers(self, connection: Connection) -> frozenset[str]: ...
     def trigger_names(self, table: str) -> tuple[str, ...]: ...
@@ -45,7 +45,7 @@ class AuditQueries(Repository):
         found = self._dialect.triggers(self._connection)
         return tuple(
             f"{table} lacks its trigger {name}"
-            for table in PROTECTED
+            for table in protected()
             for name in self._dialect.trigger_names(table)
             if name not in found
         )

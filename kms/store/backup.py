@@ -46,7 +46,7 @@ _Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSummary:
-    """What a backup says of itself.
+    """Facts that a backup states of itself.
 
     Attributes:
         origin: the service that it is of.

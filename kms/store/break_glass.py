@@ -5,17 +5,61 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    Row,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    select,
+)
 
 from attest.release import KeyName
 from kms.domain.break_glass import Glass
 from kms.domain.freezes import Scope, Target
 from kms.domain.keys import Wrapped
 from kms.store.repository import Repository, blob, readable
-from kms.store.schema import break_glass, break_glass_ends
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["BreakGlassReader", "BreakGlassRepository"]
+__all__ = ["BreakGlassReader", "BreakGlassRepository", "break_glass", "break_glass_ends"]
+
+break_glass = Table(
+    "break_glass",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("tenant", name_of(64), nullable=False),
+    Column("key_id", name_of(128), nullable=False),
+    Column("lifts_scope", name_of(16)),
+    Column("lifts_name", name_of(256)),
+    Column("policy_digest", LargeBinary, ForeignKey("policies.digest")),
+    Column("reason", String(1000), nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("kek_id", LargeBinary, nullable=False),
+    Column("seal", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("break_glass_until", "until"),
+    info=APPEND_ONLY,
+)
+"""Named relaxations, see ``kms/domain/break_glass.py``; milliseconds since 1970, UTC. Triggers refuse changes."""
+
+break_glass_ends = Table(
+    "break_glass_ends",
+    metadata,
+    Column("number", Integer, ForeignKey("break_glass.number"), primary_key=True, autoincrement=False),
+    Column("closed_at", BigInteger, nullable=False),
+    info=APPEND_ONLY,
+)
+"""Those that were closed early. Triggers refuse changes."""
 
 
 class BreakGlassReader(Repository):

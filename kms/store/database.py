@@ -1,4 +1,4 @@
-"""Transactions on the database. Whoever writes holds the one write lock from the first statement on."""
+"""Transactions on the database. A writing one holds the one write lock from its first statement on."""
 
 from __future__ import annotations
 

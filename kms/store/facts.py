@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Column, LargeBinary, Table, delete, insert, select
 
 from kms.store.repository import Repository
-from kms.store.schema import meta
+from kms.store.schema import metadata, name_of
 
-__all__ = ["FactReader", "FactRepository"]
+__all__ = ["FactReader", "FactRepository", "meta"]
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", name_of(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""``origin``: what this database belongs to."""
 
 
 class FactReader(Repository):

@@ -1,4 +1,4 @@
-"""What goes wrong in the database, as errors of ours."""
+"""Failures of the database as errors of this service."""
 
 from __future__ import annotations
 

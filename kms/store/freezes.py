@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Row, delete, insert, select
+from sqlalchemy import Column, Row, String, Table, delete, insert, select
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.freezes import Freeze, Scope, Target
 from kms.store.repository import Repository, readable
-from kms.store.schema import freezes
+from kms.store.schema import metadata, name_of
 
-__all__ = ["FreezeReader", "FreezeRepository"]
+__all__ = ["FreezeReader", "FreezeRepository", "freezes"]
+
+freezes = Table(
+    "freezes",
+    metadata,
+    Column("scope", name_of(16), primary_key=True),
+    Column("name", name_of(256), primary_key=True),
+    Column("reason", String(1000), nullable=False),
+    Column("actor", String(1024), nullable=False),
+    Column("means", String(16), nullable=False),
+    Column("frozen_at", String(40), nullable=False),
+)
+"""The freezes in force, see ``kms/domain/freezes.py``; those that ended are in the log."""
 
 
 class FreezeReader(Repository):

@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Column, Index, Integer, Row, String, Table, func, insert, select, update
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Grant, Role
 from kms.store.repository import Repository, readable, whole_number
-from kms.store.schema import grants
+from kms.store.schema import metadata, name_of
 
-__all__ = ["GrantReader", "GrantRepository"]
+__all__ = ["GrantReader", "GrantRepository", "grants"]
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("means", String(16), nullable=False),
+    Column("name", name_of(512), nullable=False),
+    Column("tenant", name_of(64), nullable=False),
+    Column("role", String(32), nullable=False),
+    Column("granted_by_means", String(16), nullable=False),
+    Column("granted_by", name_of(512), nullable=False),
+    Column("granted_at", String(40), nullable=False),
+    Column("revoked_by_means", String(16)),
+    Column("revoked_by", name_of(512)),
+    Column("revoked_at", String(40)),
+    Index("grants_identity", "means", "name"),
+)
+"""Roles of identities in tenants, see ``kms/auth/``. ``kms fsck`` compares them with the log, which says the same."""
 
 
 class GrantReader(Repository):

@@ -30,7 +30,7 @@ MAX_PIECES: Final = 64
 
 
 class Divisible(Protocol):
-    """What pieces of work write with."""
+    """A transaction that pieces of work write with."""
 
     def part(self) -> AbstractContextManager[None]:
         """Make a block that takes back what was written in it when it is left by an exception."""
@@ -42,7 +42,7 @@ W = TypeVar("W", bound=Divisible)
 
 
 class Batching(Generic[W]):
-    """The pieces of work that wait, and who leads.
+    """The pieces of work that wait, and the lead.
 
     Args:
         transaction: makes the one writing transaction, which is on the disk when its block has been left.

@@ -5,15 +5,24 @@ from __future__ import annotations
 from datetime import datetime
 
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
     ColumnElement,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
     Integer,
+    LargeBinary,
     Row,
     Select,
+    String,
     Table,
     and_,
     bindparam,
     insert,
     select,
+    true,
     type_coerce,
     update,
 )
@@ -24,11 +33,51 @@ from kms.domain.errors import KeyConflictError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.store.keks import KekReader
 from kms.store.repository import Repository, blob, readable
-from kms.store.schema import key_versions, keys
+from kms.store.schema import metadata, name_of
 from kms.store.tenants import TenantReader
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["KeyReader", "KeyRepository", "of_key", "stored_name"]
+__all__ = ["KeyReader", "KeyRepository", "key_versions", "keys", "of_key", "stored_name"]
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("purpose", String(32), nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Column("disclosure", String(16), nullable=True),
+    Column("lease_seconds", Integer, nullable=True),
+)
+
+key_versions = Table(
+    "key_versions",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("algorithm", String(32), nullable=False),
+    Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Column("enabled", Boolean, nullable=False, server_default=true()),
+    Column("overlap_until", BigInteger),
+    Column("destroy_at", BigInteger),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_versions_kek_id", "kek_id"),
+)
+"""``overlap_until`` and ``destroy_at`` are milliseconds since 1970, UTC."""
+Index(
+    "key_versions_current",
+    key_versions.c.tenant,
+    key_versions.c.key_id,
+    unique=True,
+    sqlite_where=key_versions.c.overlap_until.is_(None),
+    postgresql_where=key_versions.c.overlap_until.is_(None),
+)
+Index("key_versions_destroy_at", key_versions.c.destroy_at)
 
 
 class KeyReader(Repository):

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, String, Table, bindparam, insert, select
 
 from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
 from kms.domain.limits import NO_LIMITS, KeyLimits, canonical_limits, read_limits
 from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
-from kms.store.schema import key_limits
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["LimitReader", "LimitRepository"]
+__all__ = ["LimitReader", "LimitRepository", "key_limits"]
+
+key_limits = Table(
+    "key_limits",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("set_at", String(40), nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    info=APPEND_ONLY,
+)
+"""Limits of keys, see ``kms/domain/limits.py``; the highest version is in force. Triggers refuse changes."""
 
 
 class LimitReader(Repository):

@@ -5,22 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select
+from sqlalchemy import BigInteger, Column, Connection, LargeBinary, Row, Table, bindparam, func, insert, select
 
 from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.errors import LogBrokenError, UnavailableError
 from kms.domain.log_entries import GENESIS, LogEntry, LogHead, make_entry
 from kms.domain.log_tree import Node, grown, node_position
 from kms.store.repository import Repository
-from kms.store.schema import log_entries, log_nodes
+from kms.store.schema import APPEND_ONLY, metadata
 
-__all__ = ["CLOCK_TOLERANCE_SECONDS", "LogReader", "LogRepository"]
+__all__ = ["CLOCK_TOLERANCE_SECONDS", "LogReader", "LogRepository", "log_entries", "log_nodes"]
 
 CLOCK_TOLERANCE_SECONDS = 60
 """How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
 after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
 
 _PAGE_ROWS = 500
+
+log_entries = Table(
+    "log_entries",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("entry", LargeBinary, nullable=False),
+    info=APPEND_ONLY,
+)
+"""The log, see ``kms/domain/log_entries.py``. Triggers refuse every UPDATE and DELETE."""
+
+log_nodes = Table(
+    "log_nodes",
+    metadata,
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    info=APPEND_ONLY,
+)
+"""The tree over it, see ``kms/domain/log_tree.py``: whole subtrees by their position. Triggers refuse likewise."""
 
 
 class LogReader(Repository):
@@ -37,7 +55,7 @@ class LogReader(Repository):
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over the entries behind a number, in their order, at most so many."""
         left = limit
-        # Page by page: a reader who stops in the middle leaves no cursor open on the server.
+        # Page by page: a caller that stops in the middle leaves no cursor open on the server.
         while left is None or left > 0:
             page = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
             statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq).limit(page)
@@ -150,7 +168,7 @@ _ADD_NODES = insert(log_nodes)
 
 
 def _entry(row: Row[tuple[object, ...]]) -> LogEntry:
-    """Read a row. SQLite keeps whatever type somebody writes into a column, so types are looked at."""
+    """Read a row. SQLite keeps any type that is written into a column, so the type is checked."""
     if not isinstance(row.entry, bytes):
         raise LogBrokenError(
             f"log entry {row.seq}: its column holds something else than bytes", code="log-entry-invalid"

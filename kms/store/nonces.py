@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, bindparam, delete, exists, func, insert, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from kms.domain.errors import ChallengeUsedError
 from kms.store.log import CLOCK_TOLERANCE_SECONDS
 from kms.store.repository import Repository
-from kms.store.schema import used_nonces
+from kms.store.schema import metadata
 from kms.store.timestamps import milliseconds
 
-__all__ = ["NonceReader", "NonceRepository"]
+__all__ = ["NonceReader", "NonceRepository", "used_nonces"]
+
+used_nonces = Table(
+    "used_nonces",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("used_nonces_expires_at", "expires_at"),
+)
+"""SHA-256 of each nonce that was used, until it expires; milliseconds since 1970, UTC."""
 
 
 class NonceReader(Repository):

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import insert, select
+from sqlalchemy import Column, ForeignKey, Index, LargeBinary, String, Table, insert, select
 
 from attest.encoding import rfc3339_text
 from kms.domain.keys import Wrapped
 from kms.store.keks import KekReader
 from kms.store.repository import Repository
-from kms.store.schema import secrets
+from kms.store.schema import metadata, name_of
 
-__all__ = ["OwnSecretReader", "OwnSecretRepository"]
+__all__ = ["OwnSecretReader", "OwnSecretRepository", "secrets"]
+
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", name_of(64), primary_key=True),
+    Column("algorithm", String(32), nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Index("secrets_kek_id", "kek_id"),
+)
+"""The service's own keys, wrapped."""
 
 
 class OwnSecretReader(Repository):

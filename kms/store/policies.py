@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import BigInteger, Column, LargeBinary, String, Table, bindparam, insert, select
 
 from attest.encoding import rfc3339_text
 from kms.store.repository import Repository, blob
-from kms.store.schema import policies
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["PolicyReader", "PolicyRepository"]
+__all__ = ["PolicyReader", "PolicyRepository", "policies"]
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("name", name_of(64), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""Policy documents by the SHA-256 of their canonical JSON; never changed, never removed."""
 
 
 class PolicyReader(Repository):

@@ -6,15 +6,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Row, and_, insert, or_, select, true
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    ForeignKeyConstraint,
+    Integer,
+    LargeBinary,
+    Row,
+    String,
+    Table,
+    and_,
+    insert,
+    or_,
+    select,
+    true,
+)
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.keys import Disclosure, KeyName, KeyRecord
-from kms.store.keys import of_key, stored_name
+from kms.store.keys import key_versions, keys, of_key, stored_name
 from kms.store.repository import Repository, blob, readable
-from kms.store.schema import key_versions, keys, prompt_keys
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["PromptKeyReader", "PromptKeyRepository", "StoredPromptKey"]
+__all__ = ["PromptKeyReader", "PromptKeyRepository", "StoredPromptKey", "prompt_keys"]
+
+prompt_keys = Table(
+    "prompt_keys",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("policy_digest", LargeBinary, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("published_at", String(40), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["tenant", "key_id", "version"], ["key_versions.tenant", "key_versions.key_id", "key_versions.version"]
+    ),
+    info=APPEND_ONLY,
+)
+"""Public halves of prompt keys, and which entry of the log published each for which policy; never changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,66 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, String, Table, func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
 from kms.domain.people import NOBODY, Quorum, canonical, read_quorum
 from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.repository import Repository, blob, readable
-from kms.store.schema import approvals, proposal_ends, proposals, quorum_documents
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["ProposalReader", "ProposalRepository", "QuorumReader", "QuorumRepository"]
+__all__ = [
+    "ProposalReader",
+    "ProposalRepository",
+    "QuorumReader",
+    "QuorumRepository",
+    "approvals",
+    "proposal_ends",
+    "proposals",
+    "quorum_documents",
+]
+
+quorum_documents = Table(
+    "quorum_documents",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("set_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""Named people and rules, see ``kms/domain/people.py``; the highest version is in force. Triggers refuse changes."""
+
+proposals = Table(
+    "proposals",
+    metadata,
+    Column("digest", name_of(64), primary_key=True),
+    Column("serial", Integer, nullable=False, unique=True),
+    Column("document", LargeBinary, nullable=False),
+    info=APPEND_ONLY,
+)
+"""Proposals by the SHA-256 of their document, hex; never changed."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("digest", name_of(64), ForeignKey("proposals.digest"), primary_key=True),
+    Column("key_id", name_of(64), primary_key=True),
+    Column("person", name_of(64), nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""Signatures over them; verified whenever they count. Never changed."""
+
+proposal_ends = Table(
+    "proposal_ends",
+    metadata,
+    Column("digest", name_of(64), ForeignKey("proposals.digest"), primary_key=True),
+    Column("outcome", String(16), nullable=False),
+    Column("ended_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""How proposals ended: each at most once. Never changed."""
 
 
 class QuorumReader(Repository):

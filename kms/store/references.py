@@ -5,14 +5,40 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from sqlalchemy import insert, select
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, Table, insert, select
 
 from attest.encoding import rfc3339_text
 from kms.domain.references import Proof, StoredDocument
 from kms.store.repository import Repository, blob, readable, whole_number
-from kms.store.schema import reference_documents, reference_signatures
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["ReferenceReader", "ReferenceRepository"]
+__all__ = ["ReferenceReader", "ReferenceRepository", "reference_documents", "reference_signatures"]
+
+reference_documents = Table(
+    "reference_documents",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("name", name_of(256), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+    Index("reference_documents_name", "name", "version"),
+    info=APPEND_ONLY,
+)
+"""Every version of every document of reference values that was taken in; never changed, never removed."""
+
+reference_signatures = Table(
+    "reference_signatures",
+    metadata,
+    Column("digest", LargeBinary, ForeignKey("reference_documents.digest"), primary_key=True),
+    Column("key_id", LargeBinary, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    Column("added_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""Signatures over them with the keys that made them; verified whenever a document counts."""
 
 
 class ReferenceReader(Repository):

@@ -1,4 +1,4 @@
-"""What all repositories have in common: the connection of their transaction, and how a row is read.
+"""The base of all repositories: the connection of their transaction, and how a row is read.
 
 Each repository makes its objects from rows in one function, which refuses a row that was altered into nonsense.
 """

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Row, and_, delete, exists, insert, select
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Row, Table, and_, delete, exists, insert, select
 
 from kms.domain.keys import KeyName, RotationSchedule
-from kms.store.keys import of_key, stored_name
+from kms.store.keys import key_versions, of_key, stored_name
 from kms.store.repository import Repository, readable
-from kms.store.schema import key_schedules, key_versions
+from kms.store.schema import metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["ScheduleReader", "ScheduleRepository"]
+__all__ = ["ScheduleReader", "ScheduleRepository", "key_schedules"]
+
+key_schedules = Table(
+    "key_schedules",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("every_seconds", BigInteger, nullable=False),
+    Column("overlap_seconds", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_schedules_due_at", "due_at"),
+)
+"""Keys that get a new version by themselves, with the moment of the next one; milliseconds since 1970, UTC."""
 
 
 class ScheduleReader(Repository):

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Column, ForeignKeyConstraint, Index, Table, delete, insert, select
 
 from kms.domain.keys import KeyName
 from kms.store.keys import of_key, stored_name
 from kms.store.repository import Repository
-from kms.store.schema import key_tags
+from kms.store.schema import metadata, name_of
 
-__all__ = ["TagReader", "TagRepository"]
+__all__ = ["TagReader", "TagRepository", "key_tags"]
+
+key_tags = Table(
+    "key_tags",
+    metadata,
+    Column("tenant", name_of(64), primary_key=True),
+    Column("key_id", name_of(128), primary_key=True),
+    Column("name", name_of(64), primary_key=True),
+    Column("value", name_of(256), nullable=False),
+    ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
+    Index("key_tags_name", "name", "value"),
+)
+"""Labels that operators give to keys; no decision depends on them."""
 
 
 class TagReader(Repository):

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import exists, insert, select
+from sqlalchemy import Column, String, Table, exists, insert, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.errors import KeyConflictError
 from kms.store.repository import Repository
-from kms.store.schema import tenants
+from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["TenantReader", "TenantRepository"]
+__all__ = ["TenantReader", "TenantRepository", "tenants"]
+
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("name", name_of(64), primary_key=True),
+    Column("created_at", String(40), nullable=False),
+    info=APPEND_ONLY,
+)
+"""Never changed, never removed. ``kms fsck`` checks that the tenant of a key is one of them: SQLite
+cannot add a foreign key to a table that is there."""
 
 
 class TenantReader(Repository):

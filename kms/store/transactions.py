@@ -28,6 +28,7 @@ from kms.store.schedules import ScheduleReader, ScheduleRepository
 from kms.store.tables import TableReader, TableRepository
 from kms.store.tags import TagReader, TagRepository
 from kms.store.tenants import TenantReader, TenantRepository
+from kms.store.wrapped_rows import WrappedRowReader, WrappedRowRepository
 
 __all__ = ["ReadTransaction", "WriteTransaction"]
 
@@ -81,6 +82,7 @@ class ReadTransaction:
     tables = _Part(TableReader)
     tags = _Part(TagReader)
     tenants = _Part(TenantReader)
+    wrapped_rows = _Part(WrappedRowReader)
 
 
 class WriteTransaction(ReadTransaction):
@@ -106,6 +108,7 @@ class WriteTransaction(ReadTransaction):
     tables = _Part(TableRepository)
     tags = _Part(TagRepository)
     tenants = _Part(TenantRepository)
+    wrapped_rows = _Part(WrappedRowRepository)
 
     @contextmanager
     def part(self) -> Iterator[None]:

@@ -27,7 +27,7 @@ from kms.leases.admin import stop_renewals
 from kms.release.dry_run import ReleaseTrial
 from kms.release.service import ReleaseService
 from kms.store import ReadTransaction
-from kms.store.schema import used_nonces
+from kms.store.nonces import used_nonces
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import ACTOR, MODEL, Harness, Workload, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell

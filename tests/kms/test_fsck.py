@@ -7,7 +7,7 @@ from kms.keys.vault import Vault
 from kms.log import LogState, verify_log
 from kms.operations.fsck import FsckFinding, examine
 from kms.operations.services import OWN_KEYS
-from kms.store.schema import PROTECTED, metadata
+from kms.store.schema import metadata, protected
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
 from tests.kms.support import Harness, Workload, policy_text
@@ -112,7 +112,7 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
     ],
 )
 def test_every_alteration_is_found(filled: Harness, statement: str, value: object, checks: set[str]) -> None:
-    for table in PROTECTED:
+    for table in protected():
         filled.unprotect(table)
     if value is None:
         filled.alter(statement.replace(" DEFAULT ?", ""))
@@ -122,7 +122,7 @@ def test_every_alteration_is_found(filled: Harness, statement: str, value: objec
     assert {name for name, finding in found.items() if finding.problems} == checks | {"schema"}
     assert list(found) == CHECKS
     missing = sum("lacks its trigger" in problem for problem in found["schema"].problems)
-    assert missing == len(PROTECTED) * (1 if filled.on_postgres else 2)
+    assert missing == len(protected()) * (1 if filled.on_postgres else 2)
 
 
 def test_a_row_without_its_parent_is_found(filled: Harness) -> None:

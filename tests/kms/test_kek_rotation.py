@@ -96,7 +96,7 @@ def rotate(vault: Vault, target: KekRecord, *, batch: int = 2) -> list[Moved]:
 
 def under(vault: Vault) -> dict[bytes, dict[str, int]]:
     with vault.store.reading() as tx:
-        return tx.keks.wrapped_under()
+        return tx.wrapped_rows.counts()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kms.store.wrapped_rows import WRAPPED_TABLES
 from sqlalchemy import text
 
 from attest.errors import ConfigurationError
@@ -16,8 +17,7 @@ from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.keys.wrapping.keyring import KekRing
 from kms.operations.services import open_vault
 from kms.store import migrate_database, open_store
-from kms.store.keks import WRAPPED_TABLES
-from kms.store.schema import REVISIONS
+from kms.store.schema import REVISIONS, metadata
 from kms.store.timeouts import WRITING
 from tests.kms.support import AT, MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.test_keys import CONTEXT
@@ -60,7 +60,7 @@ def define(harness: Harness) -> Path:
 def test_a_new_database_names_the_key_that_it_was_made_with(harness: Harness) -> None:
     with harness.services.store.reading() as tx:
         (record,) = tx.keks.all()
-        under = tx.keks.wrapped_under()
+        under = tx.wrapped_rows.counts()
     assert (record.id, record.backend, record.state) == (harness.services.kek.id, Backend.FILE, KekState.ACTIVE)
     assert record.proof is None
     assert str(harness.settings.kek_file) == record.description
@@ -177,7 +177,7 @@ def test_a_wrapped_form_that_names_another_key_than_its_own_is_refused() -> None
 
 
 def test_every_table_with_something_wrapped_in_it_is_known() -> None:
-    assert {table.name for table in WRAPPED_TABLES} == {"secrets", "key_versions"}
+    assert set(WRAPPED_TABLES) == {table for table in metadata.sorted_tables if "wrapped" in table.columns}
 
 
 # -- databases of before

@@ -1,4 +1,4 @@
-"""The collection of all tables, and what several of them have in common."""
+"""The collection of all tables; each stands with its repository. The migrations make them; a test compares the two."""
 
 from __future__ import annotations
 
@@ -7,12 +7,35 @@ from typing import Final
 from sqlalchemy import MetaData, String
 from sqlalchemy.types import TypeEngine
 
-__all__ = ["APPEND_ONLY", "metadata", "name_of"]
+__all__ = ["APPEND_ONLY", "REVISIONS", "metadata", "name_of", "protected"]
+
+REVISIONS: Final = (
+    "0001",
+    "0002",
+    "0003",
+    "0012",
+    "0005",
+    "0009",
+    "0007",
+    "0004",
+    "0010",
+    "0011",
+    "0006",
+    "0008",
+    "0014",
+    "0015",
+)
+"""Every schema that this version knows, oldest first; the last one is what it works with."""
 
 metadata = MetaData()
 
 APPEND_ONLY: Final = {"append_only": True}
 """Of a table whose rows are never changed and never removed; triggers see to it."""
+
+
+def protected() -> tuple[str, ...]:
+    """Return the names of these tables."""
+    return tuple(table.name for table in metadata.sorted_tables if table.info == APPEND_ONLY)
 
 
 def name_of(length: int) -> TypeEngine[str]:
