@@ -27,9 +27,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
+from attest.encoding import JsonValue, base64url_text, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import BindingError, EvidenceError, UnsupportedError
+from attest.evidence.azure.json_pieces import array_of, base64_of, hex_of, kind_of, malformed, object_of
 from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport, parse_hcl_report
 from attest.evidence.envelope import MEDIA_AZURE_CVM
@@ -146,15 +147,15 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
     document = json_value(data, what="Azure evidence")
     platform, inner = _unwrapped(document)
     form = _form_of(inner)
-    members = _object(inner, "evidence", allowed=form.members)
+    members = object_of(inner, "evidence", allowed=form.members)
     hints = [name for name in ("vcek", "td_quote") if name in members]
     if len(hints) > 1:
-        raise _malformed("evidence", "either vcek or td_quote", "both")
+        raise malformed("evidence", "either vcek or td_quote", "both")
     hcl = parse_hcl_report(form.read_bytes(members.get(form.report), form.report))
     for source, said in (("platform", platform), (hints[0] if hints else "", _SAYS.get(hints[0]) if hints else None)):
         if said not in (None, hcl.report_type.platform):
             raise _type_mismatch(source, str(said), hcl.report_type)
-    tpm = _object(members.get(form.quote), form.quote, allowed=frozenset({"signature", "message", "pcrs"}))
+    tpm = object_of(members.get(form.quote), form.quote, allowed=frozenset({"signature", "message", "pcrs"}))
     return ParsedAzureEvidence(
         form_version=form.version,
         hcl=hcl,
@@ -201,7 +202,7 @@ def raw_tpm_quote_bytes(quote: RawTpmQuote) -> bytes:
 def _bounded(reader: ByteReader, field: str, most: int) -> int:
     length = reader.unsigned(8, f"{field}, length")
     if length > most:
-        raise _malformed(field, f"at most {most}", str(length))
+        raise malformed(field, f"at most {most}", str(length))
     return length
 
 
@@ -264,19 +265,19 @@ def _unwrapped(document: JsonValue) -> tuple[str | None, JsonValue]:
     """Return the platform that an outer object states, and what is inside."""
     if not isinstance(document, dict) or "platform" not in document:
         return None, document
-    members = _object(document, "evidence", allowed=frozenset({"platform", "evidence"}))
+    members = object_of(document, "evidence", allowed=frozenset({"platform", "evidence"}))
     platform = members["platform"]
     if not isinstance(platform, str) or platform not in _PLATFORMS:
-        raise _malformed("platform", " or ".join(_PLATFORMS), "another value")
+        raise malformed("platform", " or ".join(_PLATFORMS), "another value")
     return platform, members.get("evidence")
 
 
 def _form_of(inner: JsonValue) -> _Form:
     if not isinstance(inner, dict):
-        raise _malformed("evidence", "an object", _kind_of(inner))
+        raise malformed("evidence", "an object", kind_of(inner))
     if "version" not in inner:
         names = ("quote", "report") if "quote" in inner else ("tpm_quote", "hcl_report")
-        return _Form(version=0, quote=names[0], report=names[1], read_bytes=_array, read_tpm=_array)
+        return _Form(version=0, quote=names[0], report=names[1], read_bytes=array_of, read_tpm=array_of)
     version = inner["version"]
     if isinstance(version, bool) or version not in (1, 2):
         raise UnsupportedError(
@@ -287,25 +288,25 @@ def _form_of(inner: JsonValue) -> _Form:
             got=repr(version)[:40],
             clause=_CLAUSE,
         )
-    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=_base64, read_tpm=_hex)
+    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=base64_of, read_tpm=hex_of)
 
 
 def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
     values = members.get("pcrs")
     if not isinstance(values, list) or len(values) > MAX_PCRS:
-        raise _malformed(f"{form.quote}.pcrs", f"an array of at most {MAX_PCRS} values", _kind_of(values))
+        raise malformed(f"{form.quote}.pcrs", f"an array of at most {MAX_PCRS} values", kind_of(values))
     pcrs: list[bytes] = []
     for index, value in enumerate(values):
         path = f"{form.quote}.pcrs[{index}]"
         pcr = form.read_tpm(value, path)
         if len(pcr) != SHA256_BYTES:
-            raise _malformed(path, f"{SHA256_BYTES} bytes", f"{len(pcr)}")
+            raise malformed(path, f"{SHA256_BYTES} bytes", f"{len(pcr)}")
         pcrs.append(pcr)
     parts: list[bytes] = []
     for name, most in (("signature", _MAX_SIGNATURE_BYTES), ("message", _MAX_MESSAGE_BYTES)):
         part = form.read_tpm(members.get(name), f"{form.quote}.{name}")
         if len(part) > most:
-            raise _malformed(f"{form.quote}.{name}", f"at most {most} bytes", f"{len(part)}")
+            raise malformed(f"{form.quote}.{name}", f"at most {most} bytes", f"{len(part)}")
         parts.append(part)
     return RawTpmQuote(parts[0], parts[1], tuple(pcrs))
 
@@ -327,66 +328,13 @@ def _report(hcl: ParsedHclReport, members: dict[str, JsonValue], form: _Form) ->
 def _certificates(value: JsonValue, form: _Form) -> tuple[bytes, tuple[Certificate, ...]]:
     """Return the DER of the VCEK, and the certificates that stand behind it in PEM."""
     if form.version:
-        return _base64(value, "vcek"), ()
+        return base64_of(value, "vcek"), ()
     if not isinstance(value, str):
-        raise _malformed("vcek", "certificates in PEM", _kind_of(value))
+        raise malformed("vcek", "certificates in PEM", kind_of(value))
     blocks = pem_blocks(value.encode("utf-8"))
     if not 0 < len(blocks) <= _MAX_CERTIFICATES or any(label != "CERTIFICATE" for label, _ in blocks):
-        raise _malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")
+        raise malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")
     return blocks[0][1], tuple(parse_certificate(der) for _, der in blocks[1:])
-
-
-# -- JSON, in pieces
-
-
-def _object(value: JsonValue, path: str, *, allowed: frozenset[str]) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise _malformed(path, "an object", _kind_of(value))
-    strange = sorted(set(value) - allowed)
-    if strange:
-        raise _malformed(path, f"only {', '.join(sorted(allowed))}", f"a member {strange[0][:40]!r}")
-    return value
-
-
-def _array(value: JsonValue, path: str) -> bytes:
-    if not isinstance(value, list):
-        raise _malformed(path, "an array of bytes", _kind_of(value))
-    for index, byte in enumerate(value):
-        if isinstance(byte, bool) or not isinstance(byte, int) or not 0 <= byte <= 255:
-            raise _malformed(f"{path}[{index}]", "an integer of 0 to 255", "another value")
-    return bytes(byte for byte in value if isinstance(byte, int))  # all of them, as the loop found
-
-
-def _hex(value: JsonValue, path: str) -> bytes:
-    if not isinstance(value, str):
-        raise _malformed(path, "hex", _kind_of(value))
-    return hex_bytes(value, what=path)
-
-
-def _base64(value: JsonValue, path: str) -> bytes:
-    """Decode base64 of either alphabet, padded to whole groups or not at all; no text is of both alphabets."""
-    if not isinstance(value, str):
-        raise _malformed(path, "base64", _kind_of(value))
-    body = value.rstrip("=")
-    padding = len(value) - len(body)
-    both = set("+/") & set(body) and set("-_") & set(body)
-    if both or padding > 2 or (padding and len(value) % 4):
-        raise _malformed(path, "base64 or base64url, padded or not", "a mixture")
-    return base64url_bytes(body.replace("+", "-").replace("/", "_"), what=path)
-
-
-def _kind_of(value: JsonValue) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case str():
-            return "text"
-        case list():
-            return f"an array of {len(value)}"
-        case dict():
-            return "an object"
-        case _:
-            return "a number or a boolean"
 
 
 def _type_mismatch(source: str, said: str, found: HclReportType) -> EvidenceError:
@@ -399,15 +347,4 @@ def _type_mismatch(source: str, said: str, found: HclReportType) -> EvidenceErro
         expected=said,
         got=found.platform,
         clause="azure-cvm.md A01, 11.1",
-    )
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="azure-form-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
     )

@@ -193,13 +193,11 @@ def verify_gpu_evidence(
 
     Spec: specs/nvidia-gpu.md, sections 5 to 12 and 21.
     """
-    procedure = Procedure(_STEPS, independent=True)
-    report = parsed.report
     path = find_path(parsed, endorsements)
     model = stated_model(path)
     is_switch = model is not None and model.kind == "nvidia-switch"
     given = Given(
-        report=report,
+        report=parsed.report,
         model=model,
         pool=endorsements,
         anchors=anchors,
@@ -207,29 +205,37 @@ def verify_gpu_evidence(
         unchecked=unchecked,
         tolerances=tolerances.switches if is_switch else tolerances.gpus,
     )
+    return _verify(parsed, path, given)
+
+
+def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> VerifiedGpu:
+    """Take every step that can be taken."""
+    procedure = Procedure(_STEPS, independent=True)
+    report = evidence.report
     unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
     procedure.parsed(
         _STEPS.format,
         "SPDM 1.1 request and response, every fixed field as specified, nothing left over",
         f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
     )
-    device = _judge_device(procedure, parsed, path, given)
+    device = _judge_device(procedure, evidence, path, given)
     driver = judge_rim(procedure, _DRIVER_STEPS, "driver", given)
     vbios = judge_rim(procedure, _VBIOS_STEPS, "vbios", given)
     comparison = judge_measurements(procedure, (_STEPS.rim_conflict, _STEPS.measurements), driver, vbios, given)
+    chain, wanted = procedure.require(device.chain), procedure.require(vbios.wanted)
     return VerifiedGpu(
-        evidence=parsed,
-        chain=procedure.require(device.chain),
+        evidence=evidence,
+        chain=chain,
         driver_rim=driver.verified,
         vbios_rim=vbios.verified,
         measurements=comparison,
         fwid_matched=None if report.opaque.fwid is None else True,
-        driver_version=None if is_switch else report.opaque.driver_version,
-        vbios_version=procedure.require(vbios.wanted).version,
+        driver_version=None if chain.kind == "nvidia-switch" else report.opaque.driver_version,
+        vbios_version=wanted.version,
         device_statuses=device.statuses,
         driver_statuses=driver.statuses,
         vbios_statuses=vbios.statuses,
-        at=at,
+        at=given.at,
         unchecked=tuple(dict.fromkeys((*device.used, *driver.used, *vbios.used))),
         tolerances=given.tolerances,
         findings=procedure.finish(),

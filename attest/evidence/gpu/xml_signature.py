@@ -155,9 +155,7 @@ def read_signed_document(xml: bytes) -> SignedXml:
 def _without_signature(root: _Node) -> XmlElement:
     """Return the document as received, which nobody vouches for."""
     document = _element(root)
-    return XmlElement(
-        tag=document.tag, attributes=document.attributes, children=document.children[:-1], text=document.text
-    )
+    return document._replace(children=document.children[:-1])
 
 
 def malformed(

@@ -11,7 +11,7 @@ are padding: many platforms append some. They are counted and shown, and vouch f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
@@ -232,20 +232,7 @@ def parse_quote(data: bytes) -> ParsedQuote:
     body = parse_enclave_report(body_bytes) if tee == "sgx" else parse_td_report(body_bytes, body_type=body_type)
     signed_end = at + size
     # (3) Signature data: its declared length bounds everything in it.
-    length = int.from_bytes(_cut(data, signed_end, _LENGTH_BYTES, len(data), "signature data length"), "little")
-    at = signed_end + _LENGTH_BYTES
-    end = at + length
-    if end > len(data):
-        raise _truncated("signature data", at, length, len(data) - at)
-    head = SIGNATURE_HEADS[version]
-    values = _fixed(data, at, end, head)
-    signature, attestation_key, *outer, qe_report, qe_report_signature, auth_size = values
-    if outer:
-        _require_outer(*outer, at=at + 128, end=end)
-    # (4) QE authentication data and certification data, which ends where the signature data ends.
-    at += head.size
-    auth_data = _cut(data, at, auth_size, end, "QE authentication data")
-    kind, certification = _certification(data, at + auth_size, end)
+    certified = _signature_data(data, version, signed_end)
     return ParsedQuote(
         raw=data,
         version=version,
@@ -256,14 +243,53 @@ def parse_quote(data: bytes) -> ParsedQuote:
         body_type=body_type,
         body=body,
         signed_bytes=data[:signed_end],
+        signature=certified.signature,
+        attestation_key=certified.attestation_key,
+        qe_report=parse_enclave_report(certified.qe_report),
+        qe_report_signature=certified.qe_report_signature,
+        qe_auth_data=certified.auth_data,
+        certification_type=certified.certification_type,
+        certification_data=certified.certification_data,
+        padding=data[certified.end :],
+    )
+
+
+class _SignatureData(NamedTuple):
+    """What stands behind the signed bytes; ``end`` is where the padding begins."""
+
+    signature: bytes
+    attestation_key: bytes
+    qe_report: bytes
+    qe_report_signature: bytes
+    auth_data: bytes
+    certification_type: int
+    certification_data: bytes
+    end: int
+
+
+def _signature_data(data: bytes, version: int, signed_end: int) -> _SignatureData:
+    """Cut the signature data, which ends with the certification data."""
+    length = int.from_bytes(_cut(data, signed_end, _LENGTH_BYTES, len(data), "signature data length"), "little")
+    at = signed_end + _LENGTH_BYTES
+    end = at + length
+    if end > len(data):
+        raise _truncated("signature data", at, length, len(data) - at)
+    head = SIGNATURE_HEADS[version]
+    signature, attestation_key, *outer, qe_report, qe_report_signature, auth_size = _fixed(data, at, end, head)
+    if outer:
+        _require_outer(*outer, at=at + 128, end=end)
+    at += head.size
+    auth_data = _cut(data, at, auth_size, end, "QE authentication data")
+    kind, certification = _certification(data, at + auth_size, end)
+    return _SignatureData(
         signature=signature,
         attestation_key=attestation_key,
-        qe_report=parse_enclave_report(qe_report),
+        qe_report=qe_report,
         qe_report_signature=qe_report_signature,
-        qe_auth_data=auth_data,
+        auth_data=auth_data,
         certification_type=kind,
         certification_data=certification,
-        padding=data[end:],
+        end=end,
     )
 
 

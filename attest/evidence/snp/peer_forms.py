@@ -30,9 +30,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes
-from attest.errors import EvidenceError, UnsupportedError
+from attest.errors import UnsupportedError
 from attest.evidence.envelope import MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT, EvidenceItem
 from attest.evidence.snp.certificate_table import KINDS, MAX_TABLE_BYTES, TableEntry, encode_certificate_table
+from attest.evidence.snp.peer_json import bytes_of, malformed, number_of, object_of, text_of
 from attest.evidence.snp.structure import REPORT_BYTES, VERSIONS, layout_of_version
 from attest.evidence.snp.tcb import SnpTcbVersion
 
@@ -46,7 +47,6 @@ __all__ = [
     "PeerSnpEvidence",
     "ReportBytes",
     "base64_of_either_alphabet",
-    "malformed",
     "read_attestation_rs",
     "read_report_json",
     "read_tinfoil",
@@ -142,56 +142,7 @@ PLACES = {field.name: field for field in layout_of_version(5) if field.kind != "
 """Version 5 has the fields of every version, each in the same place."""
 
 
-# -- JSON, in the pieces that all forms share
-
-
-def _object(value: JsonValue, path: str, *, members: frozenset[str]) -> dict[str, JsonValue]:
-    if not isinstance(value, dict):
-        raise malformed(path, "an object", _kind_of(value))
-    unknown = sorted(set(value) - members)
-    if unknown:
-        raise malformed(f"{path}.{unknown[0][:40]!r}", f"only {', '.join(sorted(members))}", "an unknown member")
-    return value
-
-
-def _text(value: JsonValue, path: str) -> str:
-    if not isinstance(value, str):
-        raise malformed(path, "text", _kind_of(value))
-    return value
-
-
-def _number(value: JsonValue, path: str, *, size: int) -> int:
-    limit = (1 << 8 * size) - 1
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise malformed(path, f"an integer of 0 to {limit}", _kind_of(value))
-    if not 0 <= value <= limit:
-        raise malformed(path, f"an integer of 0 to {limit}", "another integer")
-    return value
-
-
-def _bytes(value: JsonValue, path: str, *, sizes: tuple[int, ...] | None = None) -> bytes:
-    """Read an array of numbers from 0 to 255, one a byte."""
-    if not isinstance(value, list):
-        raise malformed(path, "an array of bytes", _kind_of(value))
-    if sizes is not None and len(value) not in sizes:
-        raise malformed(path, f"{' or '.join(map(str, sizes))} bytes", f"{len(value)}")
-    return bytes(_number(byte, f"{path}[{index}]", size=1) for index, byte in enumerate(value))
-
-
-def _kind_of(value: JsonValue) -> str:
-    match value:
-        case None:
-            return "null or nothing"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+# -- what all forms share
 
 
 def base64_of_either_alphabet(text: str, *, what: str) -> bytes:
@@ -261,7 +212,7 @@ def read_report_json(document: JsonValue) -> PeerSnpEvidence:
         EvidenceError: ``peer-form-malformed`` with the path of the member, or ``base64-invalid``.
         UnsupportedError: ``snp-version-unsupported``.
     """
-    members = _object(document, "evidence", members=_TRUSTEE_MEMBERS)
+    members = object_of(document, "evidence", members=_TRUSTEE_MEMBERS)
     report = members.get("attestation_report")
     if isinstance(report, str):
         raw = base64_of_either_alphabet(report, what="attestation_report")
@@ -276,8 +227,8 @@ def read_report_json(document: JsonValue) -> PeerSnpEvidence:
 
 def _report_of_struct(document: JsonValue) -> bytes:
     path = "attestation_report"
-    members = _object(document, path, members=_SERDE_MEMBERS)
-    report = ReportBytes(_number(members.get("version"), f"{path}.version", size=4), path=f"{path}.version")
+    members = object_of(document, path, members=_SERDE_MEMBERS)
+    report = ReportBytes(number_of(members.get("version"), f"{path}.version", size=4), path=f"{path}.version")
     for name, value in members.items():
         if value is None and name in _ABSENT_IN_OLDER_REPORTS:
             continue
@@ -291,46 +242,47 @@ def _placed(name: str, value: JsonValue, path: str) -> tuple[tuple[int, bytes], 
     if name in TCB_NAMES:
         return ((PLACES[name].offset, _tcb(value, path)),)
     if name in _SERDE_VERSIONS:
-        version = _object(value, path, members=frozenset({"major", "minor", "build"}))
+        version = object_of(value, path, members=frozenset({"major", "minor", "build"}))
         parts = ("build", "minor", "major")
-        numbers = bytes(_number(version.get(part), f"{path}.{part}", size=1) for part in parts)
+        numbers = bytes(number_of(version.get(part), f"{path}.{part}", size=1) for part in parts)
         return ((_SERDE_VERSIONS[name], numbers),)
     if name == "signature":
         return _signature(value, path)
     if name in _SERDE_NUMBERS:
         offset, size = _SERDE_NUMBERS[name]
-        return ((offset, _number(value, path, size=size).to_bytes(size, "little")),)
+        return ((offset, number_of(value, path, size=size).to_bytes(size, "little")),)
     places = {size: offset for offset, size in _SERDE_BYTES[name]}
-    raw = _bytes(value, path, sizes=tuple(places))
+    raw = bytes_of(value, path, sizes=tuple(places))
     return ((places[len(raw)], raw),)
 
 
 def _tcb(value: JsonValue, path: str) -> bytes:
     """TCB_VERSION: with ``_reserved`` the eight bytes in their order, else in the layout that ``fmc`` implies."""
-    members = _object(value, path, members=frozenset({"fmc", "bootloader", "tee", "_reserved", "snp", "microcode"}))
+    members = object_of(value, path, members=frozenset({"fmc", "bootloader", "tee", "_reserved", "snp", "microcode"}))
     parts = {
-        name: _number(members.get(name), f"{path}.{name}", size=1) for name in ("bootloader", "tee", "snp", "microcode")
+        name: number_of(members.get(name), f"{path}.{name}", size=1)
+        for name in ("bootloader", "tee", "snp", "microcode")
     }
     fmc = members.get("fmc")
     if "_reserved" in members:
         if fmc is not None:
             raise malformed(f"{path}.fmc", "no such member beside _reserved", "one")
-        spare = _bytes(members["_reserved"], f"{path}._reserved", sizes=(4,))
+        spare = bytes_of(members["_reserved"], f"{path}._reserved", sizes=(4,))
         return bytes([parts["bootloader"], parts["tee"], *spare, parts["snp"], parts["microcode"]])
-    return SnpTcbVersion(**parts, fmc=None if fmc is None else _number(fmc, f"{path}.fmc", size=1)).to_bytes()
+    return SnpTcbVersion(**parts, fmc=None if fmc is None else number_of(fmc, f"{path}.fmc", size=1)).to_bytes()
 
 
 def _signature(value: JsonValue, path: str) -> tuple[tuple[int, bytes], ...]:
-    members = _object(value, path, members=frozenset({"r", "s", "_reserved"}))
+    members = object_of(value, path, members=frozenset({"r", "s", "_reserved"}))
     r, s = PLACES["signature_r"], PLACES["signature_s"]
     placed = (
-        (r.offset, _bytes(members.get("r"), f"{path}.r", sizes=(r.size,))),
-        (s.offset, _bytes(members.get("s"), f"{path}.s", sizes=(s.size,))),
+        (r.offset, bytes_of(members.get("r"), f"{path}.r", sizes=(r.size,))),
+        (s.offset, bytes_of(members.get("s"), f"{path}.s", sizes=(s.size,))),
     )
     if "_reserved" not in members:
         return placed
     rest = s.offset + s.size
-    return (*placed, (rest, _bytes(members["_reserved"], f"{path}._reserved", sizes=(REPORT_BYTES - rest,))))
+    return (*placed, (rest, bytes_of(members["_reserved"], f"{path}._reserved", sizes=(REPORT_BYTES - rest,))))
 
 
 def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
@@ -339,8 +291,8 @@ def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
     if isinstance(chain, list):
         found = [_trustee_entry(entry, f"cert_chain[{index}]") for index, entry in enumerate(chain)]
         return table_entries([entry for entry in found if entry is not None])
-    members = _object(chain, "cert_chain", members=frozenset({"vcek", "ask", "ark"}))
-    texts = {name: _text(value, f"cert_chain.{name}") for name, value in members.items() if value is not None}
+    members = object_of(chain, "cert_chain", members=frozenset({"vcek", "ask", "ark"}))
+    texts = {name: text_of(value, f"cert_chain.{name}") for name, value in members.items() if value is not None}
     # The member is called vcek whatever it holds; the report names the kind of its signer (KEY_INFO, bits 4:2).
     leaf = "VLEK" if report[PLACES["key_info"].offset] >> 2 & 7 == 1 else "VCEK"
     kinds = {"vcek": leaf, "ask": "ASK", "ark": "ARK"}
@@ -354,20 +306,20 @@ def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
 
 def _trustee_entry(value: JsonValue, path: str) -> TableEntry | None:
     """One certificate; None for the empty entry that ends a table and for kinds that verification has no use for."""
-    members = _object(value, path, members=frozenset({"cert_type", "data"}))
+    members = object_of(value, path, members=frozenset({"cert_type", "data"}))
     kind = members.get("cert_type")
     if isinstance(kind, dict):  # {"OTHER": "<guid>"}: what the crate had no name for, such as a VLEK in its early days
-        other = _object(kind, f"{path}.cert_type", members=frozenset({"OTHER"}))
-        known = GUID_KINDS.get(_text(other.get("OTHER"), f"{path}.cert_type.OTHER").lower())
+        other = object_of(kind, f"{path}.cert_type", members=frozenset({"OTHER"}))
+        known = GUID_KINDS.get(text_of(other.get("OTHER"), f"{path}.cert_type.OTHER").lower())
     else:
-        known = _text(kind, f"{path}.cert_type")
+        known = text_of(kind, f"{path}.cert_type")
         if known not in ("ARK", "ASK", "VCEK", "VLEK", "CRL", "Empty"):
             raise malformed(f"{path}.cert_type", "ARK, ASK, VCEK, VLEK, CRL, Empty or OTHER", "another name")
     data = members.get("data")
     if isinstance(data, str):
         content = base64_of_either_alphabet(data, what=f"{path}.data")
     else:
-        content = _bytes(data, f"{path}.data")
+        content = bytes_of(data, f"{path}.data")
     return None if known is None or known == "Empty" else TableEntry(kind=known, data=content)
 
 
@@ -381,8 +333,8 @@ def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
         EvidenceError: ``peer-form-malformed`` or ``base64-invalid``.
         UnsupportedError: ``evidence-unsupported``, another platform; ``snp-version-unsupported``.
     """
-    members = _object(document, "evidence", members=frozenset({"platform", "evidence"}))
-    platform = _text(members.get("platform"), "platform")
+    members = object_of(document, "evidence", members=frozenset({"platform", "evidence"}))
+    platform = text_of(members.get("platform"), "platform")
     if platform not in ATTESTATION_RS_PLATFORMS:
         raise UnsupportedError(
             f"attestation-rs evidence of the platform {platform[:40]!r} is not verified by this version",
@@ -405,8 +357,8 @@ def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
             than a report has bytes, of which no more than one is ever produced.
         UnsupportedError: ``evidence-unsupported``, another format.
     """
-    members = _object(document, "evidence", members=frozenset({"format", "body"}))
-    form = _text(members.get("format"), "format")
+    members = object_of(document, "evidence", members=frozenset({"format", "body"}))
+    form = text_of(members.get("format"), "format")
     if form != TINFOIL_FORMAT:
         raise UnsupportedError(
             f"tinfoil's format {form[:80]!r} is not verified by this version",
@@ -415,7 +367,7 @@ def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
             expected=TINFOIL_FORMAT,
             got=repr(form[:80]),
         )
-    body = base64_bytes(_text(members.get("body"), "body"), what="body")
+    body = base64_bytes(text_of(members.get("body"), "body"), what="body")
     unpacking = zlib.decompressobj(_GZIP_WINDOW)
     try:
         report = unpacking.decompress(body, REPORT_BYTES + 1)
@@ -424,15 +376,3 @@ def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
     if len(report) != REPORT_BYTES or not unpacking.eof or unpacking.unused_data:
         raise malformed("body", f"one gzip stream of {REPORT_BYTES} bytes, whole and alone", "another")
     return PeerSnpEvidence(form="tinfoil attestation document (JSON)", report=report)
-
-
-def malformed(path: str, expected: str, got: str) -> EvidenceError:
-    """Build the refusal of a form that does not hold what it should."""
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="peer-form-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-        clause="sev-snp.md 18",
-    )

@@ -19,9 +19,9 @@ from attest.evidence.snp.peer_forms import (
     TCB_NAMES,
     PeerSnpEvidence,
     ReportBytes,
-    malformed,
     table_entries,
 )
+from attest.evidence.snp.peer_json import malformed
 from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, layout_of_version
 
 __all__ = ["MAX_PROTOBUF_BYTES", "MAX_PROTOBUF_FIELDS", "read_protobuf"]

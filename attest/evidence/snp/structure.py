@@ -61,69 +61,68 @@ PLATFORM_INFO_BITS: tuple[tuple[str, int], ...] = (
 _KEY_INFO_RESERVED = ((1 << 32) - 1) ^ 0x1F
 
 
+_BEGINNING = (
+    Field(name="version", offset=0x000, size=4, kind="u32"),
+    Field(name="guest_svn", offset=0x004, size=4, kind="u32", note="from the ID block, else 0"),
+    Field(name="policy", offset=0x008, size=8, kind="u64", note="guest policy"),
+    Field(name="family_id", offset=0x010, size=16, kind="bytes", note="from the ID block"),
+    Field(name="image_id", offset=0x020, size=16, kind="bytes", note="from the ID block"),
+    Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: asked for by the host"),
+    Field(name="signature_algo", offset=0x034, size=4, kind="u32", note="1: ECDSA P-384 with SHA-384"),
+    Field(name="current_tcb", offset=0x038, size=8, kind="bytes"),
+    Field(name="platform_info", offset=0x040, size=8, kind="u64"),
+    Field(name="key_info", offset=0x048, size=4, kind="u32"),
+    Field(name="reserved", offset=0x04C, size=4, kind="reserved"),
+    Field(name="report_data", offset=0x050, size=64, kind="bytes", note="chosen by the guest"),
+    Field(name="measurement", offset=0x090, size=48, kind="bytes", note="launch digest, SHA-384"),
+    Field(name="host_data", offset=0x0C0, size=32, kind="bytes", note="chosen by the host at launch"),
+    Field(name="id_key_digest", offset=0x0E0, size=48, kind="bytes"),
+    Field(name="author_key_digest", offset=0x110, size=48, kind="bytes"),
+    Field(name="report_id", offset=0x140, size=32, kind="bytes"),
+    Field(name="report_id_ma", offset=0x160, size=32, kind="bytes", note="all ones: no migration agent"),
+    Field(name="reported_tcb", offset=0x180, size=8, kind="bytes", note="selects VCEK or VLEK"),
+)
+_NO_CPUID = (Field(name="reserved", offset=0x188, size=24, kind="reserved"),)
+_CPUID = (
+    Field(name="cpuid_fam_id", offset=0x188, size=1, kind="u8", note="combined family"),
+    Field(name="cpuid_mod_id", offset=0x189, size=1, kind="u8", note="combined model"),
+    Field(name="cpuid_step", offset=0x18A, size=1, kind="u8", note="stepping"),
+    Field(name="reserved", offset=0x18B, size=21, kind="reserved"),
+)
+"""From version 3 on."""
+_MIDDLE = (
+    Field(name="chip_id", offset=0x1A0, size=64, kind="bytes", note="zero if masked; Turin: 8 bytes"),
+    Field(name="committed_tcb", offset=0x1E0, size=8, kind="bytes"),
+    Field(name="current_build", offset=0x1E8, size=1, kind="u8"),
+    Field(name="current_minor", offset=0x1E9, size=1, kind="u8"),
+    Field(name="current_major", offset=0x1EA, size=1, kind="u8"),
+    Field(name="reserved", offset=0x1EB, size=1, kind="reserved"),
+    Field(name="committed_build", offset=0x1EC, size=1, kind="u8"),
+    Field(name="committed_minor", offset=0x1ED, size=1, kind="u8"),
+    Field(name="committed_major", offset=0x1EE, size=1, kind="u8"),
+    Field(name="reserved", offset=0x1EF, size=1, kind="reserved"),
+    Field(name="launch_tcb", offset=0x1F0, size=8, kind="bytes"),
+)
+_NO_MITIGATIONS = (Field(name="reserved", offset=0x1F8, size=168, kind="reserved"),)
+_MITIGATIONS = (
+    Field(name="launch_mit_vector", offset=0x1F8, size=8, kind="u64", note="mitigations at launch"),
+    Field(name="current_mit_vector", offset=0x200, size=8, kind="u64", note="mitigations now"),
+    Field(name="reserved", offset=0x208, size=152, kind="reserved"),
+)
+"""From version 5 on."""
+_END = (
+    Field(name="signature_r", offset=0x2A0, size=72, kind="bytes", note="little-endian, 48 bytes used"),
+    Field(name="signature_s", offset=0x2E8, size=72, kind="bytes", note="little-endian, 48 bytes used"),
+    Field(name="reserved", offset=0x330, size=368, kind="reserved"),
+)
+
+
 def _layout(version: int) -> Layout:
-    """Draw the table of one version: 2 has no CPUID bytes, 5 has mitigation vectors."""
-    cpuid = (
-        (
-            Field(name="cpuid_fam_id", offset=0x188, size=1, kind="u8", note="combined family"),
-            Field(name="cpuid_mod_id", offset=0x189, size=1, kind="u8", note="combined model"),
-            Field(name="cpuid_step", offset=0x18A, size=1, kind="u8", note="stepping"),
-            Field(name="reserved", offset=0x18B, size=21, kind="reserved"),
-        )
-        if version >= 3
-        else (Field(name="reserved", offset=0x188, size=24, kind="reserved"),)
-    )
-    mitigation = (
-        (
-            Field(name="launch_mit_vector", offset=0x1F8, size=8, kind="u64", note="mitigations at launch"),
-            Field(name="current_mit_vector", offset=0x200, size=8, kind="u64", note="mitigations now"),
-            Field(name="reserved", offset=0x208, size=152, kind="reserved"),
-        )
-        if version >= 5
-        else (Field(name="reserved", offset=0x1F8, size=168, kind="reserved"),)
-    )
-    return Layout(
-        name="ATTESTATION_REPORT",
-        size=REPORT_BYTES,
-        clause=_CLAUSE,
-        fields=(
-            Field(name="version", offset=0x000, size=4, kind="u32"),
-            Field(name="guest_svn", offset=0x004, size=4, kind="u32", note="from the ID block, else 0"),
-            Field(name="policy", offset=0x008, size=8, kind="u64", note="guest policy"),
-            Field(name="family_id", offset=0x010, size=16, kind="bytes", note="from the ID block"),
-            Field(name="image_id", offset=0x020, size=16, kind="bytes", note="from the ID block"),
-            Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: asked for by the host"),
-            Field(name="signature_algo", offset=0x034, size=4, kind="u32", note="1: ECDSA P-384 with SHA-384"),
-            Field(name="current_tcb", offset=0x038, size=8, kind="bytes"),
-            Field(name="platform_info", offset=0x040, size=8, kind="u64"),
-            Field(name="key_info", offset=0x048, size=4, kind="u32"),
-            Field(name="reserved", offset=0x04C, size=4, kind="reserved"),
-            Field(name="report_data", offset=0x050, size=64, kind="bytes", note="chosen by the guest"),
-            Field(name="measurement", offset=0x090, size=48, kind="bytes", note="launch digest, SHA-384"),
-            Field(name="host_data", offset=0x0C0, size=32, kind="bytes", note="chosen by the host at launch"),
-            Field(name="id_key_digest", offset=0x0E0, size=48, kind="bytes"),
-            Field(name="author_key_digest", offset=0x110, size=48, kind="bytes"),
-            Field(name="report_id", offset=0x140, size=32, kind="bytes"),
-            Field(name="report_id_ma", offset=0x160, size=32, kind="bytes", note="all ones: no migration agent"),
-            Field(name="reported_tcb", offset=0x180, size=8, kind="bytes", note="selects VCEK or VLEK"),
-            *cpuid,
-            Field(name="chip_id", offset=0x1A0, size=64, kind="bytes", note="zero if masked; Turin: 8 bytes"),
-            Field(name="committed_tcb", offset=0x1E0, size=8, kind="bytes"),
-            Field(name="current_build", offset=0x1E8, size=1, kind="u8"),
-            Field(name="current_minor", offset=0x1E9, size=1, kind="u8"),
-            Field(name="current_major", offset=0x1EA, size=1, kind="u8"),
-            Field(name="reserved", offset=0x1EB, size=1, kind="reserved"),
-            Field(name="committed_build", offset=0x1EC, size=1, kind="u8"),
-            Field(name="committed_minor", offset=0x1ED, size=1, kind="u8"),
-            Field(name="committed_major", offset=0x1EE, size=1, kind="u8"),
-            Field(name="reserved", offset=0x1EF, size=1, kind="reserved"),
-            Field(name="launch_tcb", offset=0x1F0, size=8, kind="bytes"),
-            *mitigation,
-            Field(name="signature_r", offset=0x2A0, size=72, kind="bytes", note="little-endian, 48 bytes used"),
-            Field(name="signature_s", offset=0x2E8, size=72, kind="bytes", note="little-endian, 48 bytes used"),
-            Field(name="reserved", offset=0x330, size=368, kind="reserved"),
-        ),
-    )
+    """Draw the table of one version."""
+    cpuid = _CPUID if version >= 3 else _NO_CPUID
+    mitigations = _MITIGATIONS if version >= 5 else _NO_MITIGATIONS
+    fields = (*_BEGINNING, *cpuid, *_MIDDLE, *mitigations, *_END)
+    return Layout(name="ATTESTATION_REPORT", size=REPORT_BYTES, clause=_CLAUSE, fields=fields)
 
 
 _LAYOUTS = {2: _layout(2), 3: _layout(3), 4: _layout(3), 5: _layout(5)}
