@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias, TypeVar
+from typing import NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
@@ -40,7 +40,7 @@ Fact: TypeAlias = object
 first member (a format string) with the other members filled in, anything else by its ``str``."""
 
 _T = TypeVar("_T")
-_NOT_REACHED = (Outcome.NOT_EVALUATED, "", "an earlier check failed")
+_NOT_REACHED: tuple[Outcome, Fact, Fact] = (Outcome.NOT_EVALUATED, "", "an earlier check failed")
 
 
 class Step(NamedTuple):
@@ -69,7 +69,7 @@ class Findings(NamedTuple):
     @property
     def checks(self) -> tuple[Check, ...]:
         """The check of every step."""
-        told = {step: outcome_and_facts for step, *outcome_and_facts in self.told}
+        told = {step: (outcome, expected, got) for step, outcome, expected, got in self.told}
         return tuple(self._check(step, *told.get(step, _NOT_REACHED)) for step in self.steps)
 
     def _check(self, step: Step, outcome: Outcome, expected: Fact, got: Fact) -> Check:
@@ -83,9 +83,10 @@ def _text(fact: Fact) -> str:
             return fact.hex()
         case datetime():
             return rfc3339_text(fact)
-        case (str() as template, *facts):
+        case tuple():
+            template, *facts = cast("tuple[Fact, ...]", fact)  # of anything; each member is a fact again
             # Numbers stay numbers, because a template may ask for a base.
-            return template.format(*(each if isinstance(each, int) else _text(each) for each in facts))
+            return str(template).format(*(each if isinstance(each, int) else _text(each) for each in facts))
         case _:
             return str(fact)
 

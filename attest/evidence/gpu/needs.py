@@ -15,9 +15,10 @@ from attest.endorsements.pool import Endorsements
 from attest.endorsements.requests import NvidiaOcspRequest, NvidiaRimRequest
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Issuer
-from attest.errors import ChainError, EvidenceError
-from attest.evidence.gpu.certificates import DeviceModel, read_identity, read_model
+from attest.errors import EvidenceError
+from attest.evidence.gpu.certificates import DeviceModel
 from attest.evidence.gpu.chain import DevicePath, find_path
+from attest.evidence.gpu.device_checks import stated_model
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.references import fitting_rims, sources_of, wanted_rim
@@ -40,19 +41,10 @@ def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRi
         As many as can be named. What cannot be named, because the certificates are not at hand or the report does
         not state what makes the name, is left out here, and missing when it comes to verification.
     """
-    model = _model(find_path(parsed, pool))
+    model = stated_model(find_path(parsed, pool))
     if model is None:
         return ()
     return tuple(NvidiaRimRequest(id=name) for name in _rim_ids(parsed.report.opaque, model))
-
-
-def _model(path: DevicePath) -> DeviceModel | None:
-    if path.device is None:
-        return None
-    try:
-        return read_model(path.device, read_identity(path.device))
-    except (ChainError, EvidenceError):
-        return None
 
 
 def _rim_ids(opaque: OpaqueData, model: DeviceModel) -> Iterator[str]:
@@ -100,7 +92,7 @@ def needed_statuses(
         Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.
     """
     path = find_path(parsed, pool)
-    found = list(_rim_chains(parsed, _model(path), tuple(rims)))
+    found = list(_rim_chains(parsed, stated_model(path), tuple(rims)))
     root = _device_root(path)
     if root is not None and path.failure is None:
         found.insert(0, (path.certificates[1:], root))
