@@ -1,7 +1,8 @@
 """Work for which nobody waits any more is bounded like all other: its place is free when it has ended."""
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, cast
 
@@ -14,6 +15,22 @@ from kms.config.settings import Settings
 from kms.domain.errors import UnavailableError
 
 PLACES = 2
+REQUEST_SECONDS = 60
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be set forward."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def played(main: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
+    loop = Loop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main(loop))
 
 
 class Slow:
@@ -29,15 +46,15 @@ class Slow:
             self.begun += 1
             self.running += 1
             self.most = max(self.most, self.running)
-        self.end.wait(30)
+        self.end.wait(120)
         with self.lock:
             self.running -= 1
         return "done"
 
 
-def room(*, seconds: float) -> Workroom:
+def room() -> Workroom:
     class Limits:
-        request_seconds = seconds
+        request_seconds = REQUEST_SECONDS
 
     return Workroom(settings=cast("Settings", Limits()), limiter=CapacityLimiter(PLACES))
 
@@ -48,59 +65,74 @@ async def timed_out(workroom: Workroom, work: Callable[[], Any]) -> None:
     assert caught.value.code == "request-timeout"
 
 
-async def emptied(workroom: Workroom) -> None:
-    while workroom.limiter.borrowed_tokens:  # noqa: ASYNC110  it tells nobody when that changes
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110  nothing is set where that changes
         await anyio.sleep(0.005)
+
+
+async def emptied(workroom: Workroom) -> None:
+    await until(lambda: not workroom.limiter.borrowed_tokens)
+
+
+async def begun(workroom: Workroom, slow: Slow, *, waiting: int) -> None:
+    """Wait until every place is at work, and so many callers wait for one."""
+    await until(lambda: slow.begun == PLACES and workroom.limiter.statistics().tasks_waiting == waiting)
 
 
 def test_work_that_was_given_up_keeps_its_place_until_it_ends() -> None:
     slow = Slow()
 
-    async def main() -> None:
-        workroom = room(seconds=0.2)
+    async def main(loop: Loop) -> None:
+        workroom = room()
         async with anyio.create_task_group() as group:
             for _ in range(5 * PLACES):
                 group.start_soon(timed_out, workroom, slow)
+            await begun(workroom, slow, waiting=4 * PLACES)
+            loop.ahead += REQUEST_SECONDS + 1
         assert (slow.begun, slow.running) == (PLACES, PLACES)
-        await timed_out(workroom, slow)
+        async with anyio.create_task_group() as group:
+            group.start_soon(timed_out, workroom, slow)
+            await begun(workroom, slow, waiting=1)
+            loop.ahead += REQUEST_SECONDS + 1
         slow.end.set()
         await emptied(workroom)
         assert await workroom.run(lambda: "next") == "next"
 
-    anyio.run(main)
-    assert slow.most == PLACES
+    played(main)
+    assert (slow.begun, slow.most) == (PLACES, PLACES)
 
 
 def test_a_caller_who_goes_away_leaves_no_more_work_than_there_are_places() -> None:
     slow = Slow()
 
-    async def main() -> None:
-        workroom = room(seconds=30)
-        for _ in range(5):
-            with anyio.move_on_after(0.05):
-                async with anyio.create_task_group() as group:
-                    for _ in range(3):
-                        group.start_soon(workroom.run, slow)
-        assert slow.begun == PLACES
+    async def main(loop: Loop) -> None:
+        workroom = room()
+        callers = PLACES + 1
+        for waiting in (1, callers, callers):
+            async with anyio.create_task_group() as group:
+                for _ in range(callers):
+                    group.start_soon(workroom.run, slow)
+                await begun(workroom, slow, waiting=waiting)
+                group.cancel_scope.cancel()
         slow.end.set()
         await emptied(workroom)
 
-    anyio.run(main)
-    assert slow.most == PLACES
+    played(main)
+    assert (slow.begun, slow.most) == (PLACES, PLACES)
 
 
 def test_who_is_gone_before_the_work_begins_leaves_nothing() -> None:
     slow = Slow()
 
-    async def main() -> None:
-        workroom = room(seconds=30)
+    async def main(loop: Loop) -> None:
+        workroom = room()
         for _ in range(3):
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await workroom.run(slow)
         assert workroom.limiter.borrowed_tokens == 0
 
-    anyio.run(main)
+    played(main)
     assert slow.begun == 0
 
 
@@ -108,12 +140,12 @@ def test_what_work_returns_and_raises_is_passed_on_and_frees_its_place() -> None
     def fail() -> None:
         raise LookupError
 
-    async def main() -> None:
-        workroom = room(seconds=30)
+    async def main(loop: Loop) -> None:
+        workroom = room()
         for _ in range(3 * PLACES):
             assert await workroom.run(partial(str, 7)) == "7"
             with pytest.raises(LookupError):
                 await workroom.run(fail)
         await emptied(workroom)
 
-    anyio.run(main)
+    played(main)
