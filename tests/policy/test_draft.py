@@ -20,8 +20,9 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.input_files import read_evidence
 from attest.policy import load_policy
-from attest.policy.authoring.draft import FIELDS, choose, draft_policy, fields_of
+from attest.policy.authoring.draft import FIELDS, DraftSource, choose, draft_policy, fields_of
 from attest.policy.authoring.yaml_text import comment_lines, yaml_text
+from attest.policy.versions import Numbering, in_ranges, ranges_of
 from attest.verification import VerifiedEvidence, verify
 from tests.evidence.intel.recorded import RECORDED, Recorded
 from tests.policy.drafts import CASES, Drafted, drafted, unchecked_of, verified_fixture
@@ -262,6 +263,25 @@ def test_simulated_evidence_says_so_loudly() -> None:
     assert found.source.origin.endswith(" on 2026-06-01")
 
 
+@pytest.mark.parametrize("case", ["nvidia-snp-with-hopper", "nvidia-blackwell", "nvidia-switch"])
+def test_a_newer_vbios_is_one_of_the_same_family_of_chips(case: str) -> None:
+    verified = verified_fixture(case)
+    found = drafted(verified, default="or-newer")
+    for name in ("gpu", "nvswitch"):
+        section: Any = found.draft.document.get(name)
+        if section is None:
+            continue
+        holds = in_ranges(Numbering.HEX, ranges_of(Numbering.HEX)(section["vbios_versions"], name))
+        ((least, below),) = ((row["at_least"], row["below"]) for row in section["vbios_versions"])
+        family, *rest = (int(part, 16) for part in least.split("."))
+        assert int(below, 16) == family + 1
+        assert holds(least, verified.at)
+        assert holds(f"{family:X}.FF.FF.FF.FF", verified.at)
+        assert not holds(f"{family:X}.{'.'.join('00' for _ in rest)}", verified.at)
+        assert not holds(f"{family + 1:X}.00.00.00.00", verified.at)
+        assert not holds(f"{family + 1:X}.00.00.00.01", verified.at)
+
+
 def test_what_the_machine_does_not_meet_is_relaxed_with_its_reason() -> None:
     found = drafted(verified_fixture("milan-v5-debug"))
     assert found.draft.weak == (("snp.guest_policy.debug", "this machine does not meet it: expected false, got true"),)
@@ -274,15 +294,36 @@ def test_what_the_machine_does_not_meet_is_relaxed_with_its_reason() -> None:
     assert "INTEL-SA-" in out_of_date.yaml
 
 
-def test_a_version_that_nobody_can_read_is_relaxed_with_its_reason() -> None:
+def with_gpu(**changes: str) -> DraftSource:
+    """A source whose GPU states something else."""
     source = source_of(verified_fixture("nvidia-hopper"))
     (gpu,) = source.devices.gpus
     assert isinstance(gpu, VerifiedGpu)
-    odd = replace(gpu, driver_version="unknown")
+    odd = replace(gpu, **changes)  # type: ignore[arg-type]  # text alone
     items = tuple(replace(item, verified=odd) for item in source.items)
-    source = replace(source, items=items, devices=replace(source.devices, gpus=(odd,)))
+    return replace(source, items=items, devices=replace(source.devices, gpus=(odd,)))
+
+
+def test_a_version_that_nobody_can_read_is_relaxed_with_its_reason() -> None:
+    source = with_gpu(driver_version="unknown")
     draft = draft_policy(source, name="odd", reference="seen", chosen=choose(["nvidia-gpu"]))
     assert "gpu.driver_versions" in dict(draft.weak)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("FE.01.02.03.04", {"at_least": "FE.01.02.03.04", "below": "FF"}),
+        ("FF.01.02.03.04", {"at_least": "FF.01.02.03.04"}),  # there is no family above the last
+        ("00.00.00.00.01", {"at_least": "00.00.00.00.01", "below": "1"}),
+        ("00.00.00.00.00", {"at_least": "00.00.00.00.00", "below": "1"}),
+    ],
+)
+def test_the_first_and_the_last_family_of_chips_have_drafts_too(version: str, expected: JsonValue) -> None:
+    source = with_gpu(vbios_version=version)
+    chosen = choose(["nvidia-gpu"], default="or-newer")
+    document: Any = draft_policy(source, name="odd", reference="seen", chosen=chosen).document
+    assert document["gpu"]["vbios_versions"] == [expected]
 
 
 def test_newer_enclaves_are_accepted_by_their_signer() -> None:

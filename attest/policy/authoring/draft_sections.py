@@ -23,7 +23,7 @@ from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.authoring.yaml_text import Path
 from attest.policy.azure import VM_SWITCHES
 from attest.policy.snp_tcb import TCB_DEMANDS
-from attest.policy.versions import Numbering, parse_version
+from attest.policy.versions import Numbering, Version, parse_version
 
 __all__ = ["KEYS_OF_KIND", "DraftSection", "azure_section", "device_sections", "intel_section", "snp_section"]
 
@@ -39,6 +39,7 @@ KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
 """The keys of a policy that speak of a kind of Attester."""
 _LARGEST_EXACT = 2**53 - 1
 _ADVISORY_DAYS = 90
+_LAST_FAMILY = 0xFF
 _STRICT_BITS = {
     "debug": False,
     "migrate_ma": False,
@@ -382,10 +383,14 @@ def _versions(
         section.put(name, [{"at_least": str(least)}], "This version or newer.")
     else:
         # The first number is the family of chips: newer is a comparison within one.
-        families: dict[int, Any] = {}
+        families: dict[int, Version] = {}
         for version in sorted(versions, key=lambda version: version.components, reverse=True):
-            families[version.components[0]] = version
-        ranges: list[JsonValue] = [
-            {"at_least": str(version), "below": f"{family + 1:X}"} for family, version in sorted(families.items())
-        ]
+            families[next(iter(version.components), 0)] = version  # zeros at the end are no components
+        ranges: list[JsonValue] = [_of_family(family, version) for family, version in sorted(families.items())]
         section.put(name, ranges, "These versions or newer ones of the same family of chips.")
+
+
+def _of_family(family: int, version: Version) -> JsonValue:
+    """Demand this version or a newer one of its family; above the last family there is nothing to exclude."""
+    least: dict[str, JsonValue] = {"at_least": str(version)}
+    return least if family == _LAST_FAMILY else {**least, "below": f"{family + 1:X}"}
