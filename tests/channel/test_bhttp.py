@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -240,9 +241,16 @@ def test_a_status_that_is_none_is_refused(status: int) -> None:
     assert code_of(lambda: Response(status=status)) == "bhttp-field-invalid"
 
 
-def test_interim_responses_have_statuses_of_their_own() -> None:
-    assert code_of(lambda: Response(status=200, interim=((200, ()),))) == "bhttp-field-invalid"
-    assert code_of(lambda: Response(status=100)) == "bhttp-field-invalid"
+@pytest.mark.parametrize(("status", "interim"), [(200, False), (599, False), (100, True), (199, True)])
+def test_the_first_and_the_last_status_of_each_kind_are_taken(status: int, interim: bool) -> None:
+    response = Response(status=200, interim=((status, ()),)) if interim else Response(status=status)
+    assert decode_response(encode_response(response)) == response
+
+
+@pytest.mark.parametrize(("status", "interim"), [(199, False), (600, False), (99, True), (200, True)])
+def test_interim_responses_have_statuses_of_their_own(status: int, interim: bool) -> None:
+    made = partial(Response, status=200, interim=((status, ()),)) if interim else partial(Response, status=status)
+    assert code_of(made) == "bhttp-field-invalid"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +293,10 @@ BAD_FIELDS: tuple[Fields, ...] = (
 @pytest.mark.parametrize("indeterminate", [False, True])
 def test_fields_that_are_none_are_neither_made_nor_read(wrong: Fields, indeterminate: bool) -> None:
     assert code_of(lambda: replace(REQUEST, fields=wrong)) == "bhttp-field-invalid"
+    assert code_of(lambda: replace(REQUEST, trailers=wrong)) == "bhttp-field-invalid"
+    assert code_of(lambda: replace(RESPONSE, fields=wrong)) == "bhttp-field-invalid"
     assert code_of(lambda: replace(RESPONSE, trailers=wrong)) == "bhttp-field-invalid"
+    assert code_of(lambda: replace(RESPONSE, interim=((103, ()), (103, wrong)))) == "bhttp-field-invalid"
     raw = bytes((3 if indeterminate else 1,)) + b"\x40\xc8" + section(wrong, indeterminate=indeterminate)
     if wrong[0][0] == b"" and indeterminate:
         assert decode_response(raw) == Response(status=200, content=b"x")  # an empty name is the section's end
@@ -295,6 +306,7 @@ def test_fields_that_are_none_are_neither_made_nor_read(wrong: Fields, indetermi
 
 def test_pseudo_fields_of_others_come_first_and_never_last() -> None:
     first = ((b":protocol", b"websocket"), (b"a", b"b"))
+    assert replace(RESPONSE, fields=first, interim=((103, first),)).interim[0][1] == first
     assert decode_request(encode_request(replace(REQUEST, fields=first))).fields == first
     assert code_of(lambda: replace(REQUEST, trailers=first[:1])) == "bhttp-field-invalid"
 
@@ -422,4 +434,30 @@ def test_the_sum_of_content_chunks_is_limited() -> None:
 def test_every_limit_has_a_test() -> None:
     tested = {"method", "scheme", "authority", "path", "name", "value", "content"} | {"fields", "section", "interim"}
     assert {field.name for field in fields(MessageLimits)} == tested | {"padding"}
-    assert LIMITS.message > LIMITS.content
+
+
+def test_the_limits_are_those_of_common_servers() -> None:
+    assert (
+        MessageLimits(
+            method=32,
+            scheme=8,
+            authority=255,
+            path=8192,
+            name=256,
+            value=8192,
+            fields=100,
+            section=32768,
+            interim=8,
+            content=8388608,
+            padding=65536,
+        )
+        == LIMITS
+    )
+
+
+def test_a_message_is_limited_by_the_sum_of_its_parts() -> None:
+    # Ten bytes of framing for each byte of content, ten sections of lines, and 64 bytes of lengths for each of them.
+    parts = MessageLimits(
+        method=1, scheme=10, authority=100, path=1000, section=10_000, interim=8, content=10**6, padding=10**9
+    )
+    assert parts.message == (1 + 10 + 100 + 1000 + 64) + 10 * (10_000 + 64) + 10 * 10**6 + 10**9

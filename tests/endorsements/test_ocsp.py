@@ -184,6 +184,26 @@ def test_what_is_no_answer_about_one_certificate_is_malformed(data: bytes, probl
     assert problem in raised.value.message
 
 
+def test_an_answer_may_be_as_long_as_the_limit_and_not_longer() -> None:
+    assert MAX_OCSP_BYTES == 16384
+    whole = of_length(MAX_OCSP_BYTES)
+    assert parse_ocsp(whole).der == whole
+    with pytest.raises(EvidenceError) as raised:
+        parse_ocsp(of_length(MAX_OCSP_BYTES + 1))
+    assert raised.value.code == "ocsp-malformed"
+    assert "more than" in raised.value.message  # and not for another reason
+
+
+def of_length(length: int) -> bytes:
+    """An answer of so many bytes; signatures differ in length by a byte or two."""
+    size, whole = length, b""
+    while len(whole) != length:
+        size += length - len(whole) if whole else -1000
+        extension = Extension(oid="1.2.3.4", critical=False, value=der.octet_string(bytes(size)))
+        whole = replace(GOOD, extensions=(made.extension(extension),)).der()
+    return whole
+
+
 def test_as_many_certificates_as_are_allowed_are_read() -> None:
     assert len(parse_ocsp(replace(GOOD, certificates=(responder(),) * MAX_CERTIFICATES).der()).certificates) == 4
 
@@ -208,7 +228,13 @@ def test_no_damaged_answer_shows_that_a_certificate_is_good(at: int, flip: int) 
 def test_answers_and_refusals_are_known_by_their_first_bytes() -> None:
     assert looks_like_ocsp(WHOLE)
     assert looks_like_ocsp(refusal(6))
-    assert not any(map(looks_like_ocsp, (b"", b"0", b"0\x80", SUBJECT.der, made.crl(), b"{}", bytes(100))))
+    assert looks_like_ocsp(b"\x30\x7f\x0a\x01")
+    assert looks_like_ocsp(b"\x30\x81\x80\x0a\x01")
+    assert looks_like_ocsp(b"\x30\x82\x01\x00\x0a\x01")
+    others = (b"", b"0", b"0\x80", SUBJECT.der, made.crl(), b"{}", bytes(100))
+    assert not any(map(looks_like_ocsp, others))
+    assert not looks_like_ocsp(b"\x31" + WHOLE[1:])
+    assert not looks_like_ocsp(b"\x30\x03\x0a\x02\x01")
     assert refusal_of(refusal(6)) == "unauthorized"
     assert refusal_of(refusal(4)) is None
     assert refusal_of(WHOLE) is None
