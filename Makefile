@@ -20,6 +20,7 @@ DEV_STAMP := .venv/.installed-dev
 MODEL_STAMP := .venv/.installed-model
 TPM_STAMP := .venv/.installed-tpm
 PAGE_STAMP := page/node_modules/.installed
+MUTANTS_STAMP := .venv/mutants/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
 CODE := $(wildcard attest kms rag_demo simulator benchmarks examples fixtures tests)
@@ -31,7 +32,13 @@ CORE := attest/evidence/*,attest/endorsements/*,attest/verification.py,attest/po
 # the core's own that try very many inputs and reach nothing that the others do not.
 UNTRACED := tests/evidence/eventlog/test_tpm_replay_mutations.py tests/policy/test_load_places.py
 TRACED := $(filter-out $(UNTRACED),$(shell find tests/endorsements tests/evidence tests/policy -name 'test_*.py' 2>/dev/null)) \
-          $(wildcard tests/test_appraisal*.py tests/test_verification*.py tests/kms/test_decide.py)
+          $(wildcard tests/test_appraisal*.py tests/test_limits.py tests/test_verification*.py tests/kms/test_decide.py tests/channel/test_bhttp.py)
+
+# What is mutated. The traced run says which tests reach a line, and how long each takes.
+MUTATED := $(CORE),attest/channel/messages.py
+COMMA := ,
+MUTATED_FILES := $(shell find $(patsubst %/*,%,$(subst $(COMMA), ,$(MUTATED))) -name '*.py' 2>/dev/null)
+TRACE := .mutants/durations.json
 
 # Where it is set, each process of the tests would compile anew what all of them import.
 unexport PYTHONDONTWRITEBYTECODE
@@ -39,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports tests coverage drift test-fast slow bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced tests coverage drift test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi page clean distclean
 
 help: ## list the targets
@@ -80,6 +87,11 @@ $(TPM_STAMP): $(DEV_STAMP) requirements/tpm-build.txt requirements/tpm.txt
 	$(PIP) install --require-hashes --no-deps --no-build-isolation --only-binary :all: --no-binary tpm2-pytss -r requirements/tpm.txt
 	@touch $@
 
+$(MUTANTS_STAMP): .venv/bin/python requirements/mutants.txt
+	$(PYTHON) -m venv .venv/mutants
+	.venv/mutants/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --only-binary :all: -r requirements/mutants.txt
+	@touch $@
+
 # The compilers of the page, by the digests of the lock file; nothing of them runs while they are installed.
 $(PAGE_STAMP): page/package.json page/package-lock.json
 	@command -v npm >/dev/null \
@@ -118,9 +130,13 @@ pyright: $(DEV_STAMP)
 imports: $(DEV_STAMP)
 	$(BIN)/lint-imports
 
-tests: $(DEV_STAMP) $(PAGE_STAMP)
+traced: $(DEV_STAMP)
 	@echo 'pytest: what covers the core, traced'
-	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= $(TRACED)
+	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= --cov-context=test \
+	    -p tests.mutants.durations --durations-file $(TRACE) $(TRACED)
+	@cp .coverage .mutants/coverage
+
+tests: traced $(PAGE_STAMP)
 	@echo 'pytest: everything else'
 	@$(BIN)/python -m pytest -n $(JOBS) $(TRACED:%=--ignore=%)
 
@@ -142,6 +158,14 @@ test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 
 slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m slow --timeout=1800
+
+# Core and tests as they were traced: after a change of either, its lines are others.
+$(TRACE): $(MUTATED_FILES) $(TRACED) $(DEV_STAMP)
+	@$(MAKE) --no-print-directory traced
+
+mutants: $(MUTANTS_STAMP) $(TRACE) ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
+	$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \
+	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--limit $(LIMIT)) $(MUTATED_FILES)
 
 fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
 	$(BIN)/python -m tests.fuzz.run --jobs $(JOBS) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))
@@ -174,9 +198,10 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt
+	$(COMPILE) $(UPGRADE) --no-deps --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
 
 clean: ## remove what the checks leave behind
-	rm -rf .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist simulator/dist htmlcov
+	rm -rf .coverage .coverage.* .mutants .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist simulator/dist htmlcov
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv

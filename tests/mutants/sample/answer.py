@@ -1,0 +1,6 @@
+"""A module to mutate."""
+
+
+def answer() -> int:
+    """Return it."""
+    return 42

@@ -1,0 +1,145 @@
+"""Tests to run for a mutant, by what a traced run of the suite says about each line."""
+
+import ast
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from coverage import CoverageData
+
+__all__ = ["Batch", "Selection", "statement_lines", "statement_names"]
+
+UNKNOWN_SECONDS = 0.5
+FILE_SECONDS = 0.2
+"""What importing one more file of tests costs."""
+NEAR_FILES = 3
+
+
+class Batch(NamedTuple):
+    """Tests that run in one process, in this order."""
+
+    tests: tuple[str, ...]
+    seconds: float
+    """Estimate."""
+
+
+class Selection:
+    """Which tests reach which line, and how long they take."""
+
+    def __init__(self, coverage_file: Path, durations_file: Path) -> None:
+        """Read a traced run.
+
+        Args:
+            coverage_file: written by coverage with one context a test.
+            durations_file: written by `tests.mutants.durations` in the same run.
+        """
+        self._data = CoverageData(str(coverage_file))
+        self._data.read()
+        traced: dict[str, float] = json.loads(durations_file.read_text(encoding="utf-8"))
+        self.files = tuple(sorted(file for file in {_file(test) for test in traced} if Path(file).is_file()))
+        """Every file that holds a traced test."""
+        self._seconds = {test: seconds for test, seconds in traced.items() if _file(test) in self.files}
+        self._by_line = cache(self._reached)
+
+    def quickest(self, count: int) -> tuple[str, ...]:
+        """Return so many tests that take least."""
+        return tuple(sorted(self._seconds, key=lambda test: (self._seconds[test], test))[:count])
+
+    def batches(self, path: str, line: int, source: str) -> tuple[Batch, ...]:
+        """Return the tests for a mutant: the nearest and quickest first.
+
+        First those of the nearest files that reach the statement, then all others that do, then the nearest that reach
+        anything of the module: a result that is remembered hides its second caller from the trace.
+        """
+        by_line = self._by_line(path)
+        reaching = {test for number in statement_lines(source, line) for test in by_line.get(number, ())}
+        reaching |= self._naming(statement_names(source, line)) if not reaching else set()
+        others = {test for tests in by_line.values() for test in tests} - reaching
+        near = frozenset(_nearest(path, reaching))
+        stages = (
+            (_ordered(path, (test for test in reaching if _file(test) in near), self._seconds), 6.0),
+            (_ordered(path, (test for test in reaching if _file(test) not in near), self._seconds), 15.0),
+            (_ordered(path, (test for test in others if _file(test) in _nearest(path, others)), self._seconds), 10.0),
+        )
+        return tuple(batch for tests, limit in stages if (batch := self._within(tests, limit)).tests)
+
+    def _naming(self, names: frozenset[str]) -> set[str]:
+        """Return the tests of files that speak of a constant; its line ran when it was imported, for no test."""
+        return {test for file in self.files if names & _words(file) for test in self._of_file(file)}
+
+    def _of_file(self, file: str) -> tuple[str, ...]:
+        return tuple(test for test in self._seconds if _file(test) == file)
+
+    def _reached(self, path: str) -> dict[int, tuple[str, ...]]:
+        lines = self._data.contexts_by_lineno(path).items()
+        # A context is "NODE-ID|PHASE"; the empty one is that of no test.
+        tests = {line: {name.rpartition("|")[0] for name in names} for line, names in lines}
+        return {line: tuple(found & self._seconds.keys()) for line, found in tests.items()}
+
+    def _within(self, tests: Iterable[str], limit: float) -> Batch:
+        chosen: list[str] = []
+        files: set[str] = set()
+        spent = 0.0
+        for test in tests:
+            cost = self._seconds.get(test, UNKNOWN_SECONDS) + (FILE_SECONDS if _file(test) not in files else 0)
+            if spent + cost <= limit or not chosen:
+                chosen.append(test)
+                files.add(_file(test))
+                spent += cost
+        return Batch(tuple(chosen), spent)
+
+
+def statement_lines(source: str, line: int) -> range:
+    """Return the lines of the innermost statement that holds a line; of a compound one, those before its body."""
+    best = range(line, line + 1)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            begin = min((node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))))
+            end = body[0].lineno if body else (node.end_lineno or node.lineno) + 1
+            if begin <= line < end:
+                best = range(begin, end)
+    return best
+
+
+def statement_names(source: str, line: int) -> frozenset[str]:
+    """Return what the top-level assignment that holds a line assigns; nothing for any other line."""
+    for node in ast.parse(source).body:
+        if node.lineno <= line <= (node.end_lineno or node.lineno) and isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            return frozenset(one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name))
+    return frozenset()
+
+
+@cache
+def _words(file: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", Path(file).read_text(encoding="utf-8")))
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _nearest(path: str, tests: Iterable[str]) -> tuple[str, ...]:
+    """Return the files of tests whose path has most in common with that of a module."""
+    return tuple(sorted({_file(test) for test in tests}, key=lambda file: _distance(path, file))[:NEAR_FILES])
+
+
+@cache
+def _distance(path: str, file: str) -> tuple[int, str]:
+    words = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in path.split("/")))
+    others = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in file.split("/")))
+    return -len(words & others), file
+
+
+def _ordered(path: str, tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
+    """Order tests: nearest file first, in each round one case of each test function, quick ones first."""
+    functions: dict[str, list[str]] = {}
+    for test in sorted(tests, key=lambda test: (seconds.get(test, UNKNOWN_SECONDS), test)):
+        functions.setdefault(test.partition("[")[0], []).append(test)
+    rounds = zip_longest(*sorted(functions.values(), key=lambda cases: _distance(path, _file(cases[0]))))
+    return [test for cases in rounds for test in cases if test is not None]

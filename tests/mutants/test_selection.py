@@ -1,0 +1,101 @@
+"""The tests for a mutant: those that reach its statement first, then those that come near it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from coverage import CoverageData
+from tests.mutants.selection import Selection, statement_lines, statement_names
+
+SOURCE = """\
+LIMIT = 3
+
+def f(a):
+    if (
+        a
+        > LIMIT
+    ):
+        return g(
+            a,
+        )
+    return 0
+"""
+NEAR, FAR = "tests/things/test_thing.py", "tests/else/test_all.py"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (NEAR, FAR):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    monkeypatch.chdir(tmp_path)
+
+
+def selection(folder: Path, lines: dict[str, list[int]], seconds: dict[str, float] | None = None) -> Selection:
+    data = CoverageData(str(folder / "coverage"))
+    for context, reached in lines.items():
+        data.set_context(context)
+        data.add_lines({"things/thing.py": reached})
+    data.write()
+    tests = {name.partition("|")[0]: 0.01 for name in lines if name}
+    (folder / "durations.json").write_text(json.dumps(tests | (seconds or {})))
+    return Selection(folder / "coverage", folder / "durations.json")
+
+
+@pytest.mark.parametrize(("line", "lines"), [(1, [1]), (5, [4, 5, 6, 7]), (9, [8, 9, 10]), (11, [11]), (3, [3])])
+def test_a_statement_is_found_by_any_of_its_lines(line: int, lines: list[int]) -> None:
+    assert list(statement_lines(SOURCE, line)) == lines
+
+
+def test_a_constant_is_known_by_its_name() -> None:
+    assert statement_names(SOURCE, 1) == {"LIMIT"}
+    assert statement_names(SOURCE, 5) == frozenset()
+
+
+def test_tests_that_reach_the_statement_come_first_and_the_nearest_file_before_others(tmp_path: Path) -> None:
+    found = selection(
+        tmp_path,
+        {
+            "": [1, 3],
+            f"{NEAR}::test_b|run": [4, 8],
+            f"{FAR}::test_c|run": [4, 8, 11],
+            f"{NEAR}::test_a|setup": [4],
+            f"{FAR}::test_d|run": [11],
+        },
+    )
+    (first, second) = found.batches("things/thing.py", 9, SOURCE)
+    assert first.tests == (f"{NEAR}::test_b", f"{FAR}::test_c")
+    assert second.tests == (f"{NEAR}::test_a", f"{FAR}::test_d")
+    assert found.files == (FAR, NEAR)
+
+
+def test_one_case_of_each_function_runs_before_the_second_of_any(tmp_path: Path) -> None:
+    cases = [f"{NEAR}::test_many[{number}]" for number in range(3)]
+    found = selection(tmp_path, {f"{name}|run": [11] for name in (*cases, f"{NEAR}::test_one")})
+    (batch,) = found.batches("things/thing.py", 11, SOURCE)
+    assert batch.tests == (cases[0], f"{NEAR}::test_one", *cases[1:])
+
+
+def test_a_batch_takes_the_time_it_may_and_at_least_one_test(tmp_path: Path) -> None:
+    slow = {f"{NEAR}::test_slow": 100.0, f"{NEAR}::test_slower": 200.0}
+    found = selection(tmp_path, {f"{name}|run": [11] for name in slow}, slow)
+    (batch,) = found.batches("things/thing.py", 11, SOURCE)
+    assert batch.tests == (f"{NEAR}::test_slow",)
+    assert batch.seconds == pytest.approx(100.2)
+
+
+def test_nothing_runs_for_a_line_that_no_test_comes_near(tmp_path: Path) -> None:
+    found = selection(tmp_path, {f"{NEAR}::test_b|run": [4]})
+    assert found.batches("things/other.py", 9, SOURCE) == ()
+
+
+def test_a_constant_is_judged_by_the_tests_that_name_it(tmp_path: Path) -> None:
+    naming = "tests/else/test_naming.py"
+    (tmp_path / naming).write_text("assert thing.LIMIT == 3\n")
+    found = selection(tmp_path, {f"{naming}::test_limit|run": [99], f"{FAR}::test_other|run": [4]})
+    assert found.batches("things/thing.py", 1, SOURCE)[0].tests == (f"{naming}::test_limit",)
+
+
+def test_tests_of_files_that_are_gone_are_not_asked(tmp_path: Path) -> None:
+    gone = {"tests/gone/test_gone.py::test_gone|run": [11]}
+    assert selection(tmp_path, gone).batches("things/thing.py", 11, SOURCE) == ()
