@@ -18,7 +18,7 @@ from tests.kms.support import MATERIAL
 
 
 def test_a_connection_that_was_kept_too_long_is_made_anew(folder: Path, place: Place) -> None:
-    with Running.start(folder, place, limits=replace(QUICK, idle_seconds=0.1)) as running, running.client() as agent:
+    with Running.start(folder, place, limits=replace(QUICK, idle_seconds=1)) as running, running.client() as agent:
         for _ in range(2):
             assert agent.key(KEY) == MATERIAL
             for one in threading.enumerate():

@@ -83,7 +83,7 @@ def test_a_request_may_come_byte_by_byte_and_two_at_once(running: Running) -> No
 
 
 def test_a_head_that_never_ends_is_given_up(folder: Path, place: Place) -> None:
-    with Running.start(folder, place, limits=replace(QUICK, head_seconds=0.2)) as running:
+    with Running.start(folder, place, limits=replace(QUICK, head_seconds=1)) as running:
         with running.connect() as raw:
             raw.send(HEALTH[:-2])
             said = raw.said()
@@ -94,7 +94,7 @@ def test_a_head_that_never_ends_is_given_up(folder: Path, place: Place) -> None:
 
 def test_a_trickle_does_not_buy_time(folder: Path, place: Place) -> None:
     """Slow-loris: each byte is in time, the head is not."""
-    with Running.start(folder, place, limits=replace(QUICK, head_seconds=0.3)) as running, running.connect() as raw:
+    with Running.start(folder, place, limits=replace(QUICK, head_seconds=1)) as running, running.connect() as raw:
         raw.sock.settimeout(0.05)
         answer = b""
         raw.send(HEALTH[:20])

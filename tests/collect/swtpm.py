@@ -20,7 +20,7 @@ from attest.collect.tpm import open_tpm
 from attest.errors import CollectionError
 from tests.collect.azure_vm import MORE, SNP, AzureMachine, FakeServices, Host, azure_root
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 LARGEST_INDEX_BYTES = 2048
 """Of an NV index of swtpm."""
 
@@ -113,7 +113,7 @@ class SwTpm:
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     @contextmanager

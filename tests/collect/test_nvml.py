@@ -174,7 +174,7 @@ def test_a_driver_that_never_answers_is_given_up_on(machine: Machine, step: str)
     error = refused(timeout=1.5)
     assert error.code == "nvml-timeout"
     assert error.retryable
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
 
 
 def test_a_failure_names_the_gpu_and_the_step(machine: Machine) -> None:

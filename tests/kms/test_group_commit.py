@@ -31,7 +31,7 @@ from tests.kms.process import REPOSITORY, environment
 from tests.kms.support import AT, Harness, Workload, open_release
 
 T = TypeVar("T")
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -211,11 +211,11 @@ def test_a_library_that_hangs_does_not_take_every_thread_with_it(
     def hold() -> None:
         with library_at(hsm_module()).exclusive():
             held.set()
-            done.wait(10)
+            done.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
+    held.wait(60)
     assert refused_code(kek) == "kek-unavailable"
     done.set()
     holder.join()

@@ -222,7 +222,7 @@ def test_a_witness_that_does_not_answer_in_time_is_not_waited_for(panel: Panel) 
         return answer
 
     panel.witnesses[1].change = slow
-    note = panel.publisher(seconds=0.5).checkpoint().note
+    note = panel.publisher(seconds=2).checkpoint().note
     held.set()
     assert 1 not in panel.cosigned(note)
     assert ["did not cosign: no answer in time" in line for line in panel.said] == [True]

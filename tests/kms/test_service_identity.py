@@ -418,7 +418,7 @@ class Device:
 
     def __call__(self, binding: Binding) -> Evidence:
         self.asked += 1
-        assert self.hold.wait(10)
+        assert self.hold.wait(60)
         if self.fails:
             raise CollectionError("secret words of the device", code="tsm-busy")
         return SOURCES["snp"](binding)

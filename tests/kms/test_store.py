@@ -360,11 +360,11 @@ def test_writers_of_one_process_wait_in_line_but_not_for_ever(
     def hold() -> None:
         with harness.services.store.writing():
             held.set()
-            done.wait(10)
+            done.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
+    held.wait(60)
     with pytest.raises(UnavailableError) as caught, harness.services.store.writing():
         pass
     done.set()

@@ -306,19 +306,19 @@ def test_a_served_process_speaks_https_and_takes_another_certificate_without_dro
     config = service(tmp_path, files)
     served = ServedProcess.start(config)
     try:
-        kept = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=10, context=trusting(ca))
+        kept = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=60, context=trusting(ca))
         before = _peer(kept)
         other = issued(ca, "other")
         files.certificate.write_bytes(other.certificate.read_bytes())
         files.key.write_bytes(other.key.read_bytes())
         served.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (
             time.monotonic() < deadline and "TLS certificate was read" not in (config.parent / "serve.log").read_text()
         ):
             time.sleep(0.05)
         assert _peer(kept) == before  # the same connection goes on
-        fresh = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=10, context=trusting(ca))
+        fresh = http.client.HTTPSConnection("127.0.0.1", served.port, timeout=60, context=trusting(ca))
         assert _peer(fresh) != before
         for connection in (kept, fresh):
             connection.close()

@@ -1,14 +1,14 @@
 """Work for which nobody waits any more is bounded like all other: its place is free when it has ended."""
 
-import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
 import anyio
 import pytest
 from anyio import CapacityLimiter
+from tests.event_loop import Loop, played
 
 from kms.api.context import Workroom
 from kms.config.settings import Settings
@@ -16,21 +16,6 @@ from kms.domain.errors import UnavailableError
 
 PLACES = 2
 REQUEST_SECONDS = 60
-
-
-class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock can be set forward."""
-
-    ahead = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.ahead
-
-
-def played(main: Callable[[Loop], Coroutine[Any, Any, None]]) -> None:
-    loop = Loop()
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(main(loop))
 
 
 class Slow:

@@ -88,7 +88,7 @@ class Engine:
 
     def saved(self, name: str) -> bytes:
         """Wait for a file that the page hands out; both put it below their home without asking."""
-        ends = time.monotonic() + 20
+        ends = time.monotonic() + 60
         while not (found := [one for one in self.folder.rglob(name) if one.stat().st_size]):
             if time.monotonic() > ends:
                 raise DrivenError(f"{self.name}: {name} was not saved")

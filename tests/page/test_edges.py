@@ -267,7 +267,7 @@ def embedding_held(site: PagedSite) -> Iterator[threading.Event]:
 
     def hold() -> None:
         begun.set()
-        goes_on.wait(20)
+        goes_on.wait(60)
 
     before, embedder.during = embedder.during, hold
     try:
@@ -281,7 +281,7 @@ def test_an_answer_on_its_way_is_broken_off_too(context: BrowserContext, site: P
     visit = accepted(visit_of(context, site.url))
     with embedding_held(site) as begun:
         visit.upload()
-        assert begun.wait(10)
+        assert begun.wait(60)
         expect(visit.page.locator("#uploads")).to_contain_text("page 1 of 1")
         site.machine.with_microcode(-1)
         visit.again()

@@ -80,7 +80,7 @@ def test_a_long_text_is_read_in_time_that_grows_with_its_length(part: str) -> No
     closed = "".join({"(": ")", "[": "]"}[mark] for mark in reversed(text) if mark in "([")
     half = text[: len(text) // 2]
     for inner in (half + closed[: half.count("(") + half.count("[")], text):
-        started = time.monotonic()
+        started = time.process_time()
         with suppress(ConfigurationError):
             read_rego_policy(f"package policy\nallow {{ {inner} }}".encode())
-        assert time.monotonic() - started < 20
+        assert time.process_time() - started < 20

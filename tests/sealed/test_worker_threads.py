@@ -99,7 +99,7 @@ def test_an_interrupt_is_told_when_the_others_have_ended() -> None:
 
     def work(_: int) -> None:
         if threading.current_thread() is main:
-            assert begun.wait(10)  # so that the other thread has the other half
+            assert begun.wait(60)  # so that the other thread has the other half
             return
         begun.set()
         time.sleep(0.1)  # the main thread comes to wait

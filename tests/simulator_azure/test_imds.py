@@ -89,7 +89,7 @@ def test_other_requests_for_quotes_are_refused() -> None:
 def asked(
     url: str, method: str, path: str, headers: dict[str, str], body: bytes = b""
 ) -> tuple[int, bytes, str | None]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     try:
         connection.request(method, path, body=body or None, headers=headers)
         answer = connection.getresponse()

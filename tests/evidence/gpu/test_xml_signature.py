@@ -4,7 +4,7 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -60,10 +60,10 @@ RIMS = {
 
 def refused(xml: bytes) -> EvidenceError:
     """Refuse, in bounded time and memory."""
-    memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, perf_counter()
+    memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, process_time()
     with pytest.raises(EvidenceError) as caught:
         read_signed_document(xml)
-    assert perf_counter() - began < SECONDS
+    assert process_time() - began < SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < KIBIBYTES
     assert caught.value.code == "rim-malformed"
     return caught.value

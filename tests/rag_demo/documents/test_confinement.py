@@ -104,7 +104,7 @@ def test_a_reader_that_waits_for_ever_is_ended_by_the_clock() -> None:
     with hostile("wait", limits=DocumentLimits(seconds=0.5)) as reading, pytest.raises(DocumentLimitError) as caught:
         list(reading)
     assert caught.value.field == "seconds"
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     assert reading._child._process.returncode == -signal.SIGKILL  # noqa: SLF001  not left behind
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import resource
 import time
 from pathlib import Path
 
@@ -21,6 +22,12 @@ def tree(objects: list[bytes]) -> bytes:
     return samples.pdf_of([b"<</Type/Catalog/Pages 2 0 R>>", *objects])
 
 
+def child_seconds() -> float:
+    """Processor time of the processes that have ended, however long they waited for it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>"
 
 
@@ -38,9 +45,9 @@ PAGE = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>"
     ],
 )
 def test_a_pdf_whose_pages_lead_nowhere_is_refused(document: bytes) -> None:
-    begun = time.monotonic()
+    begun = child_seconds()
     assert refusal(document, "a.pdf", SMALL).code in {"document-malformed", "document-without-text", "document-limit"}
-    assert time.monotonic() - begun < 10
+    assert child_seconds() - begun < 10
 
 
 def test_a_pdf_that_declares_a_million_pages_is_refused_at_once() -> None:
@@ -136,10 +143,10 @@ def test_text_without_measure_is_read_as_text(document: bytes, name: str, holds:
     ],
 )  # fmt: skip
 def test_nesting_without_measure_is_refused_or_ended(document: bytes, name: str) -> None:
-    begun = time.monotonic()
+    begun = child_seconds()
     error = refusal(document, name, DocumentLimits(cpu_seconds=1))
     assert error.code in {"document-limit", "document-without-text", "document-malformed"}
-    assert time.monotonic() - begun < 10
+    assert child_seconds() - begun < 10
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class _Slow(NumpyEncoder):
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
         self.begun.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         return super().encode(batch)
 
 
@@ -106,7 +106,7 @@ def test_closing_waits_for_what_is_being_computed() -> None:
     found: list[Floats] = []
     asking = threading.Thread(target=lambda: found.append(embedder.embed(["a"])), daemon=True)
     asking.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     closing = threading.Thread(target=embedder.close, daemon=True)
     closing.start()
     closing.join(0.05)

@@ -203,7 +203,7 @@ class Site:
             done.set()
 
         self.loop.call_soon_threadsafe(run)
-        assert done.wait(10)
+        assert done.wait(60)
 
 
 def token(user: str) -> str:

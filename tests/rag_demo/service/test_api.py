@@ -332,7 +332,7 @@ def test_whoever_leaves_in_the_middle_of_an_upload_leaves_nothing(site: Site, wr
         # It would take half a minute, if it went on.
         with client.stream("POST", "/v1/documents?name=a.txt", content=b"word" + b"\f" * 3000) as answer:
             assert b"progress" in next(answer.iter_raw())
-        assert site.workshop.reader.ended.wait(10)
+        assert site.workshop.reader.ended.wait(60)
         wait_until(lambda: "id" in upload_or_busy(client))
         assert [one["name"] for one in client.get("/v1/documents").json()["documents"]] == ["b.txt"]
     assert "an upload was given up: its user left" in written.getvalue()

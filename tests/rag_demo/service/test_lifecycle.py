@@ -238,7 +238,7 @@ class Scene:
         await asyncio.sleep(0.03)  # long enough for a test to look
 
     async def until(self, true: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not true():  # noqa: ASYNC110  what is waited for is anything
                 await asyncio.sleep(0.001)
 
@@ -344,7 +344,7 @@ def test_a_lease_that_is_lost_while_it_is_opened_lets_nobody_in() -> None:
 
     def slow(keys: ReleasedKeys) -> Bench:
         opening.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return scene.workshop(keys)
 
     async def story() -> None:
@@ -435,7 +435,7 @@ def test_ending_while_the_model_is_being_opened_closes_it_afterwards() -> None:
 
     def slow(keys: ReleasedKeys) -> Bench:
         opening.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return scene.workshop(keys)
 
     async def story() -> None:
