@@ -119,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         say(f"mutants: a sample of {options.sample}; to repeat it: make mutants SAMPLE={options.sample} SEED={seed}")
     STATE.mkdir(exist_ok=True)
     results = None if options.sample else Results(STATE / "killed.txt")
-    selection = Selection(STATE / "coverage", STATE / "durations.json")
+    selection = Selection(STATE / "traced")
     tally = Tally(excuses=excused_survivors())
     with _generator(options.tool, options.files, seed=seed, judged=results.path if results else None) as tool:
         load(foreign_modules(selection.files[::SAMPLED_FILES]))

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain, zip_longest
@@ -30,16 +31,18 @@ class Batch(NamedTuple):
 class Selection:
     """Which tests reach which line, and how long they take."""
 
-    def __init__(self, coverage_file: Path, durations_file: Path) -> None:
-        """Read a traced run.
+    def __init__(self, folder: Path) -> None:
+        """Read traced runs.
 
         Args:
-            coverage_file: written by coverage with one context a test.
-            durations_file: written by `tests.mutants.durations` in the same run.
+            folder: holds a pair of files for each run: NAME.coverage, written by coverage with one context a test, and
+                NAME.json, written by `tests.mutants.durations`.
         """
-        self._data = CoverageData(str(coverage_file))
-        self._data.read()
-        traced: dict[str, float] = json.loads(durations_file.read_text(encoding="utf-8"))
+        self._data = [CoverageData(str(file)) for file in sorted(folder.glob("*.coverage"))]
+        traced: dict[str, float] = {}
+        for data in self._data:
+            data.read()
+            traced |= json.loads(Path(data.data_filename()).with_suffix(".json").read_text(encoding="utf-8"))
         self.files = tuple(sorted(file for file in {_file(test) for test in traced} if Path(file).is_file()))
         """Every file that holds a traced test."""
         self._seconds = {test: seconds for test, seconds in traced.items() if _file(test) in self.files}
@@ -74,11 +77,13 @@ class Selection:
     def _of_file(self, file: str) -> tuple[str, ...]:
         return tuple(test for test in self._seconds if _file(test) == file)
 
-    def _reached(self, path: str) -> dict[int, tuple[str, ...]]:
-        lines = self._data.contexts_by_lineno(path).items()
-        # A context is "NODE-ID|PHASE"; the empty one is that of no test.
-        tests = {line: {name.rpartition("|")[0] for name in names} for line, names in lines}
-        return {line: tuple(found & self._seconds.keys()) for line, found in tests.items()}
+    def _reached(self, path: str) -> dict[int, frozenset[str]]:
+        tests: defaultdict[int, set[str]] = defaultdict(set)
+        for data in self._data:
+            for line, names in data.contexts_by_lineno(path).items():
+                # A context is "NODE-ID|PHASE"; the empty one is that of no test.
+                tests[line].update(name.rpartition("|")[0] for name in names)
+        return {line: found & self._seconds.keys() for line, found in tests.items()}
 
     def _within(self, tests: Iterable[str], limit: float) -> Batch:
         chosen: list[str] = []

@@ -32,14 +32,14 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def selection(folder: Path, lines: dict[str, list[int]], seconds: dict[str, float] | None = None) -> Selection:
-    data = CoverageData(str(folder / "coverage"))
+    data = CoverageData(str(folder / "core.coverage"))
     for context, reached in lines.items():
         data.set_context(context)
         data.add_lines({"things/thing.py": reached})
     data.write()
     tests = {name.partition("|")[0]: 0.01 for name in lines if name}
-    (folder / "durations.json").write_text(json.dumps(tests | (seconds or {})))
-    return Selection(folder / "coverage", folder / "durations.json")
+    (folder / "core.json").write_text(json.dumps(tests | (seconds or {})))
+    return Selection(folder)
 
 
 @pytest.mark.parametrize(("line", "lines"), [(1, [1]), (5, [4, 5, 6, 7]), (9, [8, 9, 10]), (11, [11]), (3, [3])])
@@ -67,6 +67,15 @@ def test_tests_that_reach_the_statement_come_first_and_the_nearest_file_before_o
     assert first.tests == (f"{NEAR}::test_b", f"{FAR}::test_c")
     assert second.tests == (f"{NEAR}::test_a", f"{FAR}::test_d")
     assert found.files == (FAR, NEAR)
+
+
+def test_several_runs_count_together(tmp_path: Path) -> None:
+    selection(tmp_path, {f"{NEAR}::test_b|run": [11]})
+    for name in ("core.coverage", "core.json"):
+        (tmp_path / name).rename(tmp_path / name.replace("core", "more"))
+    found = selection(tmp_path, {f"{FAR}::test_c|run": [11]})
+    (batch,) = found.batches("things/thing.py", 11, SOURCE)
+    assert batch.tests == (f"{NEAR}::test_b", f"{FAR}::test_c")
 
 
 def test_one_case_of_each_function_runs_before_the_second_of_any(tmp_path: Path) -> None:
