@@ -43,14 +43,27 @@ await build({
 
 // A second pass makes everything 4 % smaller once it is compressed: it moves values to where they are used, and unfolds what is called once.
 for (const name of readdirSync(folder).filter((name) => name.endsWith(".js"))) {
-  const { code } = await minify(readFileSync(join(folder, name), "utf8"), { module: true, ecma: 2020, compress: { passes: 3 } });
+  const { code } = await minify(readFileSync(join(folder, name), "utf8"), {
+    module: true,
+    ecma: 2020,
+    compress: { passes: 3 },
+  });
   writeFileSync(join(folder, name), code);
 }
 
 // The public types stand in one file that imports nothing, so its declarations are the library's.
 const scratch = mkdtempSync(join(tmpdir(), "page-types-"));
 try {
-  const settings = ["--project", here, "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", scratch];
+  const settings = [
+    "--project",
+    here,
+    "--noEmit",
+    "false",
+    "--declaration",
+    "--emitDeclarationOnly",
+    "--outDir",
+    scratch,
+  ];
   execFileSync(process.execPath, [compiler, ...settings], { stdio: "inherit" });
   writeFileSync(join(folder, "verifier.d.ts"), readFileSync(join(scratch, "verifier/api.d.ts")));
 } finally {
@@ -58,8 +71,13 @@ try {
 }
 
 // All modules are named with their digests before the first of them runs: none is fetched later, and none is another.
-const integrity = (name) => `sha256-${createHash("sha256").update(readFileSync(join(folder, name))).digest("base64")}`;
-const modules = readdirSync(folder).filter((name) => name.endsWith(".js") && !["badge.js", "page.js"].includes(name)).sort();
+const integrity = (name) =>
+  `sha256-${createHash("sha256")
+    .update(readFileSync(join(folder, name)))
+    .digest("base64")}`;
+const modules = readdirSync(folder)
+  .filter((name) => name.endsWith(".js") && !["badge.js", "page.js"].includes(name))
+  .sort();
 // WebKit looks at no digest of what it fetches ahead, but at one in an import map; the page's policy names that map by its own.
 const map = JSON.stringify({ integrity: Object.fromEntries(modules.map((name) => [`./${name}`, integrity(name)])) });
 const head = [
@@ -69,8 +87,21 @@ const head = [
   `<script type="module" src="page.js" integrity="${integrity("page.js")}"></script>`,
 ];
 const html = readFileSync(join(here, "src/ui/index.html"), "utf8");
-writeFileSync(join(folder, "index.html"), html.replace("<!--files-->", () => head.join("\n")));
+writeFileSync(
+  join(folder, "index.html"),
+  html.replace("<!--files-->", () => head.join("\n")),
+);
 
-const names = readdirSync(folder).filter((name) => name !== "manifest.json" && !name.endsWith(".py")).sort();
-const digests = names.map((name) => [name, createHash("sha256").update(readFileSync(join(folder, name))).digest("hex")]);
-writeFileSync(join(folder, "manifest.json"), `${JSON.stringify({ schema: "attest.page/1", sha256: Object.fromEntries(digests) }, null, 2)}\n`);
+const names = readdirSync(folder)
+  .filter((name) => name !== "manifest.json" && !name.endsWith(".py"))
+  .sort();
+const digests = names.map((name) => [
+  name,
+  createHash("sha256")
+    .update(readFileSync(join(folder, name)))
+    .digest("hex"),
+]);
+writeFileSync(
+  join(folder, "manifest.json"),
+  `${JSON.stringify({ schema: "attest.page/1", sha256: Object.fromEntries(digests) }, null, 2)}\n`,
+);

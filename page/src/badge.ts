@@ -32,7 +32,8 @@ class AttestationBadge extends HTMLElement {
 
   constructor() {
     super();
-    const [root, style] = [this.attachShadow({ mode: "open" }), new CSSStyleSheet()];
+    const root = this.attachShadow({ mode: "open" });
+    const style = new CSSStyleSheet();
     style.replaceSync(STYLE);
     root.adoptedStyleSheets = [style];
     root.append(this.box);
@@ -55,11 +56,16 @@ class AttestationBadge extends HTMLElement {
   private async begin(): Promise<void> {
     clearInterval(this.timer);
     this.show(BEGINNING, "");
-    const [src, policy] = [this.getAttribute("src"), this.getAttribute("policy")];
+    const src = this.getAttribute("src");
+    const policy = this.getAttribute("policy");
     let session: Session | undefined;
     const mine = (this.timer = setInterval(() => void session?.check(), CHECK_MS));
     try {
-      const place: Place = { service: new URL(src ?? "", location.href).origin, name: this.getAttribute("name") ?? undefined, own: true };
+      const place: Place = {
+        service: new URL(src ?? "", location.href).origin,
+        name: this.getAttribute("name") ?? undefined,
+        own: true,
+      };
       const memory = new Memory(place.service, undefined, (bytes) => crypto.getRandomValues(bytes));
       if (policy !== null) memory.set("policy", together(await Promise.all(policy.trim().split(/\s+/).map(textAt))));
       const show = (state: State): void => {
@@ -68,7 +74,9 @@ class AttestationBadge extends HTMLElement {
       session = new Session(place, memory, { fetch: (...given) => fetch(...given), now: () => Date.now(), show });
       await session.check();
     } catch (error) {
-      const problem = !isSecureContext ? problemOf(error) : { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
+      const problem = !isSecureContext
+        ? problemOf(error)
+        : { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
       if (mine === this.timer) this.show({ ...BEGINNING, busy: false, phase: "stopped", problem }, "");
     }
   }
@@ -76,7 +84,7 @@ class AttestationBadge extends HTMLElement {
   private show(state: State, service: string): void {
     const { phase, simulated, at, busy, problem } = state;
     const { symbol, word } = PHASES[phase];
-    this.box.dataset["phase"] = phase;
+    this.box.dataset.phase = phase;
     const told = `${symbol} ${word}${simulated ? " (simulated)" : ""}`;
     if (this.word.textContent !== told) this.word.textContent = told;
     if (busy) return;
@@ -87,7 +95,13 @@ class AttestationBadge extends HTMLElement {
       el("p", {}, joined(state.name, at !== undefined && `checked ${moment(at, at).split(",")[0]}`)),
       /^https?:/.test(page) && el("p", {}, el("a", { href: page, rel: "noreferrer" }, "Everything that was checked")),
     );
-    this.dispatchEvent(new CustomEvent("attestation", { detail: { phase, simulated, code: problem?.code }, bubbles: true, composed: true }));
+    this.dispatchEvent(
+      new CustomEvent("attestation", {
+        detail: { phase, simulated, code: problem?.code },
+        bubbles: true,
+        composed: true,
+      }),
+    );
   }
 }
 

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-5FK763HH.js";import"./chunk-K52TQRFC.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};
+import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-TEIYRVWI.js";import"./chunk-JQD2KXWY.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};

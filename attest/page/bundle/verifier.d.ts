@@ -70,9 +70,7 @@ export type ClaimJson = null | boolean | number | string | readonly ClaimJson[] 
 export interface ItemResult {
     readonly name: string;
     readonly kind: string;
-    readonly claims: {
-        readonly [name: string]: ClaimJson;
-    };
+    readonly claims: Readonly<Record<string, ClaimJson>>;
 }
 /**
  * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and came as

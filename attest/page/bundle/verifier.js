@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-K52TQRFC.js";export{e as verifyEvidence};
+import{na as e}from"./chunk-JQD2KXWY.js";export{e as verifyEvidence};

@@ -13,7 +13,15 @@ import { type Cursor, cursorOf, varint } from "./cursor";
 
 export type Fields = readonly (readonly [name: string, value: string])[];
 
-const LIMITS = { fields: 100, name: 256, value: 8192, section: 32 * 1024, interim: 8, content: 2 ** 29, padding: 64 * 1024 };
+const LIMITS = {
+  fields: 100,
+  name: 256,
+  value: 8192,
+  section: 32 * 1024,
+  interim: 8,
+  content: 2 ** 29,
+  padding: 64 * 1024,
+};
 const TOKEN = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 const OWN = [":method", ":scheme", ":authority", ":path", ":status"];
 // oxlint-disable-next-line no-control-regex
@@ -69,7 +77,7 @@ export async function* responseOf(pieces: AsyncIterator<Bytes>): AsyncGenerator<
   yield headOf(message, open);
   // (3) Content, trailers and padding; each may be absent from its beginning to the end of the message.
   if (!(await message.isOver())) {
-    for (let left = await message.integer("content"); left; ) {
+    for (let left = await message.integer("content"); left;) {
       const piece = await message.some(left, "content");
       left -= piece.length;
       limited(message.taken(), "content");
@@ -78,7 +86,7 @@ export async function* responseOf(pieces: AsyncIterator<Bytes>): AsyncGenerator<
     }
   }
   await sectionOf(message, open, true);
-  for (let found = 0; !(await message.isOver()); ) {
+  for (let found = 0; !(await message.isOver());) {
     const padding = await message.some(LIMITS.padding);
     limited((found += padding.length), "padding");
     need(isZero(padding), "malformed", "bhttp-padding-invalid");
@@ -100,7 +108,8 @@ async function headOf(message: Cursor, open: boolean): Promise<ResponseHead> {
 async function sectionOf(message: Cursor, open: boolean, trailers: boolean): Promise<Fields> {
   const fields: [string, string][] = [];
   if (await message.isOver()) return fields;
-  let [room, ordinary] = [LIMITS.section, trailers];
+  let room = LIMITS.section;
+  let ordinary = trailers;
   const size = open ? Infinity : await message.integer("section");
   if (!open) limited(size, "section");
   const end = message.taken() + size;

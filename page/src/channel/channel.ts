@@ -13,11 +13,27 @@ import { AttestError, need, refuse } from "../verifier/errors";
 import { type Fields, REQUEST_END, type ResponseHead, requestHead, responseOf, writtenContent } from "./bhttp";
 import { opened, sealed } from "./chunks";
 import { cursorOf } from "./cursor";
-import { AES_256_GCM, type CountedAead, KDF_SHA256, KEM_HYBRID, KEY_BYTES, type Context, aeadOf, be2, contextOf, encapsulate, expand, extract, spokenKems } from "./hpke";
+import {
+  AES_256_GCM,
+  type CountedAead,
+  KDF_SHA256,
+  KEM_HYBRID,
+  KEY_BYTES,
+  type Context,
+  aeadOf,
+  be2,
+  contextOf,
+  encapsulate,
+  expand,
+  extract,
+  spokenKems,
+} from "./hpke";
 import { type KeyConfig, chooseKey, documentDigest, parseKeyDocument } from "./keys";
 
-const [GATEWAY_PATH, OFFER_PATH] = ["/.well-known/ohttp-gateway", "/.well-known/attest-channel"];
-const [REQUEST_TYPE, ANSWER_TYPE] = ["message/ohttp-chunked-req", "message/ohttp-chunked-res"];
+const GATEWAY_PATH = "/.well-known/ohttp-gateway";
+const OFFER_PATH = "/.well-known/attest-channel";
+const REQUEST_TYPE = "message/ohttp-chunked-req";
+const ANSWER_TYPE = "message/ohttp-chunked-res";
 const MAX_OFFER_BYTES = 4 * 1024 * 1024;
 const RECORD_MS = 5 * 60 * 1000;
 const OPTIONS = { cache: "no-store", credentials: "omit", redirect: "error", referrerPolicy: "no-referrer" } as const;
@@ -50,7 +66,8 @@ export interface Offer {
 
 /** Ask a service for its keys and evidence under a fresh nonce, and verify them; nothing else is sent. */
 export async function askForKeys(gateway: string, way: Way): Promise<Offer> {
-  const [nonce, at] = [crypto.getRandomValues(new Uint8Array(32)), way.now()];
+  const nonce = crypto.getRandomValues(new Uint8Array(32));
+  const at = way.now();
   const answer = await way.fetch(`${gateway}${OFFER_PATH}?nonce=${base64urlText(nonce)}`, OPTIONS);
   need(answer.status === 200, "verification", "channel-refused", "status 200", `status ${answer.status}`);
   const { evidence, keys } = await offerOf(answer);
@@ -70,7 +87,9 @@ async function offerOf(answer: Response): Promise<{ evidence: object; keys: stri
   need(whole.length <= MAX_OFFER_BYTES, "malformed", "channel-refused", `at most ${MAX_OFFER_BYTES} bytes`);
   try {
     const { evidence, keys, ...rest } = JSON.parse(new TextDecoder().decode(whole)) as Record<string, unknown>;
-    if (typeof evidence === "object" && evidence && typeof keys === "string" && !Object.keys(rest).length) return { evidence, keys };
+    if (typeof evidence === "object" && evidence && typeof keys === "string" && !Object.keys(rest).length) {
+      return { evidence, keys };
+    }
   } catch {
     // It is refused below.
   }
@@ -88,11 +107,21 @@ export interface ChannelRecord {
 }
 
 /** Make the record of an offer: `not-affirmed` unless it was verified, is fresh, and the person's policy is met. */
-export async function recordOf(offer: Offer, affirmed: boolean, kems: readonly number[] = [KEM_HYBRID]): Promise<ChannelRecord> {
+export async function recordOf(
+  offer: Offer,
+  affirmed: boolean,
+  kems: readonly number[] = [KEM_HYBRID],
+): Promise<ChannelRecord> {
   const { result, digest, at } = offer;
   if (result.error) throw new AttestError("verification", result.error.code, result.error.message);
   const { outcome, freshness, evidence_digest: evidence } = result;
-  need(outcome === "verified" && freshness === "matched" && affirmed && evidence, "verification", "not-affirmed", "a machine that meets the policy", outcome);
+  need(
+    outcome === "verified" && freshness === "matched" && affirmed && evidence,
+    "verification",
+    "not-affirmed",
+    "a machine that meets the policy",
+    outcome,
+  );
   const key = chooseKey(offer.keys, kems, spokenKems());
   // Sealed to once, and thrown away: a browser that cannot says so now, and not when something was typed.
   await encapsulate(key.kem, key.publicKey);
@@ -169,12 +198,21 @@ export class Channel {
     need(record, "verification", "channel-record-expired", "verified keys that count now", "none");
     const { body, context, enc } = await sealRequest(record, this.way.authority, request, date);
     const headers = { "content-type": REQUEST_TYPE, incremental: "?1" };
-    const answer = await this.way.fetch(`${this.gateway}${GATEWAY_PATH}`, { ...OPTIONS, method: "POST", headers, body });
+    const answer = await this.way.fetch(`${this.gateway}${GATEWAY_PATH}`, {
+      ...OPTIONS,
+      method: "POST",
+      headers,
+      body,
+    });
     requireAnswer(answer, () => this.hold(undefined));
     const events = openAnswer(answer, context, enc);
     const head = (await events.next()).value;
     // What comes first is the head, or else a refusal.
-    return { ...(head as ResponseHead), content: events as AsyncGenerator<Bytes, void, void>, key: { id: record.key.keyId, digest: record.digest } };
+    return {
+      ...(head as ResponseHead),
+      content: events as AsyncGenerator<Bytes, void, void>,
+      key: { id: record.key.keyId, digest: record.digest },
+    };
   }
 }
 
@@ -187,11 +225,19 @@ interface SealedRequest {
 }
 
 /** Seal a request whole: no answer is read before all of it is sent. */
-async function sealRequest({ key, proof }: ChannelRecord, authority: string, request: ChannelRequest, date: number): Promise<SealedRequest> {
+async function sealRequest(
+  { key, proof }: ChannelRecord,
+  authority: string,
+  request: ChannelRequest,
+  date: number,
+): Promise<SealedRequest> {
   const header = concat(Uint8Array.of(key.keyId), ...[key.kem, KDF_SHA256, AES_256_GCM].map(be2));
   const { shared, enc } = await encapsulate(key.kem, key.publicKey);
   const context = await contextOf(key.kem, shared, concat(utf8("message/bhttp chunked request\0"), header));
-  const own: Fields = [["date", new Date(date).toUTCString()], ["attest-evidence", proof]];
+  const own: Fields = [
+    ["date", new Date(date).toUTCString()],
+    ["attest-evidence", proof],
+  ];
   const head = requestHead(request.method, authority, request.path, [...(request.fields ?? []), ...own]);
   const parts: Bytes[] = [concat(header, enc)];
   for await (const chunk of sealed(context.aead, message(head, request.content))) parts.push(chunk);
@@ -215,7 +261,11 @@ function requireAnswer({ status, headers }: Response, doubt: () => void): void {
 }
 
 /** Open an answer as it arrives: the head, then the content. */
-async function* openAnswer(answer: Response, context: Context, enc: Bytes): AsyncGenerator<ResponseHead | Bytes, void, void> {
+async function* openAnswer(
+  answer: Response,
+  context: Context,
+  enc: Bytes,
+): AsyncGenerator<ResponseHead | Bytes, void, void> {
   const pieces = piecesOf(answer);
   try {
     const arriving = cursorOf({ next: () => pieces.next().catch(brokenOff) }, truncated);
@@ -249,7 +299,7 @@ async function* piecesOf(answer: Response): AsyncGenerator<Bytes, void, void> {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
       if (done) return;
-      if (value) yield value as Bytes;
+      if (value) yield value;
     }
   } finally {
     await reader?.cancel().catch(() => undefined);

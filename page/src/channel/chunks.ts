@@ -11,7 +11,9 @@ import { need } from "../verifier/errors";
 import { type Cursor, varint } from "./cursor";
 import { type CountedAead, TAG_BYTES } from "./hpke";
 
-const [SMALLEST_BYTES, PIECE_BYTES, MAX_CHUNKS] = [256, 16384, 65536];
+const SMALLEST_BYTES = 256;
+const PIECE_BYTES = 16384;
+const MAX_CHUNKS = 65536;
 const FINAL = "final";
 
 /** The bucket of a length: 256, 512, … 16384, then multiples of 16384. */
@@ -23,7 +25,8 @@ function paddedLength(length: number): number {
 
 /** Seal a message as full pieces and a padded last one, so that lengths say nothing but the bucket. */
 export async function* sealed({ seal }: CountedAead, message: AsyncIterable<Bytes>): AsyncGenerator<Bytes, void, void> {
-  let [buffer, length] = [NO_BYTES, 0];
+  let buffer = NO_BYTES;
+  let length = 0;
   for await (const data of message) {
     buffer = concat(buffer, data);
     length += data.length;
@@ -40,12 +43,14 @@ export async function* sealed({ seal }: CountedAead, message: AsyncIterable<Byte
 /** Open chunks as they arrive. After one refusal everything is refused: the counter went on. */
 export async function* opened({ open }: CountedAead, chunks: Cursor): AsyncGenerator<Bytes, void, void> {
   const most = PIECE_BYTES + TAG_BYTES;
-  for (let [count, length] = [0, 1]; length; ) {
+  for (let [count, length] = [0, 1]; length;) {
     // (1) A length: 0 announces the final chunk, and no other chunk is empty (section 3).
     length = await chunks.integer();
     need(!length || (length > TAG_BYTES && length <= most), "malformed", "channel-chunk-invalid", most, length);
     // (2) The chunk; the final one goes on to the end, and may be empty.
-    const chunk = length ? await chunks.take(length) : concat(await chunks.take(TAG_BYTES), await chunks.rest(PIECE_BYTES));
+    const chunk = length
+      ? await chunks.take(length)
+      : concat(await chunks.take(TAG_BYTES), await chunks.rest(PIECE_BYTES));
     need(chunk.length <= most, "malformed", "channel-chunk-invalid", most, chunk.length);
     need(++count <= MAX_CHUNKS, "malformed", "channel-too-long", MAX_CHUNKS);
     yield open(chunk, length ? "" : FINAL);

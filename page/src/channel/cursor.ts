@@ -25,7 +25,8 @@ export interface Cursor {
 
 /** @param cut refuses, since the bytes ended in the middle */
 export function cursorOf(pieces: AsyncIterator<Bytes>, cut: (what?: string) => never): Cursor {
-  let [buffer, taken] = [NO_BYTES, 0];
+  let buffer = NO_BYTES;
+  let taken = 0;
   /** Wait until so many bytes are there, or the end. */
   const wait = async (size: number): Promise<void> => {
     while (buffer.length < size) {

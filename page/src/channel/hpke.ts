@@ -15,10 +15,12 @@ export const KEM_HYBRID = 0x647a;
 export const KEM_X25519 = 0x0020;
 export const KDF_SHA256 = 1;
 export const AES_256_GCM = 2;
-export const [TAG_BYTES, KEY_BYTES] = [16, 32];
+export const TAG_BYTES = 16;
+export const KEY_BYTES = 32;
 export const PUBLIC_BYTES: Readonly<Record<number, number>> = { [KEM_HYBRID]: 1216, [KEM_X25519]: 32 };
 
-const [CURVE_BYTES, NONCE_BYTES] = [32, 12];
+const CURVE_BYTES = 32;
+const NONCE_BYTES = 12;
 const LATTICE = { name: "ML-KEM-768" };
 const CURVE = { name: "X25519" };
 const XWING_LABEL = unhex("5c2e2f2f5e5c");
@@ -29,7 +31,9 @@ export const be2 = (number: number): Bytes => Uint8Array.of(number >> 8, number 
 
 /** HKDF-Extract, and each step of HKDF-Expand. HMAC fills its key up with zeros, which WebCrypto wants to see where it is empty. */
 export async function extract(key: Bytes, data: Bytes): Promise<Bytes> {
-  const imported = await crypto.subtle.importKey("raw", padded(key, 32), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const imported = await crypto.subtle.importKey("raw", padded(key, 32), { name: "HMAC", hash: "SHA-256" }, false, [
+    "sign",
+  ]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", imported, data));
 }
 
@@ -43,7 +47,8 @@ function labeled(id: string, ...ids: readonly number[]) {
   const named = (label: string): Bytes => concat(utf8(`HPKE-v1${id}`), ...ids.map(be2), utf8(label));
   return {
     extracted: (salt: Bytes, label: string, material: Bytes) => extract(salt, concat(named(label), material)),
-    expanded: (secret: Bytes, label: string, info: Bytes, length: number) => expand(secret, concat(be2(length), named(label), info), length),
+    expanded: (secret: Bytes, label: string, info: Bytes, length: number) =>
+      expand(secret, concat(be2(length), named(label), info), length),
   };
 }
 
@@ -51,8 +56,17 @@ function labeled(id: string, ...ids: readonly number[]) {
 
 /** A browser that may lack ML-KEM; its types do not know it yet. */
 interface Lattice {
-  importKey(format: "raw-public", key: Bytes, algorithm: typeof LATTICE, extractable: boolean, usages: readonly ["encapsulateBits"]): Promise<CryptoKey>;
-  encapsulateBits?(algorithm: typeof LATTICE, key: CryptoKey): Promise<{ readonly sharedKey: ArrayBuffer; readonly ciphertext: ArrayBuffer }>;
+  importKey(
+    format: "raw-public",
+    key: Bytes,
+    algorithm: typeof LATTICE,
+    extractable: boolean,
+    usages: readonly ["encapsulateBits"],
+  ): Promise<CryptoKey>;
+  encapsulateBits?(
+    algorithm: typeof LATTICE,
+    key: CryptoKey,
+  ): Promise<{ readonly sharedKey: ArrayBuffer; readonly ciphertext: ArrayBuffer }>;
 }
 
 const lattice = (): Lattice => crypto.subtle as unknown as Lattice;
@@ -70,18 +84,32 @@ export interface Encapsulated {
 
 /** Make a shared secret for whoever has the private half: `channel-key-invalid`, `channel-keys-unsupported`. */
 export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encapsulated> {
-  need(publicKey.length === PUBLIC_BYTES[kem], "verification", "channel-key-invalid", PUBLIC_BYTES[kem], publicKey.length);
+  need(
+    publicKey.length === PUBLIC_BYTES[kem],
+    "verification",
+    "channel-key-invalid",
+    PUBLIC_BYTES[kem],
+    publicKey.length,
+  );
   const theirs = publicKey.slice(-CURVE_BYTES);
   try {
     const { secret, point } = await exchange(theirs);
     if (kem === KEM_X25519) return { shared: await curveSecret(secret, point, publicKey), enc: point };
-    const key = await lattice().importKey("raw-public", publicKey.slice(0, -CURVE_BYTES), LATTICE, false, ["encapsulateBits"]);
+    const key = await lattice().importKey("raw-public", publicKey.slice(0, -CURVE_BYTES), LATTICE, false, [
+      "encapsulateBits",
+    ]);
     const made = await lattice().encapsulateBits?.(LATTICE, key);
     if (!made) throw new TypeError("no ML-KEM");
     const shared = sha3(concat(new Uint8Array(made.sharedKey), secret, point, theirs, XWING_LABEL));
     return { shared, enc: concat(new Uint8Array(made.ciphertext), point) };
   } catch (error) {
-    need((error as Error).name !== "NotSupportedError", "unsupported", "channel-keys-unsupported", "X25519 or ML-KEM", "a browser without it");
+    need(
+      (error as Error).name !== "NotSupportedError",
+      "unsupported",
+      "channel-keys-unsupported",
+      "X25519 or ML-KEM",
+      "a browser without it",
+    );
     return refuse("verification", "channel-key-invalid", "a key of its KEM");
   }
 }
@@ -138,9 +166,16 @@ export interface Context {
 /** Run the key schedule (section 5.1, mode_base). */
 export async function contextOf(kem: number, shared: Bytes, info: Bytes): Promise<Context> {
   const { extracted, expanded } = labeled("HPKE", kem, KDF_SHA256, AES_256_GCM);
-  const context = concat(Uint8Array.of(0), await extracted(NO_BYTES, "psk_id_hash", NO_BYTES), await extracted(NO_BYTES, "info_hash", info));
+  const context = concat(
+    Uint8Array.of(0),
+    await extracted(NO_BYTES, "psk_id_hash", NO_BYTES),
+    await extracted(NO_BYTES, "info_hash", info),
+  );
   const secret = await extracted(shared, "secret", NO_BYTES);
-  const aead = await aeadOf(await expanded(secret, "key", context, KEY_BYTES), await expanded(secret, "base_nonce", context, NONCE_BYTES));
+  const aead = await aeadOf(
+    await expanded(secret, "key", context, KEY_BYTES),
+    await expanded(secret, "base_nonce", context, NONCE_BYTES),
+  );
   const exporter = await expanded(secret, "exp", context, 32);
   return { aead, export: (label, length) => expanded(exporter, "sec", utf8(label), length) };
 }

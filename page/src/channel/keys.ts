@@ -12,7 +12,8 @@ import { sha256 } from "../verifier/crypto";
 import { type Shown, need, refuse } from "../verifier/errors";
 import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES, be2 } from "./hpke";
 
-const [MAX_CONFIGS, MAX_DOCUMENT_BYTES] = [16, 32 * 1024];
+const MAX_CONFIGS = 16;
+const MAX_DOCUMENT_BYTES = 32 * 1024;
 
 export interface KeyConfig {
   readonly keyId: number;
@@ -30,10 +31,11 @@ export function documentDigest(document: Bytes): Promise<Bytes> {
 
 /** Read a document; one defect anywhere refuses all of it: `channel-keys-malformed`. */
 export function parseKeyDocument(document: Bytes): readonly KeyConfig[] {
-  const malformed = (got: Shown): never => refuse("malformed", "channel-keys-malformed", `1 to ${MAX_CONFIGS} keys`, got);
+  const malformed = (got: Shown): never =>
+    refuse("malformed", "channel-keys-malformed", `1 to ${MAX_CONFIGS} keys`, got);
   const found: KeyConfig[] = [];
   try {
-    for (const reader = new Reader(document, "keys"); reader.remaining; ) {
+    for (const reader = new Reader(document, "keys"); reader.remaining;) {
       found.push(configOf(reader.take(reader.unsigned(2, "length", "big"), "key")));
     }
   } catch (error) {
@@ -41,13 +43,16 @@ export function parseKeyDocument(document: Bytes): readonly KeyConfig[] {
   }
   const ids = new Set(found.map(({ keyId }) => keyId));
   const fits = document.length <= MAX_DOCUMENT_BYTES && found.length && found.length <= MAX_CONFIGS;
-  return fits && ids.size === found.length ? found : malformed(`${document.length} bytes, ${found.length} keys with ${ids.size} ids`);
+  return fits && ids.size === found.length
+    ? found
+    : malformed(`${document.length} bytes, ${found.length} keys with ${ids.size} ids`);
 }
 
 function configOf(data: Bytes): KeyConfig {
   const reader = new Reader(data, "key");
   const number = (size = 2): number => reader.unsigned(size, "key", "big");
-  const [keyId, kem] = [number(1), number()];
+  const keyId = number(1);
+  const kem = number();
   const size = PUBLIC_BYTES[kem];
   // A KEM that is not spoken here: its length lets a reader pass over it.
   if (size === undefined) return { keyId, kem, publicKey: NO_BYTES, pairs: [] };
@@ -62,9 +67,18 @@ function configOf(data: Bytes): KeyConfig {
 const idText = (kem: number): string => `0x${hex(be2(kem))}`;
 
 /** Return the first configuration, in the document's order, that is acceptable and spoken: `channel-keys-unsupported`. */
-export function chooseKey(configs: readonly KeyConfig[], kems: readonly number[], spoken: readonly number[]): KeyConfig {
-  const offered = configs.filter(({ kem, pairs }) => kems.includes(kem) && pairs.some(([kdf, aead]) => kdf === KDF_SHA256 && aead === AES_256_GCM));
+export function chooseKey(
+  configs: readonly KeyConfig[],
+  kems: readonly number[],
+  spoken: readonly number[],
+): KeyConfig {
+  const offered = configs.filter(
+    ({ kem, pairs }) => kems.includes(kem) && pairs.some(([kdf, aead]) => kdf === KDF_SHA256 && aead === AES_256_GCM),
+  );
   const lacks = !spoken.includes(KEM_HYBRID) && configs.some(({ kem }) => kem === KEM_HYBRID);
   const got = lacks ? "keys for ML-KEM, which this browser lacks" : configs.map(({ kem }) => idText(kem));
-  return offered.find(({ kem }) => spoken.includes(kem)) ?? refuse("unsupported", "channel-keys-unsupported", kems.map(idText), got);
+  return (
+    offered.find(({ kem }) => spoken.includes(kem)) ??
+    refuse("unsupported", "channel-keys-unsupported", kems.map(idText), got)
+  );
 }

@@ -5,7 +5,8 @@ import { type Bytes, concat, padded } from "../verifier/bytes";
 const RATE = 136;
 const MASK = (1n << 64n) - 1n;
 
-const turn = (lane: bigint, by: number): bigint => by ? ((lane << BigInt(by)) | (lane >> BigInt(64 - by))) & MASK : lane;
+const turn = (lane: bigint, by: number): bigint =>
+  by ? ((lane << BigInt(by)) | (lane >> BigInt(64 - by))) & MASK : lane;
 
 /** The 24 round constants, by the feedback register of section 3.2.5. */
 const ROUNDS = ((): bigint[] => {

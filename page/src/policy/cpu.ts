@@ -7,16 +7,51 @@ import { ATTRIBUTE_BITS } from "../verifier/sgx/structure";
 import { PLATFORM_BITS, POLICY_BITS } from "../verifier/snp/claims";
 import { PRODUCTS, type Product, type Tcb, covers, partsOf } from "../verifier/snp/tcb";
 import { TD_ATTRIBUTE_BITS } from "../verifier/tdx/structure";
-import { type Reader, choice, date, hexOf, integer, join, listOf, mapped, maybe, moment, once, record, refuse, tableOf, text } from "./decode";
+import {
+  type Reader,
+  choice,
+  date,
+  hexOf,
+  integer,
+  join,
+  listOf,
+  mapped,
+  maybe,
+  moment,
+  once,
+  record,
+  refuse,
+  tableOf,
+  text,
+} from "./decode";
 import { RUNTIME, ofLog } from "./eventlog";
 import { type References, inTime, measured } from "./references";
-import { type Row, type Test, among, ask, atLeast, bits, claimAt, denied, digests, excused, firm, flag, is, mustBe, rule, section, spare } from "./rules";
+import {
+  type Row,
+  type Test,
+  among,
+  ask,
+  atLeast,
+  bits,
+  claimAt,
+  denied,
+  digests,
+  excused,
+  firm,
+  flag,
+  is,
+  mustBe,
+  rule,
+  section,
+  spare,
+} from "./rules";
 
 const byte = integer(0, 255);
-const [U16, U32, EXACT] = [0xffff, 2 ** 32 - 1, Number.MAX_SAFE_INTEGER];
+const U16 = 0xffff;
+const U32 = 2 ** 32 - 1;
+const EXACT = Number.MAX_SAFE_INTEGER;
 
 // -- SEV-SNP
-
 
 /** All components of the product line: one that is left out would silently be zero. */
 const tcbOf: Reader<Tcb> = (value, path, product) => {
@@ -32,8 +67,14 @@ const tcbsOf: Reader<Tcb[]> = (value, path, product) => {
 
 const KEYS = ["vcek", "vlek"];
 type OnLine = readonly [tcb: Tcb, product: string];
-const reaches: Test<Record<string, Tcb>> = ["at least ", ([tcb, product]: OnLine, { [product]: least }) => !!least && covers(tcb, least)];
-const equals: Test<Record<string, Tcb[]>> = ["exactly ", ([tcb, product]: OnLine, { [product]: listed = [] }) => listed.some((one) => covers(tcb, one) && covers(one, tcb))];
+const reaches: Test<Record<string, Tcb>> = [
+  "at least ",
+  ([tcb, product]: OnLine, { [product]: least }) => least !== undefined && covers(tcb, least),
+];
+const equals: Test<Record<string, Tcb[]>> = [
+  "exactly ",
+  ([tcb, product]: OnLine, { [product]: listed = [] }) => listed.some((one) => covers(tcb, one) && covers(one, tcb)),
+];
 
 const tcbRows = (which: string): Record<string, Row> => ({
   [`minimum_${which}tcb`]: ask(tableOf(tcbOf, PRODUCTS), reaches, `${which || "reported_"}tcb product`),
@@ -41,10 +82,19 @@ const tcbRows = (which: string): Record<string, Row> => ({
 });
 
 type Abi = Readonly<Record<"major" | "minor", number>>;
-const abi: Test<Abi> = ["at least ", ([major, minor]: readonly [number, number], least) => major * 256 + minor >= least.major * 256 + least.minor];
-const hasBits: Test<number> = ["every bit of ", (found: number, mask) => (BigInt(found) & BigInt(mask)) === BigInt(mask)];
+const abi: Test<Abi> = [
+  "at least ",
+  ([major, minor]: readonly [number, number], least) => major * 256 + minor >= least.major * 256 + least.minor,
+];
+const hasBits: Test<number> = [
+  "every bit of ",
+  (found: number, mask) => (BigInt(found) & BigInt(mask)) === BigInt(mask),
+];
 /** Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip. */
-const masked: Test<boolean> = ["", ([key, isZero]: readonly [string, boolean], wanted) => (key === "vcek" && isZero) === wanted];
+const masked: Test<boolean> = [
+  "",
+  ([key, isZero]: readonly [string, boolean], wanted) => (key === "vcek" && isZero) === wanted,
+];
 /** VCEK seeds of Milan can be extracted by software: any report of any TCB can be forged. */
 const sound: Test<string> = ["not ", (found: string, wanted) => found !== wanted];
 
@@ -60,7 +110,14 @@ export function snpRows(references: References): Row {
     rollback_protection: flag(true, undefined, "firmware_rollback_protected"),
     masked_chip_id: flag(false, "signing_key chip_id_masked", undefined, masked),
     ...spare({
-      ...digests({ host_data: 32, id_key_digests: 48, author_key_digests: 48, family_ids: 16, image_ids: 16, chip_ids: 64 }),
+      ...digests({
+        host_data: 32,
+        id_key_digests: 48,
+        author_key_digests: 48,
+        family_ids: 16,
+        image_ids: 16,
+        chip_ids: 64,
+      }),
       csp_ids: among(text),
       denied_chip_ids: denied(hexOf(64), "chip_id"),
       minimum_abi: ask(record<Abi>({ major: byte, minor: byte }), abi, "policy.abi_major policy.abi_minor"),
@@ -75,22 +132,35 @@ export function snpRows(references: References): Row {
   return (value, path, name) => {
     const found = rows(value, path, name);
     if (!found.some(({ id }) => /(minimum|exact)_tcb/.test(id))) refuse(join(path, "minimum_tcb"), "this or exact_tcb");
-    return [...found, { ...rule(`${path}.product_known_broken`, { value: "Milan" }, sound, "product"), otherwise: "warning" }];
+    return [
+      ...found,
+      { ...rule(`${path}.product_known_broken`, { value: "Milan" }, sound, "product"), otherwise: "warning" },
+    ];
   };
 }
 
 // -- TDX and SGX
 
 /** Of which "Revoked" is a failed verification: no policy can allow it. */
-const STATUSES = [...PLATFORM_STATUSES.filter((status) => status !== "Revoked"), "TDRelaunchAdvised", "TDRelaunchAdvisedConfigurationNeeded"];
+const STATUSES = [
+  ...PLATFORM_STATUSES.filter((status) => status !== "Revoked"),
+  "TDRelaunchAdvised",
+  "TDRelaunchAdvisedConfigurationNeeded",
+];
 type Advisories = Record<string, { readonly reason: string; readonly expires: string }>;
 
 const advisory = record({ reason: text, expires: date });
-const advisories: Reader<Advisories> = tableOf((value, path, name) => (/^INTEL-SA-\d{5}$/.test(name) ? advisory(value, path, name) : refuse(path, "INTEL-SA-00837 or such", name)));
-const accepted: Test<Advisories> = ["no advisory but ", (found: readonly string[], known, at) => found.every((name) => Object.hasOwn(known, name) && inTime(known[name], at))];
+const advisories: Reader<Advisories> = tableOf((value, path, name) =>
+  /^INTEL-SA-\d{5}$/.test(name) ? advisory(value, path, name) : refuse(path, "INTEL-SA-00837 or such", name),
+);
+const accepted: Test<Advisories> = [
+  "no advisory but ",
+  (found: readonly string[], known, at) => found.every((name) => Object.hasOwn(known, name) && inTime(known[name], at)),
+];
 const since: Test<string> = ["not before ", (found: string, first) => moment(found) >= moment(first)];
 
-const number = (what: string): Row => firm(integer(1, 2 ** 31), atLeast, `${what}evaluation_data_number`, `minimum_${what}evaluation_data_number`);
+const number = (what: string): Row =>
+  firm(integer(1, 2 ** 31), atLeast, `${what}evaluation_data_number`, `minimum_${what}evaluation_data_number`);
 const tcb = (row: Row): Row => excused("tcb", row);
 
 const TCB: Readonly<Record<string, Row>> = {
@@ -98,7 +168,9 @@ const TCB: Readonly<Record<string, Row>> = {
   accepted_advisories: tcb(ask(advisories, accepted, "advisory_ids", {})),
   ...spare({
     minimum_tcb_date: tcb(ask(date, since, "tcb_date")),
-    minimum_tcb_evaluation_data_number: tcb((...given) => ["tcb_", "qe_identity_"].flatMap((what) => number(what)(...given))),
+    minimum_tcb_evaluation_data_number: tcb((...given) =>
+      ["tcb_", "qe_identity_"].flatMap((what) => number(what)(...given)),
+    ),
     ...digests({ fmspcs: 6, ppids: 16 }),
     denied_ppids: denied(hexOf(16), "ppid"),
     platform: bits(["dynamic_platform", "cached_keys", "smt_enabled"]),
@@ -107,7 +179,10 @@ const TCB: Readonly<Record<string, Row>> = {
 
 const zero: Test<boolean> = ["no unnamed bit", (found: ClaimJson) => found === 0];
 const known: Test<boolean> = ["known bits", (found: ClaimJson) => found === true];
-const covered: Test<Record<string, number>> = ["at least version.SVN ", ([version, svn]: readonly [number, number], least) => svn >= (least[version] ?? Number.NaN)];
+const covered: Test<Record<string, number>> = [
+  "at least version.SVN ",
+  ([version, svn]: readonly [number, number], least) => svn >= (least[version] ?? Number.NaN),
+];
 const attributes = bits(Object.keys(TD_ATTRIBUTE_BITS), { debug: false, sept_ve_disable: true, migratable: false });
 const VERSIONS = Array.from({ length: 256 }, (_, version) => `${version}`);
 
@@ -117,11 +192,17 @@ export const tdxRows =
     section({
       mr_td: measured(references, 48),
       // What is demanded of a TD's own debug bit is demanded of all that make its memory readable.
-      td_attributes: (...given) => attributes(...given).flatMap((bit) => (!/\.debug$/.test(bit.id) ? bit : [bit, { ...bit, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }])),
+      td_attributes: (...given) =>
+        attributes(...given).flatMap((bit) =>
+          !bit.id.endsWith(".debug")
+            ? bit
+            : [bit, { ...bit, id: "policy.tdx.under_debug", claim: claimAt("td_attributes.under_debug") }],
+        ),
       unnamed_attributes: flag(false, "td_attributes.unnamed", undefined, zero),
       unknown_xfam: flag(false, "xfam_known", undefined, known),
       // Left out, it is demanded that none is bound, unless the policy says which ones may be.
-      service_td: (said = isObject(value) && Array.isArray(value["mr_service_td"]) ? undefined : false, ...at) => maybe(ask(mustBe(false), is, "service_td_bound"), [])(said, ...at),
+      service_td: (said = isObject(value) && Array.isArray(value.mr_service_td) ? undefined : false, ...at) =>
+        maybe(ask(mustBe(false), is, "service_td_bound"), [])(said, ...at),
       ...TCB,
       ...spare({
         ...mapped({ rtmr0: 48, rtmr1: 48, rtmr2: 48, rtmr3: 48 }, (size) => measured(references, size)),

@@ -14,13 +14,18 @@ const MAX_BYTES = 1 << 20;
 const INK = "(?:[^\\s\\x1c-\\x1f\\x85]|\\ufeff)";
 
 /** Refuse one value; nothing is guessed and nothing is skipped. */
-export const refuse = (field: string, expected: string, got?: unknown): never => fail("malformed", "policy-invalid", "", { field, expected, got: told(got).slice(0, 80) });
+export const refuse = (field: string, expected: string, got?: unknown): never =>
+  fail("malformed", "policy-invalid", "", { field, expected, got: told(got).slice(0, 80) });
 
 /** Write a value for people. */
 export function told(value: unknown, between = ", "): string {
   if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
   if (typeof value !== "object" || !value) return `${value ?? "absent"}`;
-  return Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`)).join(", ") || "none";
+  return (
+    Object.entries(value)
+      .flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`))
+      .join(", ") || "none"
+  );
 }
 
 export const join = (path: string, name: string): string => (path ? `${path}.${name}` : name);
@@ -28,20 +33,26 @@ export const join = (path: string, name: string): string => (path ? `${path}.${n
 /** Read a mapping whose keys are all among these. */
 function mapping(value: Json, path: string, known?: readonly string[]): JsonObject {
   if (!isObject(value)) return refuse(path || "document", "a mapping", value);
-  const [unknown] = Object.keys(value).filter((name) => known?.includes(name) === false).sort();
+  const [unknown] = Object.keys(value)
+    .filter((name) => known?.includes(name) === false)
+    .sort();
   return unknown === undefined ? value : refuse(join(path, unknown), "a known key", unknown);
 }
 
 /** The same names with something else under each. */
-export const mapped = <T, R>(table: Readonly<Record<string, T>>, make: (member: T, name: string) => R): Record<string, R> =>
-  Object.fromEntries(Object.entries(table).map(([name, member]) => [name, make(member, name)]));
+export const mapped = <T, R>(
+  table: Readonly<Record<string, T>>,
+  make: (member: T, name: string) => R,
+): Record<string, R> => Object.fromEntries(Object.entries(table).map(([name, member]) => [name, make(member, name)]));
 
 /** A mapping of known members, each with a reader of its own. */
 export const record =
   <T>(table: { readonly [K in keyof T]: Reader<T[K]> }): Reader<T> =>
   (value, path) => {
     const members = mapping(value, path, Object.keys(table));
-    return mapped(table as Readonly<Record<string, Reader<unknown>>>, (read, name) => read(members[name], join(path, name), name)) as T;
+    return mapped(table as Readonly<Record<string, Reader<unknown>>>, (read, name) =>
+      read(members[name], join(path, name), name),
+    ) as T;
   };
 
 /** A mapping with at least one member, its keys free or from a closed set. */
@@ -55,7 +66,9 @@ export const tableOf =
 export const listOf =
   <T>(read: Reader<T>): Reader<T[]> =>
   (value, path, name) =>
-    Array.isArray(value) && value.length ? value.map((member, i) => read(member, `${path}[${i}]`, name)) : refuse(path, "a list with members", value);
+    Array.isArray(value) && value.length
+      ? value.map((member, i) => read(member, `${path}[${i}]`, name))
+      : refuse(path, "a list with members", value);
 
 /** What may be left out, and then says this. */
 export function maybe<T>(read: Reader<T>): Reader<T | undefined>;
@@ -73,13 +86,19 @@ const only =
   (value, path) =>
     holds(value as never) ? (value as T) : refuse(path, expected, value);
 
-export const text = only<string>("text of 1 to 4096 characters", (value) => typeof value === "string" && RegExp(INK).test(value) && [...value].length <= 4096);
+export const text = only<string>(
+  "text of 1 to 4096 characters",
+  (value) => typeof value === "string" && RegExp(INK).test(value) && [...value].length <= 4096,
+);
 /** Text that is all as an expression says. */
-export const like = (expression: string): Reader<string> => only(expression, (value) => typeof value === "string" && RegExp(`^(?:${expression})$`).test(value));
+export const like = (expression: string): Reader<string> =>
+  only(expression, (value) => typeof value === "string" && RegExp(`^(?:${expression})$`).test(value));
 export const word: Reader<string> = (value, ...place) => like(`${INK}+`)(text(value, ...place), ...place);
 export const boolean = only<boolean>("true or false", (value) => typeof value === "boolean");
-export const integer = (low: number, high: number): Reader<number> => only(`${low} to ${high}`, (value) => isInteger(value) && value >= low && value <= high);
-export const choice = (options: readonly string[]): Reader<string> => only(options.join(" or "), (value) => options.includes(value));
+export const integer = (low: number, high: number): Reader<number> =>
+  only(`${low} to ${high}`, (value) => isInteger(value) && value >= low && value <= high);
+export const choice = (options: readonly string[]): Reader<string> =>
+  only(options.join(" or "), (value) => options.includes(value));
 
 /** Hex of exactly so many bytes, or of any number, as lower case. */
 export const hexOf =
@@ -101,12 +120,15 @@ export const date: Reader<string> = (value, path) => {
 export const moment = (time: string): number => parseMoment(time, "");
 
 /** Either a value that is demanded, or the reason why none is. */
-export type Demand<T> = { readonly value: T; readonly unchecked?: undefined } | { readonly value?: undefined; readonly unchecked: string };
+export type Demand<T> =
+  { readonly value: T; readonly unchecked?: undefined } | { readonly value?: undefined; readonly unchecked: string };
 
 export const demand =
   <T>(read: Reader<T>): Reader<Demand<T>> =>
   (value, path, name) =>
-    isObject(value) && "unchecked" in value ? record({ unchecked: text })(value, path, name) : { value: read(value, path, name) };
+    isObject(value) && "unchecked" in value
+      ? record({ unchecked: text })(value, path, name)
+      : { value: read(value, path, name) };
 
 /** Refuse what stands in a list twice. */
 export function once(values: readonly unknown[], path: string, member = ""): void {
@@ -119,12 +141,20 @@ export function once(values: readonly unknown[], path: string, member = ""): voi
 export async function parsed(document: string): Promise<JsonValue> {
   const bytes = utf8(document);
   const found = await refusalOf(() => jsonValue(bytes, "policy"));
-  return bytes.length > MAX_BYTES || found instanceof AttestError ? fail("malformed", "policy-unreadable", "", { expected: `JSON of at most ${MAX_BYTES} bytes`, got: told((found as Error | null)?.message) }) : found;
+  return bytes.length > MAX_BYTES || found instanceof AttestError
+    ? fail("malformed", "policy-unreadable", "", {
+        expected: `JSON of at most ${MAX_BYTES} bytes`,
+        got: told((found as Error | null)?.message),
+      })
+    : found;
 }
 
 /** Canonical JSON (RFC 8785) of a document without fractions. */
 export function canonical(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
   if (!isObject(value)) return JSON.stringify(value);
-  return `{${Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join()}}`;
+  return `{${Object.keys(value)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`)
+    .join()}}`;
 }

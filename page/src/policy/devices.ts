@@ -1,10 +1,41 @@
 /** What a policy demands of an Azure VM around its CPU's report, of each GPU and NVSwitch, and of all devices together. */
 
 import { isObject } from "../verifier/json";
-import { type Demand, type Json, type Reader, choice, demand, hexOf, integer, join, listOf, maybe, record, refuse, tableOf, text } from "./decode";
+import {
+  type Json,
+  type Reader,
+  choice,
+  demand,
+  hexOf,
+  integer,
+  join,
+  listOf,
+  maybe,
+  record,
+  refuse,
+  tableOf,
+  text,
+} from "./decode";
 import { LOADER, ofLog } from "./eventlog";
 import { type References, measured } from "./references";
-import { type Claims, type Row, type Rule, type Test, among, ask, bits, denied, firm, flag, is, mustBe, oneOf, rule, section, spare } from "./rules";
+import {
+  type Claims,
+  type Row,
+  type Rule,
+  type Test,
+  among,
+  ask,
+  bits,
+  denied,
+  firm,
+  flag,
+  is,
+  mustBe,
+  oneOf,
+  rule,
+  section,
+  spare,
+} from "./rules";
 
 // -- Azure
 
@@ -16,7 +47,10 @@ const atMost: Test<number> = ["at most ", (found: number, most) => found <= most
 
 export function azureRows(references: References): Row {
   const rows = section({
-    vm_configuration: bits("secure_boot tpm_enabled console_enabled tpm_persisted filtered_vpci_devices_allowed".split(" "), { secure_boot: true, tpm_enabled: true, console_enabled: false }),
+    vm_configuration: bits(
+      "secure_boot tpm_enabled console_enabled tpm_persisted filtered_vpci_devices_allowed".split(" "),
+      { secure_boot: true, tpm_enabled: true, console_enabled: false },
+    ),
     ...spare({
       ...Object.fromEntries(PCRS.map((index) => [`pcr${index}`, measured(references, 32, `pcrs.${index}`)])),
       vm_unique_ids: ask(lower, caseless, "vm_configuration.vm_unique_id"),
@@ -30,7 +64,9 @@ export function azureRows(references: References): Row {
   return (value, path, name) => {
     const found = rows(value, path, name);
     // Nothing else measures what the VM booted.
-    if (!found.some(({ id }) => /\.pcr\d/.test(id) || LOADER.some((list) => id.endsWith(list)))) refuse(path, "a register, or the boot loader's lists", value);
+    if (!found.some(({ id }) => /\.pcr\d/.test(id) || LOADER.some((list) => id.endsWith(list)))) {
+      refuse(path, "a register, or the boot loader's lists", value);
+    }
     return found;
   };
 }
@@ -50,20 +86,34 @@ const HIGHEST = "~";
 
 /** One range of versions or a list of them, of which one has to hold. */
 function versions(base: number, claim: string): Row {
-  const of = (version: Json): string => ordinal(version, base) as string; // one that was read
-  const version: Reader<string | undefined> = (value, path) => (value === undefined || ordinal(value, base) ? (value as string | undefined) : refuse(path, "a version in quotes", value));
+  const of = (version: Json): string => ordinal(version, base)!; // one that was read
+  const version: Reader<string | undefined> = (value, path) =>
+    value === undefined || ordinal(value, base)
+      ? (value as string | undefined)
+      : refuse(path, "a version in quotes", value);
   const members = record<Range>({ at_least: version, below: version, exactly: version });
   const range: Reader<Range> = (value, path, name) => {
     const found = members(value, path, name);
     const { at_least: low = "0", below, exactly } = found;
-    if ((exactly === undefined) === ((found.at_least ?? below) === undefined)) refuse(path, "bounds, or exactly alone", value);
+    if ((exactly === undefined) === ((found.at_least ?? below) === undefined)) {
+      refuse(path, "bounds, or exactly alone", value);
+    }
     if (below !== undefined && of(below) <= of(low)) refuse(join(path, "below"), `a version above ${low}`, below);
     return found;
   };
   const within = (found: string, { at_least, below, exactly }: Range): boolean =>
-    exactly === undefined ? found >= of(at_least ?? "0") && found < (below === undefined ? HIGHEST : of(below)) : found === of(exactly);
-  const test: Test<readonly Range[]> = ["", (found: string, ranges) => ranges.some((one) => within(ordinal(found, base) ?? HIGHEST, one))];
-  return ask<readonly Range[]>((value, path, name) => (Array.isArray(value) ? listOf(range)(value, path, name) : [range(value, path, name)]), test, claim);
+    exactly === undefined
+      ? found >= of(at_least ?? "0") && found < (below === undefined ? HIGHEST : of(below))
+      : found === of(exactly);
+  const test: Test<readonly Range[]> = [
+    "",
+    (found: string, ranges) => ranges.some((one) => within(ordinal(found, base) ?? HIGHEST, one)),
+  ];
+  return ask<readonly Range[]>(
+    (value, path, name) => (Array.isArray(value) ? listOf(range)(value, path, name) : [range(value, path, name)]),
+    test,
+    claim,
+  );
 }
 
 // -- GPUs and NVSwitches
@@ -82,8 +132,17 @@ export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, heldRimSig
 export type Tell = (path: string, tolerated: Tolerated) => void;
 
 /** The keys of a kind of device, and those that GPUs and switches share; `rim` is what that key says when it is left out. */
-function device(rims: readonly string[], measurements: number, rim: Json, tell: Tell, rows: Readonly<Record<string, Row>>): Row {
-  const waivers = tableOf(text, Array.from({ length: measurements }, (_, index) => `${index}`));
+function device(
+  rims: readonly string[],
+  measurements: number,
+  rim: Json,
+  tell: Tell,
+  rows: Readonly<Record<string, Row>>,
+): Row {
+  const waivers = tableOf(
+    text,
+    Array.from({ length: measurements }, (_, index) => `${index}`),
+  );
   const of = (member: string): string => rims.map((name) => ` ${name}.${member}`).join("");
   return (value, path, name) => {
     let waived: Readonly<Record<string, string>> = {};
@@ -91,7 +150,12 @@ function device(rims: readonly string[], measurements: number, rim: Json, tell: 
     /** Something was compared, with every RIM, and nothing differs but what is tolerated here. */
     const compared: Test<boolean> = [
       "NVIDIA's reference values",
-      ([matched, mismatches, others, ...answers]: readonly [number, readonly Claims[], readonly Claims[], ...(string | null)[]]) =>
+      ([matched, mismatches, others, ...answers]: readonly [
+        number,
+        readonly Claims[],
+        readonly Claims[],
+        ...(string | null)[],
+      ]) =>
         matched !== 0 &&
         !mismatches.length &&
         others.every(({ index, reason }) => reason === NVDEC_WAIVER || `${index}` in waived) &&
@@ -103,7 +167,9 @@ function device(rims: readonly string[], measurements: number, rim: Json, tell: 
       ...spare({
         waived_measurements: (given, at) => {
           waived = waivers(given, at, "");
-          return Object.entries(waived).map(([index, unchecked]) => rule(join(at, index), { unchecked }, is, "measurements.compared"));
+          return Object.entries(waived).map(([index, unchecked]) =>
+            rule(join(at, index), { unchecked }, is, "measurements.compared"),
+          );
         },
         held_rim_signers: (given, at) => {
           held = demand(mustBe(false))(given, at, "").unchecked;
@@ -113,7 +179,12 @@ function device(rims: readonly string[], measurements: number, rim: Json, tell: 
         device_identities: among(hexOf(9), "device_identity"),
         denied_device_identities: denied(hexOf(9), "device_identity"),
       }),
-      rim: (said = rim, ...at) => ask(mustBe(true), compared, `measurements.matched measurements.mismatches measurements.waived${of("version")}${of("revocation?")}`)(said, ...at),
+      rim: (said = rim, ...at) =>
+        ask(
+          mustBe(true),
+          compared,
+          `measurements.matched measurements.mismatches measurements.waived${of("version")}${of("revocation?")}`,
+        )(said, ...at),
     })(value, path, name);
     tell(path, { waivedMeasurements: waived, heldRimSigners: held });
     return rules;
@@ -136,7 +207,8 @@ export const gpuRows = (rim: Json, tell: Tell): Row =>
     }),
   });
 
-export const switchRows = (rim: Json, tell: Tell): Row => device(["vbios_rim"], 31, rim, tell, { locked: flag(true, "locked") });
+export const switchRows = (rim: Json, tell: Tell): Row =>
+  device(["vbios_rim"], 31, rim, tell, { locked: flag(true, "locked") });
 
 // -- all devices together
 
@@ -150,21 +222,31 @@ const range = record<Count>({ at_least: number, at_most: maybe(number) });
 const count: Reader<Count> = (value, path, name) => {
   if (!isObject(value)) return { at_least: number(value, path, name), at_most: value as number };
   const found = range(value, path, name);
-  if (found.at_most !== undefined && found.at_most < found.at_least) refuse(join(path, "at_most"), `at least ${found.at_least}`, found.at_most);
+  if (found.at_most !== undefined && found.at_most < found.at_least) {
+    refuse(join(path, "at_most"), `at least ${found.at_least}`, found.at_most);
+  }
   return found;
 };
-const within: Test<Count> = ["", (found: number, { at_least: low, at_most: high = found }) => low <= found && found <= high];
+const within: Test<Count> = [
+  "",
+  (found: number, { at_least: low, at_most: high = found }) => low <= found && found <= high,
+];
 /** Nothing may differ. Of no GPU nothing does: how many there must be is another demand. */
 const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) => found.length <= 1];
 
 /** A CPU of one of these kinds came along. Nothing relaxes it. */
-export const cpuRule = (kinds: readonly string[]): Rule => ({ ...rule("devices.cpu", { value: kinds } as Demand<readonly string[]>, oneOf, "cpu_kind"), path: undefined });
+export const cpuRule = (kinds: readonly string[]): Rule => ({
+  ...rule("devices.cpu", { value: kinds }, oneOf, "cpu_kind"),
+  path: undefined,
+});
 
 /** The rules over all devices, which a body that speaks of GPUs or switches has even where it does not say them. */
 export function deviceRules(value: Json = {}, path: string, gpus: number, switches: number): Rule[] {
   if (!gpus && !switches) refuse(path, "gpu or nvswitch beside it", value);
   const counted = (claim: string, spoken: number): Row =>
-    spoken ? ask(count, within, claim, { at_least: 1, at_most: undefined }) : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
+    spoken
+      ? ask(count, within, claim, { at_least: 1, at_most: undefined })
+      : maybe<Rule[]>((said, at) => refuse(at, "gpu or nvswitch beside it", said), []);
   const found = section({
     gpus: counted("gpus", gpus),
     switches: counted("switches", switches),

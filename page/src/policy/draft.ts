@@ -31,9 +31,7 @@ export interface Row {
 }
 
 /** A policy document that is being written. */
-interface Draft {
-  [name: string]: unknown;
-}
+type Draft = Record<string, unknown>;
 export type Choices = Readonly<Record<string, Choice>>;
 
 interface Fact extends Omit<Row, "demanded" | "outcome"> {
@@ -46,19 +44,35 @@ const RELAXED = "accepted in the page on";
 /** Write a value to its place, which undefined clears. */
 function put(draft: Draft, path: string, value: unknown): void {
   const names = path.split(".");
-  const last = names.pop() as string; // of at least one
+  const last = names.pop()!; // of at least one
   names.reduce((inner, name) => (inner[name] ??= {}) as Draft, draft)[last] = value;
 }
 
-const fact = (id: string, label: string, reported: unknown, write: Fact["write"], kinds: readonly Choice[] = ["newer", "exact"]): Fact => ({ id, label, reported: told(reported), kinds, write });
+const fact = (
+  id: string,
+  label: string,
+  reported: unknown,
+  write: Fact["write"],
+  kinds: readonly Choice[] = ["newer", "exact"],
+): Fact => ({ id, label, reported: told(reported), kinds, write });
 
 // -- what can be accepted
 
 /** A measurement: exactly this value, under the name of the row. */
 function measured(id: string, label: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
   const name = id.replace(".", "-");
-  const exactly = (at: string) => ({ [`reference_values.${name}`]: { origin: `the page, ${at}`, values: [value] }, [id]: [name] });
-  return fact(id, label, value, (choice, at) => (choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer vouches for newer versions" } }), kinds);
+  const exactly = (at: string) => ({
+    [`reference_values.${name}`]: { origin: `the page, ${at}`, values: [value] },
+    [id]: [name],
+  });
+  return fact(
+    id,
+    label,
+    value,
+    (choice, at) =>
+      choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer vouches for newer versions" } },
+    kinds,
+  );
 }
 
 function snpFacts(claims: Claims): Fact[] {
@@ -74,7 +88,10 @@ function snpFacts(claims: Claims): Fact[] {
     });
   return [
     measured("snp.measurement", "Launch measurement of the guest", claims.measurement),
-    fact("snp.tcb", `Firmware of the AMD ${product}`, claims.reported_tcb, (choice) => ({ "snp.products": [product], ...Object.fromEntries(tcbs(choice)) })),
+    fact("snp.tcb", `Firmware of the AMD ${product}`, claims.reported_tcb, (choice) => ({
+      "snp.products": [product],
+      ...Object.fromEntries(tcbs(choice)),
+    })),
   ];
 }
 
@@ -84,7 +101,9 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
   const [version, svn] = ["major_version", "svn"].map((name) => claimOf(claims, `tdx_module.${name}`));
   return [
     measured("tdx.mr_td", "Firmware of the guest", claims.mr_td),
-    ...registers.map((label, index) => measured(`tdx.rtmr${index}`, `Register ${index}: ${label}`, claims[`rtmr${index}`])),
+    ...registers.map((label, index) =>
+      measured(`tdx.rtmr${index}`, `Register ${index}: ${label}`, claims[`rtmr${index}`]),
+    ),
     fact("tdx.module", "Intel's TDX module", { version, svn }, (choice) => ({
       "tdx.mr_seam": choice === "exact" ? [claims.mr_seam] : undefined,
       "tdx.minimum_tdx_module_svn": { [`${version}`]: svn },
@@ -93,11 +112,22 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
 }
 
 /** An enclave is known by its measurement, or by who signed it; the signer's rows are demanded in either case. */
-function sgxFacts({ mr_enclave: measurement, mr_signer: signer, isv_prod_id: product, isv_svn: version }: Claims): Fact[] {
+function sgxFacts({
+  mr_enclave: measurement,
+  mr_signer: signer,
+  isv_prod_id: product,
+  isv_svn: version,
+}: Claims): Fact[] {
   const demands = { "sgx.mr_signer": [signer], "sgx.isv_prod_id": [product], "sgx.minimum_isv_svn": version };
   return [
     measured("sgx.mr_enclave", "Measurement of the enclave", measurement, ["exact", "newer"]),
-    fact("sgx.signer", "Signer of the enclave, product, and least version", { signer, product, version }, () => demands, ["newer"]),
+    fact(
+      "sgx.signer",
+      "Signer of the enclave, product, and least version",
+      { signer, product, version },
+      () => demands,
+      ["newer"],
+    ),
   ];
 }
 
@@ -113,16 +143,19 @@ const azureFacts = (claims: Claims): Fact[] =>
 function versions(id: string, label: string, values: readonly string[]): Fact {
   const newer = (value: string): unknown => ({
     at_least: value,
-    ...(/vbios/.test(id) && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
+    ...(id.includes("vbios") && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
   });
-  return fact(id, label, values, (choice) => ({ [id]: values.map((value) => (choice === "exact" ? { exactly: value } : newer(value))) }));
+  return fact(id, label, values, (choice) => ({
+    [id]: values.map((value) => (choice === "exact" ? { exactly: value } : newer(value))),
+  }));
 }
 
 function deviceFacts(items: readonly ItemResult[], kind: string, key: string, count: string, label: string): Fact[] {
   const found = items.filter((item) => item.kind === kind);
   if (!found.length) return [];
   const all = (name: string): string[] => [...new Set(found.map(({ claims }) => told(claims[name])))];
-  const [architectures, isGpu] = [all("architecture"), key === "gpu"];
+  const architectures = all("architecture");
+  const isGpu = key === "gpu";
   const demands = { [`devices.${count}`]: found.length, ...(isGpu && { "gpu.architectures": architectures }) };
   return [
     fact(`devices.${count}`, `${label}s`, `${found.length} of ${told(architectures)}`, () => demands, ["exact"]),
@@ -131,7 +164,13 @@ function deviceFacts(items: readonly ItemResult[], kind: string, key: string, co
   ];
 }
 
-const SIMULATED = fact("not_simulated", "A simulated machine, whose keys everybody has", "yes", (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }), ["exact"]);
+const SIMULATED = fact(
+  "not_simulated",
+  "A simulated machine, whose keys everybody has",
+  "yes",
+  (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }),
+  ["exact"],
+);
 
 const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
   "sev-snp": snpFacts,
@@ -150,7 +189,8 @@ const factsOf = ({ items, simulated }: Result): Fact[] => [
 ];
 
 /** Ids of the policy's checks that judge it. */
-const judgedBy = ({ id, write }: Fact): string[] => [id, ...Object.keys(write("exact", ""))].map((place) => `policy.${place}`);
+const judgedBy = ({ id, write }: Fact): string[] =>
+  [id, ...Object.keys(write("exact", ""))].map((place) => `policy.${place}`);
 
 // -- the table
 
@@ -161,14 +201,28 @@ const placeOf = (path = ""): string | undefined => (/^(?!devices)[^[]*\./.test(p
 const rowId = ({ id, path }: PolicyCheck): string => (placeOf(path) ? `policy.${path}` : id);
 
 /** Rows for what can be accepted, then for whatever else is not met; without a policy nothing is accepted yet. */
-export async function rows(result: Result, policy: Policy | undefined, at: number): Promise<{ readonly rows: readonly Row[]; readonly judged: AttestationResult | undefined }> {
+export async function rows(
+  result: Result,
+  policy: Policy | undefined,
+  at: number,
+): Promise<{ readonly rows: readonly Row[]; readonly judged: AttestationResult | undefined }> {
   const facts = factsOf(result);
   const judged = policy && appraise(result, policy, at);
-  const { failed = [] } = judged ?? (facts.length ? appraise(result, await loadPolicy(written(undefined, facts, {}, at)), at) : {});
+  const { failed = [] } =
+    judged ?? (facts.length ? appraise(result, await loadPolicy(written(undefined, facts, {}, at)), at) : {});
   const covered = facts.flatMap(judgedBy);
   const others = failed
-    .filter((check, i) => !covered.includes(check.id) && failed.findIndex((other) => rowId(other) === rowId(check)) === i)
-    .map((check): Row => ({ id: rowId(check), label: "", reported: check.got, demanded: check.expected, outcome: "fail", kinds: placeOf(check.path) ? ["exact"] : [] }));
+    .filter(
+      (check, i) => !covered.includes(check.id) && failed.findIndex((other) => rowId(other) === rowId(check)) === i,
+    )
+    .map((check): Row => ({
+      id: rowId(check),
+      label: "",
+      reported: check.got,
+      demanded: check.expected,
+      outcome: "fail",
+      kinds: placeOf(check.path) ? ["exact"] : [],
+    }));
   return { rows: [...facts.map((one) => rowOf(one, judged)), ...others], judged };
 }
 
@@ -177,23 +231,51 @@ function rowOf(one: Fact, judged: AttestationResult | undefined): Row {
   const ids = judgedBy(one);
   const checks = (judged?.checks ?? []).filter((check) => check.counts && ids.includes(check.id));
   const outcome = WORST.find((worst) => checks.some((check) => check.outcome === worst)) ?? "not evaluated";
-  return { id, label, reported, demanded: [...new Set(checks.map(({ expected }) => expected))].join("; "), outcome, kinds };
+  return {
+    id,
+    label,
+    reported,
+    demanded: [...new Set(checks.map(({ expected }) => expected))].join("; "),
+    outcome,
+    kinds,
+  };
 }
 
 // -- the document
 
 /** Write the policy that accepts what was chosen, over the one that is there: `policy-invalid` where that cannot be. */
-export async function propose(result: Result, choices: Choices, before: Policy | undefined, at: number): Promise<string> {
-  const text = together([written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed), ...(before?.files ?? [])]);
+export async function propose(
+  result: Result,
+  choices: Choices,
+  before: Policy | undefined,
+  at: number,
+): Promise<string> {
+  const text = together([
+    written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed),
+    ...(before?.files ?? []),
+  ]);
   const { failed } = appraise(result, await loadPolicy(text), at);
-  if (failed.length) fail("malformed", "policy-invalid", "", { expected: "a policy that the machine meets", got: failed.map(({ id }) => id).join(", ") });
+  if (failed.length) {
+    fail("malformed", "policy-invalid", "", {
+      expected: "a policy that the machine meets",
+      got: failed.map(({ id }) => id).join(", "),
+    });
+  }
   return text;
 }
 
 /** Without choices: everything that a row speaks of, exactly. */
-function written(before: Policy | undefined, facts: readonly Fact[], choices: Choices, at: number, open: readonly PolicyCheck[] = []): string {
+function written(
+  before: Policy | undefined,
+  facts: readonly Fact[],
+  choices: Choices,
+  at: number,
+  open: readonly PolicyCheck[] = [],
+): string {
   const moment = rfc3339(at - (at % 1000));
-  const draft: Draft = before ? structuredClone(before.document) : { schema: "attest.policy/1", name: "accepted-in-the-page", version: 0 };
+  const draft: Draft = before
+    ? structuredClone(before.document)
+    : { schema: "attest.policy/1", name: "accepted-in-the-page", version: 0 };
   put(draft, "version", Number(draft.version) + 1);
   const chosen = Object.keys(choices);
   for (const { id, write } of facts) {

@@ -9,7 +9,20 @@
 import type { ClaimJson } from "../verifier/api";
 import { isObject } from "../verifier/json";
 import { type Reader, hexOf, listOf, maybe, record, text, told, word } from "./decode";
-import { type Claim, type Row, type Test, ask, claimOf, excused, filled, flag, is, mustBe, section, spare } from "./rules";
+import {
+  type Claim,
+  type Row,
+  type Test,
+  ask,
+  claimOf,
+  excused,
+  filled,
+  flag,
+  is,
+  mustBe,
+  section,
+  spare,
+} from "./rules";
 
 interface Application {
   readonly domain: string;
@@ -23,13 +36,21 @@ const meets = (event: string, { domain, operation, contents }: Application): boo
   return event.startsWith(head) && (!contents || contents.includes(event.slice(head.length)));
 };
 
-const accepted = (known: readonly unknown[]): string => (known.length ? `at least one, and only ${told(known, " or ")}` : "no such event");
+const accepted = (known: readonly unknown[]): string =>
+  known.length ? `at least one, and only ${told(known, " or ")}` : "no such event";
 const there: Test<boolean> = ["a log that replays", () => true];
 /** Every event is an accepted one, and there is one; with nothing accepted, there is none. */
-const all: Test<readonly string[]> = ["", (events: readonly string[], known) => !events.length === !known.length && events.every((event) => known.includes(event)), accepted];
+const all: Test<readonly string[]> = [
+  "",
+  (events: readonly string[], known) =>
+    !events.length === !known.length && events.every((event) => known.includes(event)),
+  accepted,
+];
 const applications: Test<readonly Application[]> = [
   "",
-  (events: readonly string[], known) => events.every((event) => known.some((one) => meets(event, one))) && known.every((one) => events.some((event) => meets(event, one))),
+  (events: readonly string[], known) =>
+    events.every((event) => known.some((one) => meets(event, one))) &&
+    known.every((one) => events.some((event) => meets(event, one))),
   accepted,
 ];
 
@@ -37,7 +58,12 @@ const applications: Test<readonly Application[]> = [
 const facts =
   (list: string, values: string): Claim =>
   (claims) =>
-    (claimOf(claims, `eventlog.${list}`) as readonly ClaimJson[] | undefined)?.map((fact) => values.split(" ").map((name) => claimOf(fact, name)).join(" "));
+    (claimOf(claims, `eventlog.${list}`) as readonly ClaimJson[] | undefined)?.map((fact) =>
+      values
+        .split(" ")
+        .map((name) => claimOf(fact, name))
+        .join(" "),
+    );
 
 export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
 /** What the guest's software measures; the log of a TPM ends before. */
@@ -46,17 +72,25 @@ export const RUNTIME = ["application_events", "other_runtime_events"];
 /** @param size of a digest of the log's bank */
 export function ofLog(size: number, runtime: readonly string[] = []): Row {
   const digests = hexOf(size);
-  const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row => ask<readonly T[]>(listOf(read), test, facts(key, values), []);
+  const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row =>
+    ask<readonly T[]>(listOf(read), test, facts(key, values), []);
   const texts = (key: string, values: string, read = digests): Row => list(key, values, read, all);
   const rowOf = (key: string): Row =>
-    key === "application_events" ? list(key, "domain operation content", application, applications) : /commands|lines/.test(key) ? texts(key, "text", text) : texts(key, "digest");
+    key === "application_events"
+      ? list(key, "domain operation content", application, applications)
+      : /commands|lines/.test(key)
+        ? texts(key, "text", text)
+        : texts(key, "digest");
   return (value, ...place) => {
     /** Lists of one register: once one of them is stated, the others are too. */
     const together = (keys: readonly string[]): [string, Row][] => {
       const stated = isObject(value) && keys.some((key) => key in value);
       return keys.map((key) => [key, stated ? rowOf(key) : maybe(rowOf(key), [])]);
     };
-    const stores = ["pk", "kek", "db", "dbx"].map((store): [string, Row] => [store, texts(store, `value_sha${8 * size}`)]);
+    const stores = ["pk", "kek", "db", "dbx"].map((store): [string, Row] => [
+      store,
+      texts(store, `value_sha${8 * size}`),
+    ]);
     const rows = section({
       required: flag(true, "eventlog.event_count", undefined, there),
       ...spare({

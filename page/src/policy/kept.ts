@@ -10,7 +10,7 @@ export function partsOf(kept: string): readonly string[] {
   return [kept];
 }
 
-const isPolicy = (text: string): boolean => /"attest\.policy\/1"/.test(text);
+const isPolicy = (text: string): boolean => text.includes('"attest.policy/1"');
 
 /** Put together what a person gives: a policy, and perhaps documents of reference values, their signatures, and keys. */
 export function together(texts: readonly string[]): string {
@@ -21,6 +21,8 @@ export function together(texts: readonly string[]): string {
 /** The same as files, each with the option of the command line that takes it. */
 export const filesOf = (kept: string): { readonly option: string; readonly name: string; readonly part: string }[] =>
   partsOf(kept).map((part, i) => {
-    const option = i ? `references${/^\s*\{/.test(part) ? (/"attest\.policy-sig/.test(part) ? "-signature" : "") : "-key"}` : "policy";
+    const option = i
+      ? `references${/^\s*\{/.test(part) ? (part.includes('"attest.policy-sig') ? "-signature" : "") : "-key"}`
+      : "policy";
     return { option, name: `${option}${i || ""}.json`, part };
   });

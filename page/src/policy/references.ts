@@ -6,8 +6,27 @@ import { AttestError, refusalOf, refuse as refuseFor } from "../verifier/errors"
 import type { JsonObject } from "../verifier/json";
 import { readPemBlocks } from "../verifier/pem";
 import {
-  type Json, type Reader, anything, canonical, choice, date, demand, hexOf, integer, join, like, listOf, maybe, moment, once, parsed, record, refuse, tableOf,
-  text, told,
+  type Json,
+  type Reader,
+  anything,
+  canonical,
+  choice,
+  date,
+  demand,
+  hexOf,
+  integer,
+  join,
+  like,
+  listOf,
+  maybe,
+  moment,
+  once,
+  parsed,
+  record,
+  refuse,
+  tableOf,
+  text,
+  told,
 } from "./decode";
 import { type Row, ask } from "./rules";
 
@@ -21,18 +40,23 @@ export interface ReferenceValues {
 export type References = Readonly<Record<string, ReferenceValues>>;
 
 /** Whether a moment is not over, the last one included. */
-export const inTime = ({ expires }: { readonly expires?: string | undefined } = {}, at: number): boolean => expires === undefined || at <= moment(expires);
+export const inTime = ({ expires }: { readonly expires?: string | undefined } = {}, at: number): boolean =>
+  expires === undefined || at <= moment(expires);
 
 /** A measurement that must be among reference values, which are spoken of by name. */
 export function measured(references: References, size: number, claim?: string): Row {
   const fitting = Object.keys(references).filter((name) => references[name]?.values[0]?.length === 2 * size);
-  const of = (name: string): ReferenceValues => references[name] as ReferenceValues; // one of those that fit
+  const of = (name: string): ReferenceValues => references[name]!; // one of those that fit
   return ask(
     listOf(choice(fitting)),
     [
       "",
       (found: string, names, at) => names.some((name) => of(name).values.includes(found) && inTime(of(name), at)),
-      (names) => told(names.map((name) => ({ [name]: of(name).values })), " or "),
+      (names) =>
+        told(
+          names.map((name) => ({ [name]: of(name).values })),
+          " or ",
+        ),
     ],
     claim,
   );
@@ -43,8 +67,11 @@ export function measured(references: References, size: number, claim?: string): 
 const SIZES = [48, 32] as const;
 
 /** The values of one name are all of one size. */
-const digests: Reader<string[]> = (value, ...place) => listOf(hexOf((value as string[] | null | undefined)?.[0]?.length === 64 ? 32 : 48))(value, ...place);
-export const ownValues: Reader<Record<string, ReferenceValues>> = tableOf(record({ values: digests, origin: text, expires: maybe(date) }));
+const digests: Reader<string[]> = (value, ...place) =>
+  listOf(hexOf((value as string[] | null | undefined)?.[0]?.length === 64 ? 32 : 48))(value, ...place);
+export const ownValues: Reader<Record<string, ReferenceValues>> = tableOf(
+  record({ values: digests, origin: text, expires: maybe(date) }),
+);
 
 // -- documents
 
@@ -53,7 +80,12 @@ const KINDS: Readonly<Record<(typeof SIZES)[number], string>> = {
   48: "snp-(?:measurement|(?:id|author)-key-digest)|tdx-(?:mr-(?:td|seam)|rtmr[0-3])|gpu-fwid",
   32: "snp-host-data|sgx-mr-(?:enclave|signer)|nvidia-rim|azure-pcr(?:1?\\d|2[0-3])",
 };
-const entry = record({ kind: like(Object.values(KINDS).join("|")), values: anything, origin: maybe(text), expires: maybe(date) });
+const entry = record({
+  kind: like(Object.values(KINDS).join("|")),
+  values: anything,
+  origin: maybe(text),
+  expires: maybe(date),
+});
 const documentOf = record({
   schema: choice(["attest.references/1"]),
   name: text,
@@ -125,30 +157,39 @@ async function readSignature(value: Json): Promise<Signature> {
 async function readKey(pem: string): Promise<Bytes> {
   const found = await refusalOf(() => readPemBlocks(pem));
   const [block] = Array.isArray(found) ? found : [];
-  return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS ? block.content : refused("policy-key-invalid", Object.values(ALGORITHMS), block?.label);
+  return block?.label === "PUBLIC KEY" && block.content.length in ALGORITHMS
+    ? block.content
+    : refused("policy-key-invalid", Object.values(ALGORITHMS), block?.label);
 }
 
 async function holds({ algorithm, signature }: Signature, spki: Bytes, signed: Bytes): Promise<boolean> {
   if (algorithm !== ALGORITHMS[spki.length]) return false;
   // The DER names of ECDSA with SHA-256 and SHA-384.
-  if (algorithm !== "Ed25519") return signatureHolds(signed, signature, unhex(`300a06082a8648ce3d04030${algorithm === "ES256" ? 2 : 3}`), spki);
+  if (algorithm !== "Ed25519") {
+    return signatureHolds(signed, signature, unhex(`300a06082a8648ce3d04030${algorithm === "ES256" ? 2 : 3}`), spki);
+  }
   const key = await crypto.subtle.importKey("spki", spki, algorithm, false, ["verify"]);
   return crypto.subtle.verify(algorithm, key, signature, signed);
 }
 
 // -- what a policy may speak of
 
-const refused = (code: string, expected: unknown, got: unknown): never => refuseFor("malformed", code, told(expected), told(got));
+const refused = (code: string, expected: unknown, got: unknown): never =>
+  refuseFor("malformed", code, told(expected), told(got));
 
 /** Files beside a policy: documents, their signatures, and keys. None of them is trusted: the policy says by digest what counts. */
-async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, readonly [document: Document, signers: readonly string[]]>> {
-  const [documents, signatures, keys] = [[] as Document[], [] as Signature[], new Map<string, Bytes>()];
+async function readFiles(
+  files: readonly string[],
+): Promise<ReadonlyMap<string, readonly [document: Document, signers: readonly string[]]>> {
+  const documents = [] as Document[];
+  const signatures = [] as Signature[];
+  const keys = new Map<string, Bytes>();
   for (const file of files) {
     const value = /^\s*\{/.test(file) ? await parsed(file) : undefined;
     if (!value) {
       const key = await readKey(file);
       keys.set(hex(await sha256(key)), key);
-    } else if ((value as JsonObject)["schema"] === SIGNATURE) signatures.push(await readSignature(value));
+    } else if ((value as JsonObject).schema === SIGNATURE) signatures.push(await readSignature(value));
     else documents.push(await readDocument(value));
   }
   const found = new Map<string, [Document, string[]]>();
@@ -160,7 +201,9 @@ async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
       const key = keys.get(one.key_id);
       // A stranger's signature counts for nothing, nor does one over something else.
       if (!key || one.name !== name || one.version !== version || one.digest !== digest) continue;
-      if (!(await holds(one, key, signed).catch(() => false))) refused("references-not-accepted", "a signature", one.key_id);
+      if (!(await holds(one, key, signed).catch(() => false))) {
+        refused("references-not-accepted", "a signature", one.key_id);
+      }
       signers.push(one.key_id);
     }
     found.set(name, [document, signers]);
@@ -169,12 +212,20 @@ async function readFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
 }
 
 /** The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked counts nowhere. */
-export async function merged(policy: References, rows: ReturnType<typeof acceptedDocuments>, files: readonly string[]): Promise<References> {
+export async function merged(
+  policy: References,
+  rows: ReturnType<typeof acceptedDocuments>,
+  files: readonly string[],
+): Promise<References> {
   const documents = await readFiles(files);
-  const [found, revoked] = [{ ...policy } as Record<string, ReferenceValues>, new Set<string>()];
+  const found = { ...policy } as Record<string, ReferenceValues>;
+  const revoked = new Set<string>();
   for (const { document: name, sha256: pin, signers, at_least: least, minimum_version: minimum } of rows) {
-    const [{ digest, version, values, expires: end, revoked: gone }, held] = documents.get(name) ?? refused("references-missing", name, undefined);
-    if (pin ? pin !== digest : new Set(signers.filter((one) => held.includes(one))).size < least) refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : held);
+    const [{ digest, version, values, expires: end, revoked: gone }, held] =
+      documents.get(name) ?? refused("references-missing", name, undefined);
+    if (pin ? pin !== digest : new Set(signers.filter((one) => held.includes(one))).size < least) {
+      refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : held);
+    }
     if (version < minimum) refused("references-not-accepted", `version ${minimum} or newer`, version);
     for (const [key, { values: list, expires }] of Object.entries(values)) {
       if (Object.hasOwn(found, key)) refused("references-collide", "a name once", key);
@@ -186,7 +237,9 @@ export async function merged(policy: References, rows: ReturnType<typeof accepte
   }
   for (const [name, { values, expires }] of Object.entries(found)) {
     const kept = values.filter((value) => !revoked.has(value));
-    found[name] = kept.length ? { values: kept, expires } : refused("references-revoked", "a value that is not revoked", name);
+    found[name] = kept.length
+      ? { values: kept, expires }
+      : refused("references-revoked", "a value that is not revoked", name);
   }
   return found;
 }

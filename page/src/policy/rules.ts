@@ -1,9 +1,21 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
 import type { ClaimJson } from "../verifier/api";
-import { type Demand, type Reader, boolean, demand, hexOf, listOf, mapped, maybe, record, refuse, told } from "./decode";
+import {
+  type Demand,
+  type Reader,
+  boolean,
+  demand,
+  hexOf,
+  listOf,
+  mapped,
+  maybe,
+  record,
+  refuse,
+  told,
+} from "./decode";
 
-export type Claims = { readonly [name: string]: ClaimJson };
+export type Claims = Readonly<Record<string, ClaimJson>>;
 type Found = ClaimJson | undefined;
 export type Claim = (claims: Claims) => Found;
 
@@ -37,24 +49,37 @@ export interface PolicyCheck {
 }
 
 /** Read a claim by its dotted name; what is absent is undefined. */
-export const claimOf = (claims: Found, name: string): Found => name.split(".").reduce((value, part) => (value as Claims | null | undefined)?.[part], claims);
+export const claimOf = (claims: Found, name: string): Found =>
+  name.split(".").reduce((value, part) => (value as Claims | null | undefined)?.[part], claims);
 
 /** Of several names, the list of them, which is absent when one is; but for those with a question mark. */
 export const claimAt =
   (names: string): Claim =>
   (claims) => {
-    const found = names.split(" ").map((name) => claimOf(claims, name.replace("?", "")) ?? (name.endsWith("?") ? null : undefined));
+    const found = names
+      .split(" ")
+      .map((name) => claimOf(claims, name.replace("?", "")) ?? (name.endsWith("?") ? null : undefined));
     return found.includes(undefined) ? undefined : found.length > 1 ? (found as ClaimJson[]) : found[0];
   };
 
 /** Words in front of what is demanded, or for a switch instead of it, and whether what was found meets it. */
-export type Test<T> = readonly [words: string, holds: (found: never, wanted: T, at: number) => boolean, tell?: (wanted: T) => string];
+export type Test<T> = readonly [
+  words: string,
+  holds: (found: never, wanted: T, at: number) => boolean,
+  tell?: (wanted: T) => string,
+];
 
 /**
  * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim that is
  * named, both are called as the key is, in the singular.
  */
-export function rule<T>(path: string, { value, unchecked }: Demand<T>, [words, holds, tell = (wanted) => (typeof wanted === "boolean" && words ? "" : told(wanted, " or "))]: Test<T>, claim?: Claim | string, last?: string): Rule {
+export function rule<T>(
+  path: string,
+  { value, unchecked }: Demand<T>,
+  [words, holds, tell = (wanted) => (typeof wanted === "boolean" && words ? "" : told(wanted, " or "))]: Test<T>,
+  claim?: Claim | string,
+  last?: string,
+): Rule {
   const place = path.replace(/.*\]\./, "");
   const id = last ? place.replace(/\w+$/, last) : claim ? place : place.replace(/s$/, "");
   return {
@@ -68,13 +93,28 @@ export function rule<T>(path: string, { value, unchecked }: Demand<T>, [words, h
 }
 
 /** Return the check of a rule for one device, or for all of them together. */
-export function judge({ id, path, claim, expected, holds, otherwise, relaxed, tolerated }: Rule, claims: Claims, at: number, reasons: ReadonlyMap<string, string>, place: Pick<PolicyCheck, "item" | "branch">): PolicyCheck {
+export function judge(
+  { id, path, claim, expected, holds, otherwise, relaxed, tolerated }: Rule,
+  claims: Claims,
+  at: number,
+  reasons: ReadonlyMap<string, string>,
+  place: Pick<PolicyCheck, "item" | "branch">,
+): PolicyCheck {
   const value = claim(claims) ?? undefined;
   // What a log that came along cannot prove is no reason to ask less: whoever carries it chose what it leaves out.
   const missing = tolerated && (tolerated === "eventlog" ? claims[tolerated] : value) === undefined;
   const reason = relaxed ?? (missing ? reasons.get(tolerated) : undefined);
-  const outcome = reason !== undefined ? "not evaluated" : value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
-  return { id, path, found: value, outcome, expected: reason === undefined ? expected : `unchecked: ${reason}`, got: told(value), ...place };
+  const outcome =
+    reason !== undefined ? "not evaluated" : value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
+  return {
+    id,
+    path,
+    found: value,
+    outcome,
+    expected: reason === undefined ? expected : `unchecked: ${reason}`,
+    got: told(value),
+    ...place,
+  };
 }
 
 // -- keys of a section: each is read into its rules
@@ -84,7 +124,15 @@ export type Row = Reader<Rule[]>;
 /** A key that takes a demand: a value, or `{unchecked: reason}`; left out, what is strict is demanded. */
 export const ask =
   <T>(read: Reader<T>, test: Test<T>, claim?: Claim | string, strict?: T, last?: string): Row =>
-  (value, path, name) => [rule(path, value === undefined && strict !== undefined ? { value: strict } : demand(read)(value, path, name), test, claim, last)];
+  (value, path, name) => [
+    rule(
+      path,
+      value === undefined && strict !== undefined ? { value: strict } : demand(read)(value, path, name),
+      test,
+      claim,
+      last,
+    ),
+  ];
 
 /** A key that takes a value and no reason against it. */
 export const firm =
@@ -98,9 +146,11 @@ export const excused =
     row(...given).map((found) => ({ ...found, tolerated }));
 
 /** Sections that may be left out. */
-export const optional = (rows: Readonly<Record<string, Row>>): Record<string, Reader<Rule[] | undefined>> => mapped(rows, (row) => maybe(row));
+export const optional = (rows: Readonly<Record<string, Row>>): Record<string, Reader<Rule[] | undefined>> =>
+  mapped(rows, (row) => maybe(row));
 /** Keys that may be left out. */
-export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> => mapped(rows, (row) => maybe(row, []));
+export const spare = (rows: Readonly<Record<string, Row>>): Record<string, Row> =>
+  mapped(rows, (row) => maybe(row, []));
 
 /** All rules of a section, by its table of keys. */
 export function section(rows: Readonly<Record<string, Row>>): Row {
@@ -117,7 +167,8 @@ export const mustBe =
 export const is: Test<boolean | string> = ["", (found, wanted) => found === wanted];
 
 /** A switch with one strict value, which is demanded even when nobody mentions it. */
-export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row => ask(mustBe(strict), test, claim, strict, last);
+export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row =>
+  ask(mustBe(strict), test, claim, strict, last);
 
 /** A section that says something once it is there. */
 export const filled =
@@ -129,7 +180,8 @@ export const filled =
 export const bits = (names: readonly string[], strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
   filled((value = {}, path, key) => {
     const rows = names.map((name): [string, Row] => {
-      const [only, claim] = [strict[name], `${claims ?? key}.${name}`];
+      const only = strict[name];
+      const claim = `${claims ?? key}.${name}`;
       return [name, only === undefined ? maybe(ask(boolean, is, claim), []) : flag(only, claim)];
     });
     return section(Object.fromEntries(rows))(value, path, key);
@@ -139,8 +191,11 @@ export const oneOf: Test<readonly (string | number)[]> = ["", (found: string, wa
 export const atLeast: Test<number> = ["at least ", (found: number, least) => found >= least];
 
 /** A list of values of which one has to be there. */
-export const among = (read: Reader<string | number>, claim?: string, strict?: (string | number)[]): Row => ask(listOf(read), oneOf, claim, strict);
+export const among = (read: Reader<string | number>, claim?: string, strict?: (string | number)[]): Row =>
+  ask(listOf(read), oneOf, claim, strict);
 /** Keys that take lists of hex, each with the bytes of a value. */
-export const digests = (sizes: Readonly<Record<string, number>>): Record<string, Row> => mapped(sizes, (size) => among(hexOf(size)));
+export const digests = (sizes: Readonly<Record<string, number>>): Record<string, Row> =>
+  mapped(sizes, (size) => among(hexOf(size)));
 /** Values none of which may be there. */
-export const denied = (read: Reader<string>, claim: string): Row => firm(listOf(read), ["none of ", (found: string, wanted) => !wanted.includes(found)], claim);
+export const denied = (read: Reader<string>, claim: string): Row =>
+  firm(listOf(read), ["none of ", (found: string, wanted) => !wanted.includes(found)], claim);

@@ -14,7 +14,9 @@ export function showComposer({ state }: Session): void {
 }
 
 export function startChat(session: Session): void {
-  const [question, file, drop] = [byId<HTMLTextAreaElement>("question"), byId<HTMLInputElement>("file"), byId("drop")];
+  const question = byId<HTMLTextAreaElement>("question");
+  const file = byId<HTMLInputElement>("file");
+  const drop = byId("drop");
   byId("composer").addEventListener("submit", (event) => {
     event.preventDefault();
     const text = question.value.trim();
@@ -42,7 +44,7 @@ export function startChat(session: Session): void {
 
 /** Members of a refusal, which is an event's or a whole answer's (RFC 9457). */
 function problemText(data: Data): string {
-  const problem = (typeof data["problem"] === "object" && data["problem"] ? data["problem"] : data) as Data;
+  const problem = (typeof data.problem === "object" && data.problem ? data.problem : data) as Data;
   return `${textOf(problem, "detail") || textOf(problem, "title") || "Refused"} [${textOf(problem, "code") || "refused"}]`;
 }
 
@@ -65,7 +67,15 @@ async function follow({ status, content }: ChannelAnswer, last: string, shows: S
 }
 
 /** Send, say to which key it went, follow the answer, and say how it ended. */
-async function deliver(session: Session, request: ChannelRequest, anew: boolean, last: string, shows: Shows, key: HTMLElement, status: HTMLElement): Promise<void> {
+async function deliver(
+  session: Session,
+  request: ChannelRequest,
+  anew: boolean,
+  last: string,
+  shows: Shows,
+  key: HTMLElement,
+  status: HTMLElement,
+): Promise<void> {
   let refused: string | undefined;
   try {
     const answer = await session.send(request, anew);
@@ -78,11 +88,20 @@ async function deliver(session: Session, request: ChannelRequest, anew: boolean,
   status.classList.toggle("refused", refused !== undefined);
 }
 
-const post = (path: string, type: string, content: Blob): ChannelRequest => ({ method: "POST", path, fields: [["content-type", type]], content });
+const post = (path: string, type: string, content: Blob): ChannelRequest => ({
+  method: "POST",
+  path,
+  fields: [["content-type", type]],
+  content,
+});
 const placeText = (data: Data): string => `${textOf(data, "name")}, page ${textOf(data, "page")}`;
 
 function ask(session: Session, question: string): Promise<void> {
-  const [key, text, sources, status, cited] = [el("small"), el("p"), el("ul"), el("small", {}, "Asking…"), el("ul")];
+  const key = el("small");
+  const text = el("p");
+  const sources = el("ul");
+  const status = el("small", {}, "Asking…");
+  const cited = el("ul");
   const passages = el("details", { hidden: true }, el("summary", {}, "Passages"), sources);
   byId("log").append(el("div", {}, el("p", { class: "asked" }, question), key, text, cited, passages, status));
   const shows: Shows = {
@@ -93,11 +112,19 @@ function ask(session: Session, question: string): Promise<void> {
     text: (data) => text.append(textOf(data, "delta")),
     answer: (data) => {
       text.textContent = textOf(data, "text");
-      const citations = (Array.isArray(data["citations"]) ? data["citations"] : []) as Data[];
+      const citations = (Array.isArray(data.citations) ? data.citations : []) as Data[];
       put(cited, ...citations.map((one) => el("li", {}, `[${textOf(one, "number")}] ${placeText(one)}`)));
     },
   };
-  return deliver(session, post("/v1/questions", "application/json", new Blob([JSON.stringify({ question })])), false, "answer", shows, key, status);
+  return deliver(
+    session,
+    post("/v1/questions", "application/json", new Blob([JSON.stringify({ question })])),
+    false,
+    "answer",
+    shows,
+    key,
+    status,
+  );
 }
 
 async function uploadAll(session: Session, files: readonly File[]): Promise<void> {
@@ -106,16 +133,28 @@ async function uploadAll(session: Session, files: readonly File[]): Promise<void
 
 async function upload(session: Session, file: File): Promise<void> {
   const { name, type } = file;
-  const [status, key, bar] = [el("span", {}, "checking the machine…"), el("small"), el("progress", { "aria-label": `Progress of ${name}` })];
+  const status = el("span", {}, "checking the machine…");
+  const key = el("small");
+  const bar = el("progress", { "aria-label": `Progress of ${name}` });
   byId("uploads").append(el("li", {}, `${name}: `, status, " ", bar, key));
   const progress = (data: Data): void => {
-    const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((member) => textOf(data, member));
+    const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((member) =>
+      textOf(data, member),
+    );
     // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
     const [done, all] = ofPassages ? [passages, ofPassages] : [pages, of];
     if (all) [bar.max, bar.value] = [Number(all), Number(done)];
     status.textContent = `${ofPassages ? "passage" : "page"} ${done}${all && ` of ${all}`}`;
   };
   const known = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(type) ? type : "application/octet-stream";
-  await deliver(session, post(`/v1/documents?name=${encodeURIComponent(name)}`, known, file), true, "stored", { progress }, key, status);
+  await deliver(
+    session,
+    post(`/v1/documents?name=${encodeURIComponent(name)}`, known, file),
+    true,
+    "stored",
+    { progress },
+    key,
+    status,
+  );
   bar.remove();
 }

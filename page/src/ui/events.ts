@@ -22,7 +22,9 @@ export async function* eventsOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerat
 }
 
 function eventOf(block: string): Told {
-  const lines = new Map(block.split("\n").map((line) => [line.split(": ", 1)[0] ?? "", line.slice(line.indexOf(": ") + 2)]));
+  const lines = new Map(
+    block.split("\n").map((line) => [line.split(": ", 1)[0] ?? "", line.slice(line.indexOf(": ") + 2)]),
+  );
   const data: unknown = JSON.parse(lines.get("data") ?? "null");
   if (typeof data !== "object" || !data) throw new SyntaxError("an event without data");
   return { event: lines.get("event") ?? "", data: data as Told["data"] };

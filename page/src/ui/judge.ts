@@ -28,7 +28,12 @@ export async function policyOf(text: string | undefined): Promise<Policy | undef
 }
 
 /** Write a policy that accepts what is reported, row by row, over the one that is there. */
-export async function accepting(result: Result, choices: Choices, before: string | undefined, at: number): Promise<string> {
+export async function accepting(
+  result: Result,
+  choices: Choices,
+  before: string | undefined,
+  at: number,
+): Promise<string> {
   return propose(result, choices, await policyOf(before), at);
 }
 

@@ -32,13 +32,22 @@ function storeOf(): Store | undefined {
 
 function commandOf({ nonce, memory, state }: Session): string {
   const kept = memory.get("policy");
-  const policy = kept === undefined ? "" : filesOf(kept).map(({ option, name }) => ` --${option} ${name}`).join("");
+  const policy =
+    kept === undefined
+      ? ""
+      : filesOf(kept)
+          .map(({ option, name }) => ` --${option} ${name}`)
+          .join("");
   return `attest appraise evidence.json${policy} --nonce ${nonce} --at ${state.result?.at ?? ""} --offline${state.simulated ? " --allow-simulated" : ""}`;
 }
 
 function begin(place: Place): void {
   const memory = new Memory(place.service, storeOf(), (bytes) => crypto.getRandomValues(bytes));
-  const session: Session = new Session(place, memory, { fetch: (...given) => fetch(...given), now: () => Date.now(), show });
+  const session: Session = new Session(place, memory, {
+    fetch: (...given) => fetch(...given),
+    now: () => Date.now(),
+    show,
+  });
   function show(): void {
     const { state } = session;
     showStatus(state, Date.now());
@@ -52,7 +61,9 @@ function begin(place: Place): void {
   byId("service").textContent = place.service;
   byId("server").textContent = place.own
     ? "The page came from your own computer, by attest page: the service has no say in what it shows."
-    : "The page came from the service itself, which could send you another one that only claims to check. For certainty run attest page " + place.service + " on your own computer.";
+    : "The page came from the service itself, which could send you another one that only claims to check. For certainty run attest page " +
+      place.service +
+      " on your own computer.";
   byId("again").addEventListener("click", () => void session.check());
   byId("save").addEventListener("click", () => download("evidence.json", JSON.stringify(session.evidence)));
   startChat(session);
@@ -66,8 +77,10 @@ function begin(place: Place): void {
   void session.check();
 }
 
-placeOf().then(begin).catch((error: unknown) => {
-  byId("status").dataset["phase"] = "stopped";
-  byId("word").textContent = "Stopped";
-  byId("why").textContent = `${problemLine(error)}. Nothing is sent.`;
-});
+placeOf()
+  .then(begin)
+  .catch((error: unknown) => {
+    byId("status").dataset.phase = "stopped";
+    byId("word").textContent = "Stopped";
+    byId("why").textContent = `${problemLine(error)}. Nothing is sent.`;
+  });

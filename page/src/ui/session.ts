@@ -4,7 +4,18 @@
  * Everything that is sent goes through `send`; nothing is while the machine is not what the person accepted.
  */
 
-import { Channel, type ChannelAnswer, type ChannelRequest, KEM_HYBRID, KEM_X25519, type Offer, type Way, askForKeys, recordOf, spokenKems } from "../channel/index";
+import {
+  Channel,
+  type ChannelAnswer,
+  type ChannelRequest,
+  KEM_HYBRID,
+  KEM_X25519,
+  type Offer,
+  type Way,
+  askForKeys,
+  recordOf,
+  spokenKems,
+} from "../channel/index";
 import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
 import { AttestError, refusal } from "../verifier/errors";
@@ -104,7 +115,12 @@ export class Session {
         session.evidence = evidence;
         const policy = await policyOf(session.memory.get("policy"));
         // What the policy leaves unjudged and tolerates, and nothing else, may be missing or differ.
-        return verified(evidence, { binding, at, unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[], tolerances: policy?.tolerances });
+        return verified(evidence, {
+          binding,
+          at,
+          unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[],
+          tolerances: policy?.tolerances,
+        });
       },
     };
   }
@@ -139,16 +155,29 @@ export class Session {
     const kems = this.way().kems ?? [KEM_HYBRID];
     const record = await recordOf(offer, affirmed, kems);
     this.channel.hold(record);
-    this.change({ ...judgedState, phase: "trusted", key: { id: record.key.keyId, digest: record.digest, hybrid: record.key.kem === KEM_HYBRID } });
+    this.change({
+      ...judgedState,
+      phase: "trusted",
+      key: { id: record.key.keyId, digest: record.digest, hybrid: record.key.kem === KEM_HYBRID },
+    });
   }
 
   /** What the service says in the clear is anybody's word: it is shown, and asked for the name to check against. */
   private async ask(): Promise<{ readonly name: string; readonly ready: boolean; readonly text: string }> {
-    const answer = await this.edge.fetch(`${this.place.service}/v1/state`, { cache: "no-store", credentials: "omit", redirect: "error", signal: AbortSignal.timeout(ANSWER_MS) });
+    const answer = await this.edge.fetch(`${this.place.service}/v1/state`, {
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      signal: AbortSignal.timeout(ANSWER_MS),
+    });
     const { name, state, why } = (await answer.json()) as Partial<Record<string, unknown>>;
     const cause = why as { readonly detail?: unknown } | null | undefined;
     const text = [state, cause?.detail].filter((part) => typeof part === "string").join(", ");
-    return { name: typeof name === "string" ? name.slice(0, 255) : "", ready: state === "ready", text: text.slice(0, 500) };
+    return {
+      name: typeof name === "string" ? name.slice(0, 255) : "",
+      ready: state === "ready",
+      text: text.slice(0, 500),
+    };
   }
 
   /** Let the key go at once, and what is on its way with it. */
@@ -168,7 +197,9 @@ export class Session {
 /** Verify by the vendors' roots; only what the simulator signed is verified by its own, and says so ever after. */
 async function verified(evidence: object, options: Parameters<typeof verifyEvidence>[1]): Promise<Result> {
   const found = await verifyEvidence(evidence, options);
-  return found.error?.code === "simulated-root-refused" ? verifyEvidence(evidence, { ...options, anchors: "simulation" }) : found;
+  return found.error?.code === "simulated-root-refused"
+    ? verifyEvidence(evidence, { ...options, anchors: "simulation" })
+    : found;
 }
 
 /** What went wrong, in one line. */
@@ -179,10 +210,14 @@ export function problemLine(error: unknown): string {
 
 export function problemOf(error: unknown): Problem {
   if (error instanceof AttestError) return error;
-  if (!isSecureContext) return { code: "webcrypto-missing", message: "Browsers check signatures only for pages that came by HTTPS" };
+  if (!isSecureContext) {
+    return { code: "webcrypto-missing", message: "Browsers check signatures only for pages that came by HTTPS" };
+  }
   const { name } = error as Error;
   if (name === "TimeoutError") return { code: "service-too-slow", message: "The service does not answer in time" };
   if (name === "AbortError") return { code: "stopped", message: "Stopped, because the machine is not what it was" };
-  if (error instanceof TypeError || error instanceof SyntaxError) return { code: "service-unreachable", message: "The service cannot be reached, or its answer is unusable" };
+  if (error instanceof TypeError || error instanceof SyntaxError) {
+    return { code: "service-unreachable", message: "The service cannot be reached, or its answer is unusable" };
+  }
   return { code: "page-defect", message: "The check itself failed" };
 }

@@ -14,7 +14,7 @@ function say(id: string, text: string): void {
 export function showStatus(state: State, now: number): void {
   const { phase, simulated, key } = state;
   const { symbol, word } = PHASES[phase];
-  byId("status").dataset["phase"] = phase;
+  byId("status").dataset.phase = phase;
   byId("simulated").hidden = !simulated;
   const told = simulated ? `${word} (simulated)` : word;
   say("symbol", symbol);
@@ -22,14 +22,25 @@ export function showStatus(state: State, now: number): void {
   say("why", `${reason(state)}${phase === "stopped" ? " Nothing is sent." : ""}`);
   document.title = `${symbol} ${told}`;
   showTime(state, now);
-  say("key", key ? `Messages are sealed to key ${key.id} of this machine, ${short(key.digest)}, ${key.hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM"}.` : "");
+  say(
+    "key",
+    key
+      ? `Messages are sealed to key ${key.id} of this machine, ${short(key.digest)}, ${key.hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM"}.`
+      : "",
+  );
   byId("again").toggleAttribute("disabled", state.busy);
   say("obstacle", obstacle(state) ?? "You may ask and upload.");
 }
 
 /** How long ago the last check was: again and again, and read aloud to nobody. */
 export function showTime({ at, busy, name }: State, now: number): void {
-  say("when", joined(name && `Service: ${name}.`, busy ? "Checking now…" : at !== undefined && `Last checked ${moment(at, now)}.`));
+  say(
+    "when",
+    joined(
+      name && `Service: ${name}.`,
+      busy ? "Checking now…" : at !== undefined && `Last checked ${moment(at, now)}.`,
+    ),
+  );
 }
 
 export function showChecks({ result }: State): void {
@@ -53,12 +64,25 @@ function showChains(all: readonly CertificateResult[]): void {
   const lists = [...new Set(all.map(({ item }) => item))].flatMap((item) => {
     const chain = all.filter((each) => each.item === item);
     const pem = chain.map((each) => each.pem ?? "").join("");
-    return [el("h3", {}, item), el("ol", {}, ...chain.map(certificate)), el("button", { click: () => download(`${item}.pem`, pem) }, `Save those of ${item}`)];
+    return [
+      el("h3", {}, item),
+      el("ol", {}, ...chain.map(certificate)),
+      el("button", { click: () => download(`${item}.pem`, pem) }, `Save those of ${item}`),
+    ];
   });
   put(byId("chains"), ...(lists.length ? lists : [NOTHING]));
 }
 
-function certificate({ subject, key_sha256, pinned, issuer, serial, not_before, not_after, sha256 }: CertificateResult): HTMLElement {
+function certificate({
+  subject,
+  key_sha256,
+  pinned,
+  issuer,
+  serial,
+  not_before,
+  not_after,
+  sha256,
+}: CertificateResult): HTMLElement {
   const rows = {
     "issued by": issuer,
     serial,
@@ -67,11 +91,19 @@ function certificate({ subject, key_sha256, pinned, issuer, serial, not_before, 
     "SHA-256 of its key": key_sha256,
   };
   // In full: a person compares them with what another tool says.
-  const told = Object.entries(rows).map(([name, value]) => value !== undefined && el("small", {}, `${name} `, el("code", {}, value)));
+  const told = Object.entries(rows).map(
+    ([name, value]) => value !== undefined && el("small", {}, `${name} `, el("code", {}, value)),
+  );
   return el("li", {}, subject, pinned && el("strong", {}, " pinned: its key is built into this page"), ...told);
 }
 
 function line({ id, outcome, expected, got, clause, item }: CheckResult): HTMLElement {
   const told = joined(outcome !== "pass" && expected && `expected ${expected}, got`, got, clause && `(${clause})`);
-  return el("li", {}, el("span", { class: `sign ${outcome}` }, SIGNS[outcome]), ` ${sentence(id)}`, el("small", {}, code(joined(item, id)), ` ${told}`));
+  return el(
+    "li",
+    {},
+    el("span", { class: `sign ${outcome}` }, SIGNS[outcome]),
+    ` ${sentence(id)}`,
+    el("small", {}, code(joined(item, id)), ` ${told}`),
+  );
 }

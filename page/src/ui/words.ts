@@ -9,19 +9,34 @@ interface Told {
 }
 
 export const PHASES: Readonly<Record<Phase, Told>> = {
-  checking: { symbol: "…", word: "Checking", why: "The machine is asked for proof. Nothing but a random number is sent." },
-  unknown: { symbol: "?", word: "Genuine, but not yet trusted by you", why: "The hardware is what it says. Look at what it runs, and decide whether you accept that." },
-  trusted: { symbol: "✓", word: "Matches your policy", why: "The hardware is genuine. It runs what the policy accepts." },
+  checking: {
+    symbol: "…",
+    word: "Checking",
+    why: "The machine is asked for proof. Nothing but a random number is sent.",
+  },
+  unknown: {
+    symbol: "?",
+    word: "Genuine, but not yet trusted by you",
+    why: "The hardware is what it says. Look at what it runs, and decide whether you accept that.",
+  },
+  trusted: {
+    symbol: "✓",
+    word: "Matches your policy",
+    why: "The hardware is genuine. It runs what the policy accepts.",
+  },
   stopped: { symbol: "✕", word: "Stopped", why: "" },
 };
 
 /** The worst first, as lists show them. */
 export const SIGNS = { fail: "✕ fail", warning: "! warning", "not evaluated": "– not evaluated", pass: "✓ pass" };
 
-type Judged = { readonly outcome: keyof typeof SIGNS };
+interface Judged {
+  readonly outcome: keyof typeof SIGNS;
+}
 const OUTCOMES = Object.keys(SIGNS);
 
-export const worstFirst = <T extends Judged>(found: readonly T[]): T[] => [...found].sort((a, b) => OUTCOMES.indexOf(a.outcome) - OUTCOMES.indexOf(b.outcome));
+export const worstFirst = <T extends Judged>(found: readonly T[]): T[] =>
+  [...found].sort((a, b) => OUTCOMES.indexOf(a.outcome) - OUTCOMES.indexOf(b.outcome));
 
 /** What a check is about, by the first part of its id. */
 const SUBJECTS: Readonly<Record<string, string>> = {
@@ -110,9 +125,16 @@ export function sentence(id: string): string {
 
 export function reason(state: State): string {
   const { phase, problem, rows, simulated } = state;
-  if (phase !== "stopped") return simulated ? PHASES[phase].why.replace(/^The hardware is (genuine|what it says)/, "A simulator signed this, no hardware") : PHASES[phase].why;
+  if (phase !== "stopped") {
+    return simulated
+      ? PHASES[phase].why.replace(/^The hardware is (genuine|what it says)/, "A simulator signed this, no hardware")
+      : PHASES[phase].why;
+  }
   if (problem) return `${problem.message} [${problem.code}].`;
-  return `The proof is genuine, but the machine is not what the policy accepts: ${rows.filter(({ outcome }) => outcome === "fail").map(({ label }) => label).join("; ")}.`;
+  return `The proof is genuine, but the machine is not what the policy accepts: ${rows
+    .filter(({ outcome }) => outcome === "fail")
+    .map(({ label }) => label)
+    .join("; ")}.`;
 }
 
 /** What there is of several parts. */

@@ -133,14 +133,26 @@ const ROWS: readonly Row[] = [
 export function vendorAnchors(): TrustAnchors {
   return ROWS.map(([name, role, product, pin, , notBefore, notAfter, attributes, curve, point]) => {
     const spki = curve ? ecSpki(curve, base64Bytes(point!, name)) : NO_BYTES;
-    const held = { name, subject: derName(attributes), spki, notBefore: Date.parse(notBefore), notAfter: Date.parse(notAfter) };
+    const held = {
+      name,
+      subject: derName(attributes),
+      spki,
+      notBefore: Date.parse(notBefore),
+      notAfter: Date.parse(notAfter),
+    };
     return { name, role, product, pin, simulated: false, held };
   });
 }
 
 /** The simulator's roots, and nothing else. Their private keys are public by design. */
 export function simulationAnchors(): TrustAnchors {
-  return ROWS.map(([name, role, product, , pin]) => ({ name: `SIMULATED ${name}`, role, product, pin, simulated: true }));
+  return ROWS.map(([name, role, product, , pin]) => ({
+    name: `SIMULATED ${name}`,
+    role,
+    product,
+    pin,
+    simulated: true,
+  }));
 }
 
 /** Whether a key is one of the simulator's: for saying so where it is refused. */

@@ -65,7 +65,8 @@ export interface VerifyOptions {
   /** `"vendors"` unless said otherwise. A result that rests on `"simulation"` says `simulated: true`. */
   readonly anchors?: "vendors" | "simulation" | undefined;
   readonly unchecked?: readonly UncheckedReason[] | undefined;
-  readonly tolerances?: { readonly gpus?: ToleranceReasons | undefined; readonly switches?: ToleranceReasons | undefined } | undefined;
+  readonly tolerances?:
+    { readonly gpus?: ToleranceReasons | undefined; readonly switches?: ToleranceReasons | undefined } | undefined;
 }
 
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";
@@ -81,12 +82,13 @@ export interface CheckResult {
   readonly item?: string;
 }
 
-export type ClaimJson = null | boolean | number | string | readonly ClaimJson[] | { readonly [name: string]: ClaimJson };
+export type ClaimJson =
+  null | boolean | number | string | readonly ClaimJson[] | { readonly [name: string]: ClaimJson };
 
 export interface ItemResult {
   readonly name: string;
   readonly kind: string;
-  readonly claims: { readonly [name: string]: ClaimJson };
+  readonly claims: Readonly<Record<string, ClaimJson>>;
 }
 
 /**
@@ -153,17 +155,30 @@ const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", 
  * @returns a result for any evidence at all; `outcome` is `verified` or `refused`, and nothing else is a success.
  * @throws TypeError for options that no evidence could meet: a programmer's mistake
  */
-export async function verifyEvidence(input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions): Promise<Result> {
+export async function verifyEvidence(
+  input: Uint8Array | object | readonly (Uint8Array | FileBytes)[],
+  options: VerifyOptions,
+): Promise<Result> {
   const at = momentOf(options.at);
   const unchecked = uncheckedOf(options.unchecked ?? []);
-  const tolerances = { gpus: toleranceOf(options.tolerances?.gpus), switches: toleranceOf(options.tolerances?.switches) };
-  const [expected, anchors, files, endorsements] = [expectedOf(options), anchorsOf(options.anchors), inputFiles(input), filesOf(options.endorsements ?? [])];
+  const tolerances = {
+    gpus: toleranceOf(options.tolerances?.gpus),
+    switches: toleranceOf(options.tolerances?.switches),
+  };
+  const expected = expectedOf(options);
+  const anchors = anchorsOf(options.anchors);
+  const files = inputFiles(input);
+  const endorsements = filesOf(options.endorsements ?? []);
   const log = options.eventLog && itemOf("eventlog", MEDIA.eventLog, copyOf(options.eventLog));
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const { evidence, presented } = await readEvidence(files);
     const pool = merged(presented, await readEndorsements(endorsements, at));
-    return verify(log ? requireSound([...evidence, log]) : evidence, { endorsements: pool, anchors, at, unchecked, tolerances }, expected);
+    return verify(
+      log ? requireSound([...evidence, log]) : evidence,
+      { endorsements: pool, anchors, at, unchecked, tolerances },
+      expected,
+    );
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
   return { ...head, outcome: "verified", error: null, ...found, checks: told(found.checks) };
@@ -173,16 +188,29 @@ function told(checks: readonly MadeCheck[]): CheckResult[] {
   return checks.map((each) => ({ ...each, tier: TIERS[each.outcome] }));
 }
 
-function refused(error: AttestError): Pick<Result, "outcome" | "simulated" | "freshness" | "error" | "items" | "checks"> {
+function refused(
+  error: AttestError,
+): Pick<Result, "outcome" | "simulated" | "freshness" | "error" | "items" | "checks"> {
   const { code, kind, message, facts } = error;
   // A refusal without a procedure stands for one check.
-  const only = check(facts.check ?? (kind === "binding" ? "freshness" : "evidence.format"), "fail", facts.expected, facts.got ?? message, facts.clause ?? "");
+  const only = check(
+    facts.check ?? (kind === "binding" ? "freshness" : "evidence.format"),
+    "fail",
+    facts.expected,
+    facts.got ?? message,
+    facts.clause ?? "",
+  );
   const checks = error.checks.length ? error.checks : [only];
-  const has = (outcome: Outcome, ...ids: readonly string[]): boolean => checks.some((each) => each.outcome === outcome && ids.includes(each.id));
+  const has = (outcome: Outcome, ...ids: readonly string[]): boolean =>
+    checks.some((each) => each.outcome === outcome && ids.includes(each.id));
   return {
     outcome: "refused",
     simulated: code === "simulated-root-refused",
-    freshness: has("fail", "freshness", "binding.report_data") ? "mismatched" : has("pass", "freshness") ? "matched" : "not evaluated",
+    freshness: has("fail", "freshness", "binding.report_data")
+      ? "mismatched"
+      : has("pass", "freshness")
+        ? "matched"
+        : "not evaluated",
     error: { code, message, ...facts },
     items: [],
     checks: told(checks),
@@ -212,8 +240,14 @@ function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
 
 function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReasons = {}): Tolerances {
   const waived = Object.entries(waivedMeasurements);
-  usable(waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)), "waivedMeasurements: 0 to 63");
-  usable([...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every((reason) => reason.trim()), "a tolerance needs a reason");
+  usable(
+    waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)),
+    "waivedMeasurements: 0 to 63",
+  );
+  usable(
+    [...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every((reason) => reason.trim()),
+    "a tolerance needs a reason",
+  );
   return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
 }
 
@@ -233,7 +267,8 @@ function expectedOf({ nonce, reportData, binding }: VerifyOptions): Expected {
   usable(!binding || (nonce === undefined && reportData === undefined), "a binding, or a nonce and report data");
   return {
     nonce: nonce === undefined ? nonce : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
-    reportData: reportData === undefined ? reportData : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
+    reportData:
+      reportData === undefined ? reportData : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
     binding: binding && {
       ...binding,
       nonce: sized(binding.nonce, "nonce", 32, 32),
@@ -253,6 +288,8 @@ function filesOf(files: readonly (Uint8Array | FileBytes)[]): NamedBytes[] {
 /** Bytes, several files, or else JSON that was parsed. */
 function inputFiles(input: Uint8Array | object): NamedBytes[] {
   const files: readonly unknown[] = Array.isArray(input) && input.length ? input : [input];
-  const areFiles = files.every((file) => file instanceof Uint8Array || (file as FileBytes | null)?.bytes instanceof Uint8Array);
+  const areFiles = files.every(
+    (file) => file instanceof Uint8Array || (file as FileBytes | null)?.bytes instanceof Uint8Array,
+  );
   return filesOf(areFiles ? (files as FileBytes[]) : [utf8(JSON.stringify(input) ?? "")]);
 }

@@ -14,7 +14,9 @@ const PCR_BYTES = 32;
 export function isAzureJson(document: JsonValue): boolean {
   if (!isObject(document)) return false;
   const inner = PLATFORMS.includes(document.platform) ? document.evidence : document;
-  return isObject(inner) && ("tpm_quote" in inner || "hcl_report" in inner || ("report" in inner && isObject(inner.quote)));
+  return (
+    isObject(inner) && ("tpm_quote" in inner || "hcl_report" in inner || ("report" in inner && isObject(inner.quote)))
+  );
 }
 
 /** A serialised quote, by the length of its signature and by what the message begins with. */
@@ -28,12 +30,16 @@ export function azureJson(hcl: Bytes, quote: Bytes, tdQuote: Bytes | undefined):
   const reader = new Reader(quote, "TPM quote of the vTPM");
   const bounded = (field: string, most: number): number => {
     const length = reader.unsigned64(field);
-    return length > BigInt(most) ? fail("malformed", "azure-form-malformed", "", { field, expected: `at most ${most}`, got: `${length}` }) : Number(length);
+    return length > BigInt(most)
+      ? fail("malformed", "azure-form-malformed", "", { field, expected: `at most ${most}`, got: `${length}` })
+      : Number(length);
   };
   const signature = hex(reader.take(bounded("signature", MAX_SIGNATURE_BYTES), "signature"));
   const message = hex(reader.take(bounded("message", MAX_MESSAGE_BYTES), "message"));
   const pcrs = Array.from({ length: bounded("pcrs", MAX_PCRS) }, () => hex(reader.take(PCR_BYTES, "pcrs")));
   reader.finish();
   const td = tdQuote && { td_quote: base64urlText(tdQuote) };
-  return utf8(JSON.stringify({ version: 1, tpm_quote: { signature, message, pcrs }, hcl_report: base64urlText(hcl), ...td }));
+  return utf8(
+    JSON.stringify({ version: 1, tpm_quote: { signature, message, pcrs }, hcl_report: base64urlText(hcl), ...td }),
+  );
 }

@@ -75,7 +75,8 @@ const MEMBERS: Readonly<Record<string, (value: unknown) => boolean>> = {
   role: isWord,
   nonce: (value) => isBytes(value, 32),
   context: isWord,
-  devices: (value) => Array.isArray(value) && value.length <= MAX_DEVICES && value.every((digest) => isBytes(digest, 48)),
+  devices: (value) =>
+    Array.isArray(value) && value.length <= MAX_DEVICES && value.every((digest) => isBytes(digest, 48)),
   audience: isWord,
   init_data: (value) => value === null || isBytes(value, 32, 64),
 };

@@ -44,7 +44,8 @@ export async function readBundle(data: Bytes, found: Found, at: number): Promise
     bundle = cborValue(bytes(signed), "bundle");
   }
   const [format, created, expires, entries] = members(bundle, "format", "created", "expires", "entries");
-  const [begins, ends] = [moment(created), moment(expires)];
+  const begins = moment(created);
+  const ends = moment(expires);
   demand(format === "attest.endorsements/1" && begins < ends);
   const content = await contentOf(array(entries, MAX_ENTRIES));
   if (begins <= at && at < ends) {
@@ -76,7 +77,8 @@ async function addContent(kind: CborValue | undefined, data: Bytes, content: Fou
   else if (kind === "nvidia-ocsp") content.ocsp.push(parseOcsp(data));
   else {
     const [answer, issuers] = members(cborValue(data, "answer"), "answer", "issuer_chain");
-    const [body, pem] = [bytes(answer), bytes(issuers)];
+    const body = bytes(answer);
+    const pem = bytes(issuers);
     if (pem.length) content.certificates.push(...chain(pem));
     if (kind === "intel-crl") content.crls.push(parseCrl(body));
     else {
@@ -116,7 +118,7 @@ function array(value: CborValue | undefined, limit: number): readonly CborValue[
 
 function bytes(value: CborValue | undefined): Bytes {
   demand(value instanceof Uint8Array);
-  return value as Bytes;
+  return value;
 }
 
 /** A moment in the one spelling that writing it again gives; years are 0001 to 9999. */

@@ -20,7 +20,8 @@ export function concat(...parts: readonly Uint8Array[]): Bytes {
 }
 
 /** Whether `data` has `part` at this offset. */
-export const hasAt = (data: Uint8Array, part: Uint8Array, at = 0): boolean => part.every((byte, i) => data[at + i] === byte);
+export const hasAt = (data: Uint8Array, part: Uint8Array, at = 0): boolean =>
+  part.every((byte, i) => data[at + i] === byte);
 
 /** Nothing that a verifier compares is secret, so the time that it takes may tell. */
 export const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && hasAt(a, b);
@@ -35,7 +36,8 @@ export function padded(data: Uint8Array, size: number): Bytes {
 }
 
 /** Lower-case; the order of such texts is the order of the bytes, shorter first where one begins the other. */
-export const hex = (data: Uint8Array): string => data.reduce((text, byte) => text + (byte + 256).toString(16).slice(1), "");
+export const hex = (data: Uint8Array): string =>
+  data.reduce((text, byte) => text + (byte + 256).toString(16).slice(1), "");
 
 /** Order of bytes as numbers, shorter first where one begins the other. */
 export const compareBytes = (a: Uint8Array, b: Uint8Array): number => (hex(a) < hex(b) ? -1 : +!equal(a, b));
@@ -72,11 +74,12 @@ export const base64Bytes = (text: string, what: string): Bytes => base64Decoded(
 /** Base64url without padding (RFC 4648, section 5), one spelling only: `base64-invalid`. */
 export const base64urlBytes = (text: string, what: string): Bytes => base64Decoded(text, what, urlSafe);
 
-export const base64Text = (data: Uint8Array): string => btoa(data.reduce((text, byte) => text + String.fromCharCode(byte), ""));
+export const base64Text = (data: Uint8Array): string =>
+  btoa(data.reduce((text, byte) => text + String.fromCharCode(byte), ""));
 
 export const base64urlText = (data: Uint8Array): string => urlSafe(base64Text(data));
 
-export const utf8 = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
+export const utf8 = (text: string): Bytes => new TextEncoder().encode(text);
 
 /** Decode strict UTF-8; undefined when it is none. A byte-order mark stays in the text. */
 export function utf8Text(data: Uint8Array): string | undefined {
@@ -155,7 +158,8 @@ export type Decoded<L extends Layout> = {
 
 const rowSize = (row: Layout[string]): number => +String(row).replace(/\D/, "");
 
-export const layoutSize = (layout: Layout): number => Object.values(layout).reduce<number>((size, row) => size + rowSize(row), 0);
+export const layoutSize = (layout: Layout): number =>
+  Object.values(layout).reduce<number>((size, row) => size + rowSize(row), 0);
 
 /** Decode a structure by its table: `size-wrong`, or `reserved-not-zero` with the first such span. */
 export function decodeLayout<const L extends Layout>(layout: L, data: Bytes, name: string, clause: string): Decoded<L> {
@@ -174,4 +178,5 @@ export function decodeLayout<const L extends Layout>(layout: L, data: Bytes, nam
 }
 
 /** RFC 3339 in UTC, with fractions only when there are any. */
-export const rfc3339 = (ms: number): string => new Date(ms).toISOString().replace(/\.(\d+)/, (_, digits) => (+digits ? `.${digits}000` : ""));
+export const rfc3339 = (ms: number): string =>
+  new Date(ms).toISOString().replace(/\.(\d+)/, (_, digits) => (+digits ? `.${digits}000` : ""));

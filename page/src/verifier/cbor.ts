@@ -3,7 +3,8 @@
 import { Reader, type Bytes, concat, equal, hex, unhex, utf8, utf8Text } from "./bytes";
 import { AttestError, refuse } from "./errors";
 
-export type CborValue = null | boolean | number | bigint | string | Bytes | readonly CborValue[] | ReadonlyMap<string, CborValue>;
+export type CborValue =
+  null | boolean | number | bigint | string | Bytes | readonly CborValue[] | ReadonlyMap<string, CborValue>;
 
 const MAX_DEPTH = 32;
 
@@ -19,11 +20,15 @@ function encoded(major: number, argument: bigint | number, ...content: readonly 
 export function cborBytes(value: CborValue): Bytes {
   if (value === null) return encoded(7, 22);
   if (typeof value === "boolean") return encoded(7, value ? 21 : 20);
-  if (typeof value === "number" || typeof value === "bigint") return value < 0 ? encoded(1, -1n - BigInt(value)) : encoded(0, value);
+  if (typeof value === "number" || typeof value === "bigint") {
+    return value < 0 ? encoded(1, -1n - BigInt(value)) : encoded(0, value);
+  }
   if (typeof value === "string") return encoded(3, utf8(value).length, utf8(value));
   if (value instanceof Uint8Array) return encoded(2, value.length, value);
   if (value instanceof Map) {
-    const pairs = [...(value as ReadonlyMap<string, CborValue>)].map(([name, member]) => [hex(cborBytes(name)), cborBytes(member)] as const);
+    const pairs = [...(value as ReadonlyMap<string, CborValue>)].map(
+      ([name, member]) => [hex(cborBytes(name)), cborBytes(member)] as const,
+    );
     pairs.sort(([a], [b]) => (a < b ? -1 : 1));
     return encoded(5, pairs.length, ...pairs.flatMap(([name, member]) => [unhex(name), member]));
   }
@@ -37,7 +42,8 @@ const defect = (got: string): never => refuse("malformed", "cbor-invalid", "cano
 function valueOf(reader: Reader, depth = 0): CborValue {
   if (depth > MAX_DEPTH) defect("depth");
   const initial = reader.unsigned(1, "head");
-  const [major, info] = [initial >> 5, initial & 31];
+  const major = initial >> 5;
+  const info = initial & 31;
   const simple = [false, true, null][info - 20];
   if (major === 7 && simple !== undefined) return simple;
   if (major > 5 || info > 27) defect(`head ${initial}`);

@@ -7,7 +7,11 @@ import { sha256 } from "./crypto";
 import type { Certificate, Issuer } from "./x509";
 
 /** Show a chain, leaf first; a root whose key is held, and which came as no certificate, is a name and a key. */
-export function shownChain(item: string, chain: readonly (Issuer | Certificate)[], anchors: TrustAnchors): Promise<CertificateResult[]> {
+export function shownChain(
+  item: string,
+  chain: readonly (Issuer | Certificate)[],
+  anchors: TrustAnchors,
+): Promise<CertificateResult[]> {
   return Promise.all(
     chain.map(async (each) => {
       const key = hex(await sha256(each.spki));
@@ -17,7 +21,13 @@ export function shownChain(item: string, chain: readonly (Issuer | Certificate)[
   );
 }
 
-async function details({ der, issuerCommonName, serial, notBefore, notAfter }: Certificate): Promise<Partial<CertificateResult>> {
+async function details({
+  der,
+  issuerCommonName,
+  serial,
+  notBefore,
+  notAfter,
+}: Certificate): Promise<Partial<CertificateResult>> {
   return {
     issuer: issuerCommonName ?? "",
     serial: serial.toString(16),

@@ -16,7 +16,11 @@ const MAY_ISSUE = "CA:true, keyCertSign:true";
 export const MAX_CANDIDATES = 8;
 
 /** Return what the first gives that passes; or throw the refusal of the first, or of `otherwise` when there is none. */
-export async function firstOf<T, R>(candidates: readonly T[], attempt: (candidate: T) => Promise<R>, otherwise: () => unknown): Promise<R> {
+export async function firstOf<T, R>(
+  candidates: readonly T[],
+  attempt: (candidate: T) => Promise<R>,
+  otherwise: () => unknown,
+): Promise<R> {
   let refused: AttestError | undefined;
   for (const candidate of candidates) {
     const found = await refusalOf(() => attempt(candidate));
@@ -52,13 +56,23 @@ export function hasUsage(certificate: Certificate, bit: number): boolean {
  */
 export function requireCa(certificate: Certificate): void {
   requireUnderstood(certificate);
-  const found = unlessDefect(() => `CA:${isCa(certificate)}, keyCertSign:${hasUsage(certificate, KEY_CERT_SIGN)}`, String);
+  const found = unlessDefect(
+    () => `CA:${isCa(certificate)}, keyCertSign:${hasUsage(certificate, KEY_CERT_SIGN)}`,
+    String,
+  );
   need(found === MAY_ISSUE, "chain", "ca-flags-missing", MAY_ISSUE, found, { field: certificate.name });
 }
 
 function requireUnderstood({ name, extensions }: Certificate): void {
   const unknown = extensions.filter(({ oid, critical }) => critical && oid !== BASIC_CONSTRAINTS && oid !== KEY_USAGE);
-  need(!unknown.length, "chain", "critical-extension-unknown", "none", unknown.map(({ oid }) => oid), { field: name });
+  need(
+    !unknown.length,
+    "chain",
+    "critical-extension-unknown",
+    "none",
+    unknown.map(({ oid }) => oid),
+    { field: name },
+  );
 }
 
 /**
@@ -66,11 +80,24 @@ function requireUnderstood({ name, extensions }: Certificate): void {
  * `critical-extension-unknown`, `issuer-name-mismatch`, `certificate-algorithm-unexpected`,
  * `certificate-signature-invalid` or `public-key-invalid`.
  */
-export async function requireIssued(certificate: Certificate, issuer: Issuer, wanted: SignatureAlgorithm): Promise<void> {
+export async function requireIssued(
+  certificate: Certificate,
+  issuer: Issuer,
+  wanted: SignatureAlgorithm,
+): Promise<void> {
   const { tbs, signature, algorithm, name: field } = certificate;
   requireUnderstood(certificate);
-  need(equal(certificate.issuer, issuer.subject), "chain", "issuer-name-mismatch", issuer.name, certificate.issuerCommonName, { field });
-  need(algorithmOf(algorithm) === wanted, "chain", "certificate-algorithm-unexpected", wanted, hex(algorithm), { field });
+  need(
+    equal(certificate.issuer, issuer.subject),
+    "chain",
+    "issuer-name-mismatch",
+    issuer.name,
+    certificate.issuerCommonName,
+    { field },
+  );
+  need(algorithmOf(algorithm) === wanted, "chain", "certificate-algorithm-unexpected", wanted, hex(algorithm), {
+    field,
+  });
   const holds = await signatureHolds(tbs, signature, algorithm, issuer.spki);
   need(holds, "chain", "certificate-signature-invalid", `a signature by ${issuer.name}`, "another", { field });
 }

@@ -31,7 +31,11 @@ export function check(id: string, outcome: Outcome, expected: Shown, got: Shown,
 }
 
 /** Take one step: its check, and the refusal when it did not pass. */
-export async function taken(id: string, clause: string, step: () => Told | Promise<Told>): Promise<readonly [Check, AttestError?]> {
+export async function taken(
+  id: string,
+  clause: string,
+  step: () => Told | Promise<Told>,
+): Promise<readonly [Check, AttestError?]> {
   const found = await refusalOf(step);
   if (!(found instanceof AttestError)) {
     const [expected, got, outcome = "pass"] = found;
@@ -59,7 +63,11 @@ export type Taken = readonly [id: string, clause: string, step: () => Told | Pro
  * @param before checks that were made before the procedure began
  * @param failure what failed before it, so that none of its steps is taken
  */
-export async function takeSteps(steps: readonly Taken[], before: readonly Check[] = [], failure?: AttestError): Promise<readonly Check[]> {
+export async function takeSteps(
+  steps: readonly Taken[],
+  before: readonly Check[] = [],
+  failure?: AttestError,
+): Promise<readonly Check[]> {
   const checks = [...before];
   for (const [id, clause, step] of steps) {
     if (failure) checks.push(check(id, "not evaluated", "", "an earlier check failed", clause));

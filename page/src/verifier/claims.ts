@@ -4,14 +4,15 @@ import { hex } from "./bytes";
 import type { JsonFloat } from "./json";
 
 /** What is absent (undefined) stays absent. */
-export type ClaimValue = undefined | boolean | number | bigint | string | Uint8Array | JsonFloat | null | readonly ClaimValue[] | ClaimTree;
+export type ClaimValue =
+  undefined | boolean | number | bigint | string | Uint8Array | JsonFloat | null | readonly ClaimValue[] | ClaimTree;
 
 export interface ClaimTree {
   readonly [name: string]: ClaimValue;
 }
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
-export type Claims = { readonly [name: string]: Json };
+export type Claims = Readonly<Record<string, Json>>;
 
 /** What JSON has no form for: an integer that a number cannot hold exactly is written as text. */
 function plain(value: ClaimValue): unknown {

@@ -47,12 +47,38 @@ export async function judgeComposite(presented: Presented, expected: Expected): 
   const { binding, reportData, nonce, others, deviceNonces } = presented;
   const committed = binding && (await bindingReportData(binding));
   const asked = binding && (await bindingGpuNonce(binding));
-  const judges: readonly (readonly [id: string, clause: string, applies: unknown, judge: () => Told | Promise<Told>])[] = [
-    ["binding.report_data", "DESIGN 7, REPORT_DATA", binding, () => same(reportData ? "binding-report-data-mismatch" : "binding-uncommitted", "REPORT_DATA", committed, reportData)],
+  const judges: readonly (readonly [
+    id: string,
+    clause: string,
+    applies: unknown,
+    judge: () => Told | Promise<Told>,
+  ])[] = [
+    [
+      "binding.report_data",
+      "DESIGN 7, REPORT_DATA",
+      binding,
+      () =>
+        same(reportData ? "binding-report-data-mismatch" : "binding-uncommitted", "REPORT_DATA", committed, reportData),
+    ],
     // An old quote of the same TPM beside fresh user data would show registers of a time long past.
-    ["binding.extra_data", "DESIGN 7, Azure; azure-cvm.md 8", binding && nonce, () => same("binding-extra-data-mismatch", "extraData", committed?.slice(0, EXTRA_DATA_BYTES), nonce)],
-    ["binding.devices", "DESIGN 7, devices", binding ?? (reportData && others.length), () => requireDevices(binding, others)],
-    ["binding.device_nonce", "DESIGN 7, GPU nonce; must-check.md 11", binding && deviceNonces.length, () => sameOfDevices("device-nonce-mismatch", asked, deviceNonces)],
+    [
+      "binding.extra_data",
+      "DESIGN 7, Azure; azure-cvm.md 8",
+      binding && nonce,
+      () => same("binding-extra-data-mismatch", "extraData", committed?.slice(0, EXTRA_DATA_BYTES), nonce),
+    ],
+    [
+      "binding.devices",
+      "DESIGN 7, devices",
+      binding ?? (reportData && others.length),
+      () => requireDevices(binding, others),
+    ],
+    [
+      "binding.device_nonce",
+      "DESIGN 7, GPU nonce; must-check.md 11",
+      binding && deviceNonces.length,
+      () => sameOfDevices("device-nonce-mismatch", asked, deviceNonces),
+    ],
     ["freshness", "RFC 9334, section 10; must-check.md 1", true, () => requireFresh(presented, expected)],
   ];
   const [checks, failures]: [Check[], AttestError[]] = [[], []];
@@ -63,14 +89,27 @@ export async function judgeComposite(presented: Presented, expected: Expected): 
     if (refused) failures.push(refused);
   }
   const outcome = checks.at(-1)?.outcome;
-  return { checks, failures, freshness: outcome === "pass" ? "matched" : outcome === "fail" ? "mismatched" : "not evaluated" };
+  return {
+    checks,
+    failures,
+    freshness: outcome === "pass" ? "matched" : outcome === "fail" ? "mismatched" : "not evaluated",
+  };
 }
 
 /** Refuse evidence that cannot answer what was asked: what the Attester sent decides, and never throws anything else. */
 function requireMeetable({ reportData, binding, deviceNonces }: Presented, expected: Expected): void {
-  need(reportData || !expected.reportData, "binding", "option-not-applicable", "a CPU report", "none", { field: "reportData" });
+  need(reportData || !expected.reportData, "binding", "option-not-applicable", "a CPU report", "none", {
+    field: "reportData",
+  });
   const size = expected.nonce?.length ?? DEVICE_NONCE_BYTES;
-  need(binding || !deviceNonces.length || size === DEVICE_NONCE_BYTES, "binding", "nonce-length", DEVICE_NONCE_BYTES, size, { field: "nonce" });
+  need(
+    binding || !deviceNonces.length || size === DEVICE_NONCE_BYTES,
+    "binding",
+    "nonce-length",
+    DEVICE_NONCE_BYTES,
+    size,
+    { field: "nonce" },
+  );
 }
 
 /** Require that every device was asked under this nonce, and no other. */
@@ -83,7 +122,8 @@ function sameOfDevices(code: string, wanted: Bytes | undefined, nonces: Presente
 async function requireDevices(binding: Binding | undefined, others: readonly Item[]): Promise<Told> {
   if (!binding) return [`a binding that lists ${others.length} devices`, "none", "not evaluated"];
   const sorted = [...others].sort((a, b) => compareBytes(utf8(a.name), utf8(b.name)));
-  const [expected, got] = [binding.devices.map(hex), (await Promise.all(sorted.map(itemDigest))).map(hex)];
+  const expected = binding.devices.map(hex);
+  const got = (await Promise.all(sorted.map(itemDigest))).map(hex);
   return same("binding-devices-mismatch", "binding.devices", expected, got);
 }
 
@@ -98,7 +138,9 @@ function requireFresh({ binding, reportData, nonce, deviceNonces }: Presented, e
   if (expected.reportData) {
     told = same("report-data-mismatch", "REPORT_DATA", expected.reportData, reportData);
     // Of devices, or of a TPM, which carry a nonce of their own, it tells nothing.
-    if (!binding && (deviceNonces.length || nonce)) told = ["a nonce", "report data, which may be of any age", "not evaluated"];
+    if (!binding && (deviceNonces.length || nonce)) {
+      told = ["a nonce", "report data, which may be of any age", "not evaluated"];
+    }
   }
   const wanted = expected.nonce;
   if (!wanted) return told;

@@ -4,7 +4,15 @@ import { type Bytes, NO_BYTES, equal, rfc3339 } from "./bytes";
 import { signatureHolds } from "./crypto";
 import { TAG, all, defect, integer, reading, time } from "./der";
 import { need, refuse } from "./errors";
-import { type Extension, type Issuer, commonNameOf, readExtension, readExtensions, requireSameAlgorithm, signedParts } from "./x509";
+import {
+  type Extension,
+  type Issuer,
+  commonNameOf,
+  readExtension,
+  readExtensions,
+  requireSameAlgorithm,
+  signedParts,
+} from "./x509";
 
 /** A list as presented. */
 export interface Crl {
@@ -33,7 +41,8 @@ export function parseCrl(der: Bytes): Crl {
     if (integer(inside.next(TAG.integer)) !== 1n) defect("version");
     requireSameAlgorithm(inside.next().whole, algorithm);
     const issuer = inside.next().whole;
-    const [thisUpdate, nextUpdate] = [time(inside.next()), time(inside.next())];
+    const thisUpdate = time(inside.next());
+    const nextUpdate = time(inside.next());
     const serials = all(inside.maybe(TAG.sequence)?.body ?? NO_BYTES, (reader) => {
       const entry = reader.sequence();
       const serial = integer(entry.next(TAG.integer));
@@ -45,7 +54,17 @@ export function parseCrl(der: Bytes): Crl {
     requireWhole(readExtensions(inside.next(0xa0).body));
     inside.end();
     const issuerCommonName = commonNameOf(issuer);
-    return { der, tbs, signature, algorithm, issuer, issuerCommonName, thisUpdate, nextUpdate, revoked: new Set(serials) };
+    return {
+      der,
+      tbs,
+      signature,
+      algorithm,
+      issuer,
+      issuerCommonName,
+      thisUpdate,
+      nextUpdate,
+      revoked: new Set(serials),
+    };
   });
 }
 
@@ -65,13 +84,24 @@ export async function requireCurrentCrl(
   { serials, at, isEndIncluded }: { serials: readonly bigint[]; at: number; isEndIncluded?: boolean },
 ): Promise<Crl> {
   const named = crls.filter(({ issuer }) => equal(issuer, subject));
-  const hold = await Promise.all(named.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)));
+  const hold = await Promise.all(
+    named.map(({ tbs, signature, algorithm }) => signatureHolds(tbs, signature, algorithm, spki)),
+  );
   const genuine = named.filter((_, i) => hold[i]);
   const listing = genuine.find(({ revoked }) => serials.some((serial) => revoked.has(serial)));
-  need(!listing, "revoked", "certificate-revoked", `serial ${serials} not listed`, listing && `listed ${rfc3339(listing.thisUpdate)}`, { field });
+  need(
+    !listing,
+    "revoked",
+    "certificate-revoked",
+    `serial ${serials} not listed`,
+    listing && `listed ${rfc3339(listing.thisUpdate)}`,
+    { field },
+  );
   // The newest first; of several of one moment the first that came.
   genuine.sort((a, b) => b.thisUpdate - a.thisUpdate);
-  const current = genuine.find(({ thisUpdate, nextUpdate }) => thisUpdate <= at && (at < nextUpdate || (isEndIncluded && at === nextUpdate)));
+  const current = genuine.find(
+    ({ thisUpdate, nextUpdate }) => thisUpdate <= at && (at < nextUpdate || (isEndIncluded && at === nextUpdate)),
+  );
   if (current) return current;
   const [newest] = genuine;
   if (newest) {

@@ -6,7 +6,8 @@ import { afresh, need, refuse } from "./errors";
 
 export type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 
-export const digest = async (hash: Hash, data: Bytes): Promise<Bytes> => new Uint8Array(await crypto.subtle.digest(hash, data));
+export const digest = async (hash: Hash, data: Bytes): Promise<Bytes> =>
+  new Uint8Array(await crypto.subtle.digest(hash, data));
 export const sha256 = (data: Bytes): Promise<Bytes> => digest("SHA-256", data);
 export const sha384 = (data: Bytes): Promise<Bytes> => digest("SHA-384", data);
 export const sha512 = (data: Bytes): Promise<Bytes> => digest("SHA-512", data);
@@ -36,10 +37,19 @@ export const rsaSpki = (modulus: Uint8Array): Bytes => unhex(rsaHex(modulus, Uin
 /** Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte 33. */
 function isRsa(spki: Bytes): boolean {
   const end = 32 + spki[30]! * 256 + spki[31]!;
-  const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [Bytes, Bytes];
+  const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [
+    Bytes,
+    Bytes,
+  ];
   const size = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
   // Not every engine refuses an even exponent. Writing the key again is what refuses other encodings.
-  return size >= 2048 && size <= 8192 && hex(exponent) > "01" && exponent.at(-1)! % 2 === 1 && rsaHex(modulus, exponent) === hex(spki);
+  return (
+    size >= 2048 &&
+    size <= 8192 &&
+    hex(exponent) > "01" &&
+    exponent.at(-1)! % 2 === 1 &&
+    rsaHex(modulus, exponent) === hex(spki)
+  );
 }
 
 /** Kind of a key by its SubjectPublicKeyInfo; `public-key-invalid` for a kind or size that vendors do not use. */
@@ -55,7 +65,12 @@ export function keyKind(spki: Bytes): KeyKind {
 type Scheme = "ECDSA" | "RSA-PSS" | "RSASSA-PKCS1-v1_5";
 
 /** Everything that WebCrypto asks of a key and of a signature; each call takes what it knows. */
-const parametersOf = (name: Scheme, hash: Hash, namedCurve: KeyKind) => ({ name, hash, namedCurve, saltLength: +hash.slice(4) / 8 });
+const parametersOf = (name: Scheme, hash: Hash, namedCurve: KeyKind) => ({
+  name,
+  hash,
+  namedCurve,
+  saltLength: +hash.slice(4) / 8,
+});
 
 async function importKey(spki: Bytes, parameters: ReturnType<typeof parametersOf>): Promise<CryptoKey> {
   try {
@@ -80,7 +95,14 @@ export async function usableKey(spki: Bytes): Promise<KeyKind> {
  *
  * @param raw makes r and s, of these bytes each, of what stands for an ECDSA signature; they are what stands there unless it is given
  */
-export async function schemeHolds(scheme: Scheme | undefined, spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes, raw?: typeof ecdsaRaw): Promise<boolean> {
+export async function schemeHolds(
+  scheme: Scheme | undefined,
+  spki: Bytes,
+  hash: Hash,
+  signature: Bytes,
+  signed: Bytes,
+  raw?: typeof ecdsaRaw,
+): Promise<boolean> {
   const kind = keyKind(spki);
   if (!scheme || (kind === "RSA") === (scheme === "ECDSA")) return false;
   const plain = raw && kind !== "RSA" ? raw(signature, CURVES[kind][1]) : signature;
@@ -89,7 +111,8 @@ export async function schemeHolds(scheme: Scheme | undefined, spki: Bytes, hash:
 }
 
 /** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
-export const ecdsaHolds = (...given: [spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes]): Promise<boolean> => schemeHolds("ECDSA", ...given);
+export const ecdsaHolds = (...given: [spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes]): Promise<boolean> =>
+  schemeHolds("ECDSA", ...given);
 
 /** The signature algorithms that vendor certificates use; anything else is refused. */
 export type SignatureAlgorithm = "RSA-PSS SHA-384" | "ECDSA SHA-256" | "ECDSA SHA-384";

@@ -19,7 +19,10 @@ const MAX_COLLATERAL_BYTES = 4 * 1024 * 1024;
 const MAX_CHAIN_CERTIFICATES = 16;
 const MAX_PEM_BLOCKS = 4096;
 const PEM_HEAD = /(?<![^\n])(?=-----BEGIN [A-Z0-9 ]{1,40}-----)/;
-const PEM_KINDS: Readonly<Record<string, "certificates" | "crls">> = { CERTIFICATE: "certificates", "X509 CRL": "crls" };
+const PEM_KINDS: Readonly<Record<string, "certificates" | "crls">> = {
+  CERTIFICATE: "certificates",
+  "X509 CRL": "crls",
+};
 const CHAINS = ["pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain", "pck_certificate_chain"];
 const LISTS = ["root_ca_crl", "pck_crl"];
 const DOCUMENTS = { tcb_info: "tcb-info", qe_identity: "qe-identity" } as const;
@@ -36,9 +39,11 @@ export async function readEndorsementFile(given: Bytes, found: Found): Promise<v
   if (beginsTable(data)) return readTable(data, found);
   if (kind) return addDer(kind, data, found);
   if (looksLikeRim(data)) found.rims.push(readRimDocument(data));
-  else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) found.rims.push(await readRimAnswer(data));
-  else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) await readCollateral(data, found);
-  else await readPem(percentDecoded(text), found);
+  else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) {
+    found.rims.push(await readRimAnswer(data));
+  } else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) {
+    await readCollateral(data, found);
+  } else await readPem(percentDecoded(text), found);
 }
 
 // -- DER
@@ -52,7 +57,7 @@ function contentOfSequence(data: Bytes, at: number): number {
 /** Tell a certificate, a list and an OCSP answer by the first element of what is signed; their lengths are for their readers. */
 export function derKind(data: Bytes): "certificates" | "crls" | "ocsp" | undefined {
   const outer = contentOfSequence(data, 0);
-  if (/^0a01/.test(hex(data.subarray(outer, outer + 2)))) return "ocsp";
+  if (hex(data.subarray(outer, outer + 2)).startsWith("0a01")) return "ocsp";
   const first = contentOfSequence(data, outer);
   if (data[first] === 0xa0) return "certificates";
   return hex(data.subarray(first, first + 4)) === "02010130" ? "crls" : undefined;
@@ -121,7 +126,10 @@ async function readCollateral(data: Bytes, found: Found): Promise<void> {
   const value = jsonValue(text, "collateral");
   if (!isObject(value)) return;
   const has = (name: string): boolean => name in value;
-  if (ANSWERS.some(has)) return addDocument(parsePcsAnswer(text), found);
+  if (ANSWERS.some(has)) {
+    addDocument(parsePcsAnswer(text), found);
+    return;
+  }
   for (const name of CHAINS) await refusalOf(() => void found.certificates.push(...chain(textOf(value, name))));
   for (const name of LISTS) await refusalOf(() => void found.crls.push(...lists(textOf(value, name))));
   for (const [name, kind] of Object.entries(DOCUMENTS)) {
@@ -154,7 +162,10 @@ function textOf(value: JsonObject, name: string): string {
 
 function chain(text: string): Found["certificates"] {
   const blocks = readPemBlocks(percentDecoded(text));
-  const fits = blocks.length > 0 && blocks.length <= MAX_CHAIN_CERTIFICATES && blocks.every(({ label }) => label === "CERTIFICATE");
+  const fits =
+    blocks.length > 0 &&
+    blocks.length <= MAX_CHAIN_CERTIFICATES &&
+    blocks.every(({ label }) => label === "CERTIFICATE");
   if (text.trim() && !fits) malformed();
   return blocks.map(({ content }) => parseCertificate(content));
 }

@@ -70,7 +70,12 @@ export async function evidenceDigest(evidence: Evidence): Promise<Bytes> {
  * format characters, no lone surrogates, no blanks but the space.
  */
 export function isText(value: unknown, most: number): value is string {
-  return typeof value === "string" && value !== "" && [...value].length <= most && !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value);
+  return (
+    typeof value === "string" &&
+    value !== "" &&
+    [...value].length <= most &&
+    !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value)
+  );
 }
 
 /** Refuse documents that two readers could read differently, or that are unreasonably large: `envelope-invalid`. */
@@ -78,7 +83,9 @@ export function requireSound(evidence: Evidence): Evidence {
   const names = new Set(evidence.map((item) => item.name));
   demand(evidence.length && evidence.length <= MAX_ITEMS, `1 to ${MAX_ITEMS} items`, evidence.length);
   demand(names.size === evidence.length && !names.has(TYPE_KEY), "names of one item each");
-  for (const { value } of evidence) demand(value.length <= MAX_ITEM_BYTES, `items of ${MAX_ITEM_BYTES} bytes`, value.length);
+  for (const { value } of evidence) {
+    demand(value.length <= MAX_ITEM_BYTES, `items of ${MAX_ITEM_BYTES} bytes`, value.length);
+  }
   return evidence;
 }
 
@@ -92,9 +99,12 @@ type Member = JsonValue | CborValue;
 /** The same for a document that was read already. */
 export function evidenceOf(document: Member, size: number, isJson: boolean): Evidence {
   demand(size <= MAX_ENVELOPE_BYTES, `${MAX_ENVELOPE_BYTES} bytes`, size);
-  if (Array.isArray(document)) return requireSound([record("cpu", document as Member[], isJson)]);
+  if (Array.isArray(document)) return requireSound([record("cpu", document, isJson)]);
   const members = membersOf(document);
-  demand(members.every(([label, value]) => label !== TYPE_KEY || value === null || typeof value === "string"), TYPE_KEY);
+  demand(
+    members.every(([label, value]) => label !== TYPE_KEY || value === null || typeof value === "string"),
+    TYPE_KEY,
+  );
   return requireSound(items(members, "", 1, isJson));
 }
 
@@ -110,7 +120,9 @@ function items(members: ReturnType<typeof membersOf>, prefix: string, depth: num
     if (label === TYPE_KEY) return [];
     const name = prefix + label;
     demand(isText(name, MAX_NAME), `names of ${MAX_NAME} printable characters`);
-    return Array.isArray(member) ? [record(name, member as Member[], isJson)] : items(membersOf(member), `${name}/`, depth + 1, isJson);
+    return Array.isArray(member)
+      ? [record(name, member, isJson)]
+      : items(membersOf(member), `${name}/`, depth + 1, isJson);
   });
 }
 
@@ -123,5 +135,5 @@ function record(name: string, parts: readonly Member[], isJson: boolean): Item {
   const bytes = isJson && typeof value === "string" ? base64urlBytes(value, name) : value;
   demand(bytes instanceof Uint8Array, form);
   demand(typeof indicator === "number" && indicator > 0 && indicator <= MAX_INDICATOR, form);
-  return itemOf(name, mediaType, bytes as Bytes);
+  return itemOf(name, mediaType, bytes);
 }

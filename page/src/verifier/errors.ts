@@ -4,7 +4,8 @@ import { hex } from "./bytes";
 import type { Check } from "./checks";
 
 /** Who must act: the evidence is unreadable, it does not hold, or an endorsement is missing. */
-export type Kind = "malformed" | "unsupported" | "verification" | "signature" | "chain" | "revoked" | "binding" | "endorsement";
+export type Kind =
+  "malformed" | "unsupported" | "verification" | "signature" | "chain" | "revoked" | "binding" | "endorsement";
 
 /** The order of exit codes decides which of several refusals speaks for all; for whatever does not hold it is 4. */
 const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3, endorsement: 5 };
@@ -52,7 +53,12 @@ export class AttestError extends Error {
 }
 
 function told(code: string, { field, expected, got }: Facts): string {
-  const parts = [code.replaceAll("-", " "), field && `(${field})`, expected && `expected ${expected}`, got && `got ${got}`];
+  const parts = [
+    code.replaceAll("-", " "),
+    field && `(${field})`,
+    expected && `expected ${expected}`,
+    got && `got ${got}`,
+  ];
   return parts.filter(Boolean).join(", ").replace(", (", " (");
 }
 
@@ -72,7 +78,14 @@ export function refuse(kind: Kind, code: string, expected?: Shown, got?: Shown, 
 }
 
 /** Require a condition, or refuse: see `refuse`. */
-export function need(condition: unknown, kind: Kind, code: string, expected?: Shown, got?: Shown, facts?: Facts): asserts condition {
+export function need(
+  condition: unknown,
+  kind: Kind,
+  code: string,
+  expected?: Shown,
+  got?: Shown,
+  facts?: Facts,
+): asserts condition {
   if (!condition) refuse(kind, code, expected, got, facts);
 }
 

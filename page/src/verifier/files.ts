@@ -36,7 +36,12 @@ interface Content {
   readonly items: readonly Item[];
 }
 
-function refuse(problem: "empty" | "too-large" | "unrecognised" | "ambiguous", field: string, expected: string, got: string | number): never {
+function refuse(
+  problem: "empty" | "too-large" | "unrecognised" | "ambiguous",
+  field: string,
+  expected: string,
+  got: string | number,
+): never {
   return fail("malformed", `evidence-${problem}`, "", { field, expected, got: `${got}` });
 }
 
@@ -49,7 +54,8 @@ function u32(data: Bytes, at: number): number {
 /** Whether it begins as an SNP report does, and not as an event log. */
 function hasVersion(data: Bytes): boolean {
   const version = u32(data, 0);
-  const isEventLog = latin1(data.subarray(4, 28)) === "\x03".padEnd(24, "\0") && latin1(data.subarray(32, 48)) === "Spec ID Event03\0";
+  const isEventLog =
+    latin1(data.subarray(4, 28)) === "\x03".padEnd(24, "\0") && latin1(data.subarray(32, 48)) === "Spec ID Event03\0";
   return version > 0 && version < 256 && !isEventLog;
 }
 
@@ -60,13 +66,16 @@ function isTable(data: Bytes): boolean {
 /** A report by its version, and behind it a table by its first entry, of a known kind or not. */
 function isExtended(data: Bytes): boolean {
   const table = data.slice(REPORT_BYTES);
-  const [begin, length] = [u32(table, 16), u32(table, 20)];
+  const begin = u32(table, 16);
+  const length = u32(table, 20);
   return hasVersion(data) && (isTable(table) || (begin >= 48 && length >= 0 && begin + length <= table.length));
 }
 
 function isQuote(data: Bytes, versions: readonly number[], teeType: number): boolean {
   const head = u32(data, 0);
-  return data.length >= 48 && versions.includes(head & 0xffff) && [2, 3].includes(head >>> 16) && u32(data, 4) === teeType;
+  return (
+    data.length >= 48 && versions.includes(head & 0xffff) && [2, 3].includes(head >>> 16) && u32(data, 4) === teeType
+  );
 }
 
 type Row = readonly [form: Form, looks: (data: Bytes) => boolean, media?: string, name?: string];
@@ -76,7 +85,7 @@ const ROWS: readonly Row[] = [
   ["cpu", isExtended, MEDIA.snpExtended],
   ["table", isTable],
   ["bundle", isBundle],
-  ["certificates", (data) => /^c/.test(derKind(data) ?? "")],
+  ["certificates", (data) => (derKind(data) ?? "").startsWith("c")],
   ["td-quote", (data) => isQuote(data, [4, 5], 0x81), MEDIA.intelQuote],
   ["cpu", (data) => isQuote(data, [3, 4, 5], 0), MEDIA.intelQuote],
   ["hcl", (data) => latin1(data.subarray(0, 4)) === "HCLA" && isZero(data.subarray(5, 8))],
@@ -96,13 +105,20 @@ function binary(bytes: Bytes): Content | undefined {
 // -- JSON, by its members
 
 function isRecord(value: JsonValue | undefined): boolean {
-  return Array.isArray(value) && typeof value[0] === "string" && /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}\s*(?:;.*)?$/.test(value[0]);
+  return (
+    Array.isArray(value) &&
+    typeof value[0] === "string" &&
+    /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}\s*(?:;.*)?$/.test(value[0])
+  );
 }
 
 function isCollection(value: JsonValue | undefined, depth: number): boolean {
   if (!isObject(value) || !depth) return false;
   const members = Object.values(value);
-  return typeof value.__cmwc_t === "string" || (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)));
+  return (
+    typeof value.__cmwc_t === "string" ||
+    (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)))
+  );
 }
 
 /** Whether JSON is a collection of records, or one record. */
@@ -158,7 +174,9 @@ async function addCertificates(data: Bytes, name: string, found: Found): Promise
   else {
     const text = latin1(data);
     const blocks = readPemBlocks(text);
-    if (text.split(/^-----BEGIN /m).length - 1 !== blocks.length) refuse("unrecognised", name, "blocks that end", "PEM");
+    if (text.split(/^-----BEGIN /m).length - 1 !== blocks.length) {
+      refuse("unrecognised", name, "blocks that end", "PEM");
+    }
     for (const { label, content } of blocks) await add(label, content);
   }
   const count = found.certificates.length + found.crls.length;
@@ -183,12 +201,16 @@ export async function readFiles(files: readonly NamedBytes[]): Promise<Recognise
 
 function together(contents: readonly Content[]): Evidence {
   const of = (...forms: readonly Form[]): readonly Content[] => contents.filter(({ form }) => forms.includes(form));
-  const [hcl, tpm, table] = [onlyOne(of("hcl")), onlyOne(of("tpm")), onlyOne(of("table"))];
+  const hcl = onlyOne(of("hcl"));
+  const tpm = onlyOne(of("tpm"));
+  const table = onlyOne(of("table"));
   const speaks = hcl ? of("cpu", "envelope", "hcl") : of("cpu", "envelope", "td-quote");
   if (!speaks.length && !of("device").length) refuse("empty", "files", "evidence", "endorsements");
   let items = [...(onlyOne(speaks)?.items ?? [])];
   if (hcl ?? tpm) {
-    if (!hcl || !tpm) return fail("malformed", "azure-incomplete", "", { expected: "HCL report and TPM quote", got: "one of them" });
+    if (!hcl || !tpm) {
+      return fail("malformed", "azure-incomplete", "", { expected: "HCL report and TPM quote", got: "one of them" });
+    }
     items = [itemOf("cpu", MEDIA.azureCvm, azureJson(hcl.bytes, tpm.bytes, of("td-quote")[0]?.bytes))];
   }
   if (table) items = withTable(items, table.bytes);
@@ -205,7 +227,9 @@ function onlyOne(found: readonly Content[]): Content | undefined {
 
 /** A plain report and a table are an extended report; anything else has its certificates already. */
 function withTable([report, ...others]: readonly Item[], table: Bytes): Item[] {
-  if (report?.essence !== MEDIA.snpReport || others.length) return refuse("ambiguous", "certificate table", MEDIA.snpReport, `${report?.essence}`);
+  if (report?.essence !== MEDIA.snpReport || others.length) {
+    return refuse("ambiguous", "certificate table", MEDIA.snpReport, `${report?.essence}`);
+  }
   return [itemOf(report.name, MEDIA.snpExtended, concat(report.value, table))];
 }
 

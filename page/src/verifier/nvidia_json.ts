@@ -12,10 +12,18 @@ import { jsonText } from "./json_text";
 /** Devices in one file; the largest board has eight GPUs and four switches. */
 const MAX_DEVICES = 32;
 /** Lists of devices, and what else may be in the object around each. */
-const LISTS: Readonly<Record<string, readonly string[]>> = { evidences: ["result_code", "result_message"], device_evidence_list: [] };
+const LISTS: Readonly<Record<string, readonly string[]>> = {
+  evidences: ["result_code", "result_message"],
+  device_evidence_list: [],
+};
 
 function malformed(field: string, expected: string): never {
-  return fail("malformed", "gpu-device-malformed", "", { check: "nvidia.format", field, expected, got: "another value" });
+  return fail("malformed", "gpu-device-malformed", "", {
+    check: "nvidia.format",
+    field,
+    expected,
+    got: "another value",
+  });
 }
 
 /** Whether a document is NVIDIA's by its members, well formed or not. */
@@ -32,11 +40,13 @@ function looksLikeDevice(value: JsonValue | undefined): boolean {
 /** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed`. */
 export function splitNvidiaJson(document: JsonValue): Item[] {
   const [path, devices] = devicesOf(document);
-  if (!Array.isArray(devices) || !devices.length || devices.length > MAX_DEVICES) return malformed(path, `1 to ${MAX_DEVICES} devices`);
+  if (!Array.isArray(devices) || !devices.length || devices.length > MAX_DEVICES) {
+    return malformed(path, `1 to ${MAX_DEVICES} devices`);
+  }
   const counts = { gpu: 0, nvswitch: 0 };
   return devices.map((device) => {
     const value = deviceOf(device, path);
-    const kind = /^ls10$/i.test(String(value["arch"])) ? "nvswitch" : "gpu";
+    const kind = /^ls10$/i.test(String(value.arch)) ? "nvswitch" : "gpu";
     return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
   });
 }
@@ -46,7 +56,9 @@ function devicesOf(document: JsonValue): readonly [path: string, devices: JsonVa
   if (!isObject(document)) return ["devices", document];
   const [path, members] = Object.entries(LISTS).find(([name]) => name in document) ?? [];
   if (!path || !members) return ["devices", [document]];
-  if (!Object.keys(document).every((name) => name === path || members.includes(name))) malformed("document", `${path} and perhaps ${members}`);
+  if (!Object.keys(document).every((name) => name === path || members.includes(name))) {
+    malformed("document", `${path} and perhaps ${members}`);
+  }
   if ("result_code" in document && document.result_code !== 0) malformed("result_code", "0");
   return [path, document[path]];
 }
@@ -55,7 +67,9 @@ function devicesOf(document: JsonValue): readonly [path: string, devices: JsonVa
 function deviceOf(device: JsonValue, path: string): JsonObject {
   if (!isObject(device)) return malformed(path, "objects");
   const { evidence, certificate } = device;
-  if (!evidence || !certificate || typeof evidence !== "string" || typeof certificate !== "string") return malformed(path, "texts evidence and certificate");
+  if (!evidence || !certificate || typeof evidence !== "string" || typeof certificate !== "string") {
+    return malformed(path, "texts evidence and certificate");
+  }
   // Hex digits alone are no base64 of a report, which begins `EeAB`.
   if (path !== "device_evidence_list" || /[^0-9a-fA-F]/.test(evidence)) return device;
   return { ...device, evidence: base64Text(hexBytes(evidence, path)) };

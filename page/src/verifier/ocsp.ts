@@ -60,7 +60,11 @@ export interface Weighed {
  *
  * @param issuer who issued it, already verified.
  */
-export async function requireNotRevoked(certificate: Certificate, issuer: Issuer, { answers, crls, at, hold }: Weighed): Promise<Status> {
+export async function requireNotRevoked(
+  certificate: Certificate,
+  issuer: Issuer,
+  { answers, crls, at, hold }: Weighed,
+): Promise<Status> {
   const facts = { field: certificate.name };
   // (1) What was said of this certificate by who may, the oldest first.
   const about = await Promise.all(answers.map((answer) => isAbout(answer, certificate, issuer)));
@@ -73,8 +77,17 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
   let held: OcspAnswer | undefined;
   for (const answer of genuine.filter(({ status }) => status === "revoked")) {
     const onHold = answer.reason === HOLD;
-    if (onHold && current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate)) continue;
-    need(onHold && hold !== undefined, "revoked", "certificate-revoked", "good", `revoked for reason ${answer.reason}, ${rfc3339(answer.thisUpdate)}`, facts);
+    if (onHold && current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate)) {
+      continue;
+    }
+    need(
+      onHold && hold !== undefined,
+      "revoked",
+      "certificate-revoked",
+      "good",
+      `revoked for reason ${answer.reason}, ${rfc3339(answer.thisUpdate)}`,
+      facts,
+    );
     held = answer;
   }
   const list = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [certificate.serial], at }));
@@ -86,7 +99,8 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
   if (!(list instanceof AttestError)) return held ?? list;
   // (4) What there is instead.
   const latest = genuine.at(-1);
-  const [wanted, again] = [rfc3339(at), { ...facts, retryable: true }];
+  const wanted = rfc3339(at);
+  const again = { ...facts, retryable: true };
   if (latest) {
     const dates = `${rfc3339(latest.begins)} to ${rfc3339(Math.floor(latest.ends / 1000) * 1000)}`;
     refuse("endorsement", at < latest.begins ? "ocsp-not-yet-valid" : "ocsp-expired", wanted, dates, again);
@@ -97,10 +111,16 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
 }
 
 /** Whether the CertID of an answer names this certificate of this issuer in all three fields. */
-async function isAbout({ serial, hash, issuerHashes }: OcspAnswer, certificate: Certificate, { subject, spki }: Issuer): Promise<boolean> {
+async function isAbout(
+  { serial, hash, issuerHashes }: OcspAnswer,
+  certificate: Certificate,
+  { subject, spki }: Issuer,
+): Promise<boolean> {
   if (serial !== certificate.serial) return false;
   // OCSP names an issuer by digests of its DER Name and of the content of its key's BIT STRING.
-  const digests = await Promise.all([subject, spki.slice(-P384_POINT_BYTES)].map((data) => crypto.subtle.digest(hash, data)));
+  const digests = await Promise.all(
+    [subject, spki.slice(-P384_POINT_BYTES)].map((data) => crypto.subtle.digest(hash, data)),
+  );
   return issuerHashes === digests.map((digest) => hex(new Uint8Array(digest))).join("");
 }
 
@@ -116,7 +136,11 @@ async function genuineOf(answer: OcspAnswer, issuer: Issuer): Promise<Genuine | 
     const isIssued = await signatureHolds(certificate.tbs, certificate.signature, certificate.algorithm, issuer.spki);
     if (!isIssued || !(await signatureHolds(tbs, signature, algorithm, certificate.spki))) continue;
     // The last moment of a certificate is included, the end of an answer is not.
-    return { ...answer, begins: Math.max(thisUpdate, certificate.notBefore), ends: Math.min(ends, certificate.notAfter + 1) };
+    return {
+      ...answer,
+      begins: Math.max(thisUpdate, certificate.notBefore),
+      ends: Math.min(ends, certificate.notAfter + 1),
+    };
   }
   return (await signatureHolds(tbs, signature, algorithm, issuer.spki)) ? { ...answer, begins: thisUpdate } : undefined;
 }
@@ -128,9 +152,13 @@ function mayAnswer(certificate: Certificate, { subject }: Issuer): unknown {
     return (
       equal(certificate.issuer, subject) &&
       algorithmOf(certificate.algorithm)?.startsWith("ECDSA") &&
-      certificate.extensions.every(({ oid: id, critical }) => !critical || [BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE].includes(id)) &&
+      certificate.extensions.every(
+        ({ oid: id, critical }) => !critical || [BASIC_CONSTRAINTS, KEY_USAGE, EXTENDED_KEY_USAGE].includes(id),
+      ) &&
       purposes &&
-      all(onlyElement(purposes.value, TAG.sequence).body, (reader) => oid(reader.next(TAG.oid))).includes(OCSP_SIGNING) &&
+      all(onlyElement(purposes.value, TAG.sequence).body, (reader) => oid(reader.next(TAG.oid))).includes(
+        OCSP_SIGNING,
+      ) &&
       (!extensionOf(certificate, KEY_USAGE) || hasUsage(certificate, DIGITAL_SIGNATURE))
     );
   };

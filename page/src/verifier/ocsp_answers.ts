@@ -71,7 +71,9 @@ function readResponse(der: Bytes): OcspAnswer {
   const inside = basic.maybe(0xa0);
   basic.end();
   if (!algorithmOf(algorithm)?.startsWith("ECDSA")) defect("algorithm");
-  const certificates = inside ? all(onlyElement(inside.body, TAG.sequence).body, (reader) => readCertificate(reader.next().whole)) : [];
+  const certificates = inside
+    ? all(onlyElement(inside.body, TAG.sequence).body, (reader) => readCertificate(reader.next().whole))
+    : [];
   // An empty list would be another spelling of none.
   if (certificates.length > MAX_CERTIFICATES || (inside && !certificates.length)) defect("certificates");
   return { der, tbs, algorithm, signature, certificates, ...readData(onlySequence(tbs)) };

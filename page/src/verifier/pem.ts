@@ -11,5 +11,8 @@ const BLOCK = /-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-
 
 /** Every block, in order: `base64-invalid` when the content of one is none. */
 export function readPemBlocks(text: string): PemBlock[] {
-  return [...text.matchAll(BLOCK)].map(([, label = "", content = ""]) => ({ label, content: base64Bytes(content.replace(/[\t-\r ]/g, ""), "PEM") }));
+  return [...text.matchAll(BLOCK)].map(([, label = "", content = ""]) => ({
+    label,
+    content: base64Bytes(content.replace(/[\t-\r ]/g, ""), "PEM"),
+  }));
 }

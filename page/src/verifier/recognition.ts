@@ -45,7 +45,8 @@ export async function readEvidence(files: readonly NamedBytes[]): Promise<Recogn
     if (isCbor) return { evidence: parseEnvelope(only.bytes), presented: {} };
     const document = first === 0x7b ? await refusalOf(() => jsonValue(only.bytes, only.name)) : null;
     // Collections that do not say so are recognised among all other forms.
-    const isCollection = !(document instanceof AttestError) && isObject(document) && typeof document.__cmwc_t === "string";
+    const isCollection =
+      !(document instanceof AttestError) && isObject(document) && typeof document.__cmwc_t === "string";
     if (isCollection) return { evidence: evidenceOf(document, only.bytes.length, true), presented: {} };
   }
   return (await filesFormat()).readFiles(files);

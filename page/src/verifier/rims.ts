@@ -10,7 +10,8 @@ import { MAX_RIM_BYTES, malformed } from "./xml/parse";
 export const MAX_RIM_ANSWER_BYTES = Math.floor(MAX_RIM_BYTES / 3) * 4 + 8192;
 
 /** A byte-order mark, a declaration, and the element. */
-const SWID = /^(?:\xef\xbb\xbf)?[ \t\r\n]*(?:<\?xml[^>]{0,256}>[ \t\r\n]*)?<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]/;
+const SWID =
+  /^(?:\xef\xbb\xbf)?[ \t\r\n]*(?:<\?xml[^>]{0,256}>[ \t\r\n]*)?<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]/;
 const ID = /^NV_[A-Za-z0-9_.-]{1,125}$/;
 
 /** A RIM as presented: a stranger's word until its signature and its signers are verified. */
@@ -41,6 +42,8 @@ export async function readRimAnswer(data: Bytes): Promise<RimDocument> {
     return fail("malformed", "rim-answer-malformed", "");
   }
   const xml = base64Bytes(rim, "rim");
-  if (!equal(await sha256(xml), hexBytes(stated, "sha256", 32))) fail("malformed", "rim-answer-malformed", "", { field: "sha256" });
+  if (!equal(await sha256(xml), hexBytes(stated, "sha256", 32))) {
+    fail("malformed", "rim-answer-malformed", "", { field: "sha256" });
+  }
   return readRimDocument(xml);
 }

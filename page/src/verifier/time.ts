@@ -3,7 +3,8 @@
 import { need } from "./errors";
 
 /** The years 1 to 9999: dates of four digits, as everybody can write them again. */
-const [FIRST, LAST] = [-62135596800000, 253402300799999];
+const FIRST = -62135596800000;
+const LAST = 253402300799999;
 
 /** A moment of UTC written as `2026-01-31T12:00:00`; undefined for other text, and for what does not exist (30 February). */
 export function momentOf(text: string): number | undefined {

@@ -8,14 +8,25 @@ import type { Claims } from "./claims";
 import { type Expected, type Presented, judgeComposite } from "./composite";
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
 import { AttestError, need, refusalOf, shown } from "./errors";
-import { CPU_FORMATS, DEVICE_FORMATS, type Given, type ParsedCpu, type ParsedDevice, type Registers, type Verified } from "./formats";
+import {
+  CPU_FORMATS,
+  DEVICE_FORMATS,
+  type Given,
+  type ParsedCpu,
+  type ParsedDevice,
+  type Registers,
+  type Verified,
+} from "./formats";
 import { judgeSet } from "./gpu/gpu";
 import { eventLogFormat } from "./lazy";
 import { merged } from "./pool";
 import { readEndorsements } from "./recognition";
 
 /** What a result says of genuine evidence, and every check; without what was asked. */
-export type VerifiedEvidence = Pick<Result, "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items"> & {
+export type VerifiedEvidence = Pick<
+  Result,
+  "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items"
+> & {
   readonly checks: readonly Check[];
 };
 
@@ -37,14 +48,18 @@ const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDI
 export async function verify(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
   const { cpu, devices, log, presented } = await readAll(evidence);
-  const files = evidence.filter(({ essence }) => essence === MEDIA.endorsements).map(({ name, value }) => ({ name, bytes: value }));
+  const files = evidence
+    .filter(({ essence }) => essence === MEDIA.endorsements)
+    .map(({ name, value }) => ({ name, bytes: value }));
   const pool = { ...given, endorsements: merged(await readEndorsements(files, given.at), given.endorsements) };
   // (2) Judge what holds the items together, then each item; one refusal does not hide another.
   const { checks, failures, freshness } = await judgeComposite(presented, expected);
   const verified = new Map<string, Verified>();
   const refused: Check[] = [];
   // They do not wait for each other: most of the time goes to and fro between here and where signatures are computed.
-  const judged = await Promise.all(devices.map(async ([name, parsed]) => [name, parsed, await refusalOf(() => parsed.verify(pool))] as const));
+  const judged = await Promise.all(
+    devices.map(async ([name, parsed]) => [name, parsed, await refusalOf(() => parsed.verify(pool))] as const),
+  );
   for (const [name, parsed, found] of judged) {
     if (found instanceof AttestError) {
       failures.push(found);
@@ -70,7 +85,9 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   if (worst) throw Object.assign(worst, { checks });
   return {
     items: [...verified].map(([name, { kind, claims }]) => ({ name, kind, claims })),
-    certificates: (await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, given.anchors)))).flat(),
+    certificates: (
+      await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, given.anchors)))
+    ).flat(),
     simulated: [...verified.values()].some(({ simulated }) => simulated),
     freshness,
     checks,
@@ -83,7 +100,13 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const cpus = evidence.filter(({ essence }) => CPU_FORMATS.has(essence));
   const others = evidence.filter(({ essence }) => DEVICE_FORMATS.has(essence));
   const got = evidence.map(({ essence }) => essence);
-  need(cpus.length + others.length, "unsupported", "evidence-unsupported", [...CPU_FORMATS.keys(), ...DEVICE_FORMATS.keys()], got);
+  need(
+    cpus.length + others.length,
+    "unsupported",
+    "evidence-unsupported",
+    [...CPU_FORMATS.keys(), ...DEVICE_FORMATS.keys()],
+    got,
+  );
   const item = onlyOne(cpus);
   const cpu = item && (await CPU_FORMATS.get(item.essence)?.(item.value));
   const devices: [string, ParsedDevice][] = [];
@@ -91,8 +114,12 @@ async function readAll(evidence: Evidence): Promise<Read> {
     const parsed = await DEVICE_FORMATS.get(essence)?.(value);
     if (parsed) devices.push([name, parsed]);
   }
-  const [log, bound] = [MEDIA.eventLog, MEDIA.binding].map((media) => onlyOne(evidence.filter(({ essence }) => essence === media)));
-  need(!log || cpu?.registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, { field: "eventlog" });
+  const [log, bound] = [MEDIA.eventLog, MEDIA.binding].map((media) =>
+    onlyOne(evidence.filter(({ essence }) => essence === media)),
+  );
+  need(!log || cpu?.registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, {
+    field: "eventlog",
+  });
   return {
     cpu,
     devices: item && cpu ? [[item.name, cpu], ...devices] : devices,
@@ -108,18 +135,32 @@ async function readAll(evidence: Evidence): Promise<Read> {
 }
 
 function onlyOne(items: readonly Item[]): Item | undefined {
-  need(items.length < 2, "malformed", "evidence-ambiguous", "one", items.map(({ name }) => name), { field: items[0]?.essence });
+  need(
+    items.length < 2,
+    "malformed",
+    "evidence-ambiguous",
+    "one",
+    items.map(({ name }) => name),
+    { field: items[0]?.essence },
+  );
   return items[0];
 }
 
 /** Require that the log replays to the registers and that its data is what was measured; `tell` takes what it then states. */
-async function judgeLog({ value }: Item, registers: Registers, unchecked: readonly Unchecked[], tell: (claims: Claims) => void): ReturnType<typeof taken> {
+async function judgeLog(
+  { value }: Item,
+  registers: Registers,
+  unchecked: readonly Unchecked[],
+  tell: (claims: Claims) => void,
+): ReturnType<typeof taken> {
   const reasons = unchecked.filter(({ check }) => check === "eventlog").map(({ reason }) => reason);
   // One that cannot be read is malformed evidence, and no check of it.
   const replayed = await (await eventLogFormat()).readEventLog(value, registers);
   return taken("eventlog.replay", "intel-tdx-sgx.md 19, T13", async () => {
     const { events, unjudged, claims } = await replayed(reasons.length > 0);
     tell(claims);
-    return unjudged.length ? [`unchecked: ${reasons}`, `${events} events, but not to ${unjudged}`, "not evaluated"] : ["the registers", `${events} events`];
+    return unjudged.length
+      ? [`unchecked: ${reasons}`, `${events} events, but not to ${unjudged}`, "not evaluated"]
+      : ["the registers", `${events} events`];
   });
 }

@@ -5,7 +5,21 @@
 
 import { type Bytes, equal, hex, latin1 } from "./bytes";
 import { sha256 } from "./crypto";
-import { DerReader, TAG, all, booleanOrFalse, defect, integer, oid, onlyElement, onlySequence, reading, requireSetOrder, time, wholeBits } from "./der";
+import {
+  DerReader,
+  TAG,
+  all,
+  booleanOrFalse,
+  defect,
+  integer,
+  oid,
+  onlyElement,
+  onlySequence,
+  reading,
+  requireSetOrder,
+  time,
+  wholeBits,
+} from "./der";
 
 export interface Extension {
   readonly oid: string;
@@ -74,7 +88,9 @@ export function readExtensions(content: Bytes): Extension[] {
 
 export function readExtension(reader: DerReader): Extension {
   const inside = reader.sequence();
-  const [id, critical, { body: value }] = [oid(inside.next(TAG.oid)), booleanOrFalse(inside), inside.next(TAG.octetString)];
+  const id = oid(inside.next(TAG.oid));
+  const critical = booleanOrFalse(inside);
+  const { body: value } = inside.next(TAG.octetString);
   inside.end();
   return { oid: id, critical, value };
 }
@@ -86,7 +102,8 @@ export function commonNameOf(name: Bytes, wanted = "2.5.4.3"): string | undefine
     requireSetOrder(all(body, (reader) => reader.next()));
     return all(body, (reader) => {
       const attribute = reader.sequence();
-      const [kind, value] = [oid(attribute.next(TAG.oid)), attribute.next()];
+      const kind = oid(attribute.next(TAG.oid));
+      const value = attribute.next();
       attribute.end();
       return kind === wanted ? [latin1(value.body)] : [];
     });
@@ -106,19 +123,37 @@ export function readCertificate(der: Bytes): Certificate {
   requireSameAlgorithm(inside.next().whole, algorithm);
   const issuer = inside.next().whole;
   const validity = inside.sequence();
-  const [notBefore, notAfter] = [time(validity.next()), time(validity.next())];
+  const notBefore = time(validity.next());
+  const notAfter = time(validity.next());
   validity.end();
   const subject = inside.next().whole;
   const spki = inside.next().whole;
   const extensions = readExtensions(inside.next(0xa3).body);
   inside.end();
-  const [commonName, issuerCommonName] = [commonNameOf(subject), commonNameOf(issuer)];
+  const commonName = commonNameOf(subject);
+  const issuerCommonName = commonNameOf(issuer);
   const name = commonName ?? `serial ${serial}`;
-  return { der, tbs, signature, algorithm, serial, issuer, subject, commonName, name, issuerCommonName, notBefore, notAfter, spki, extensions };
+  return {
+    der,
+    tbs,
+    signature,
+    algorithm,
+    serial,
+    issuer,
+    subject,
+    commonName,
+    name,
+    issuerCommonName,
+    notBefore,
+    notAfter,
+    spki,
+    extensions,
+  };
 }
 
 /** The extension with this identifier; there is never more than one. */
-export const extensionOf = ({ extensions }: Certificate, wanted: string): Extension | undefined => extensions.find(({ oid }) => oid === wanted);
+export const extensionOf = ({ extensions }: Certificate, wanted: string): Extension | undefined =>
+  extensions.find(({ oid }) => oid === wanted);
 
 /** What anchors are pinned by: hex of the SHA-256 of the SubjectPublicKeyInfo. */
 export const spkiPin = async ({ spki }: Issuer): Promise<string> => hex(await sha256(spki));

@@ -28,7 +28,8 @@ const enum TD_INFO {
 /** Read evidence, ready for comparisons before verification; a quote or claims that cannot be read are refused by the procedure. */
 export async function readAzure(value: Bytes): Promise<ParsedCpu> {
   const evidence = await parseAzureEvidence(value);
-  let [reportData, nonce] = [NO_BYTES, NO_BYTES];
+  let reportData = NO_BYTES;
+  let nonce = NO_BYTES;
   let pcrs: PcrValues = [];
   await refusalOf(() => {
     reportData = parseRuntimeClaims(evidence.hcl.runtimeData).userData ?? reportData;
@@ -67,7 +68,8 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
       "azure.runtime_data",
       "azure-cvm.md A03",
       async () => {
-        const [code, digest] = ["azure-runtime-data-mismatch", await hcl.runtimeDigest()];
+        const code = "azure-runtime-data-mismatch";
+        const digest = await hcl.runtimeDigest();
         if (isTdx) same(code, "TDREPORT", digest, tdReportData(hcl));
         return same(code, "REPORT_DATA", digest, cpu.reportData);
       },
@@ -76,7 +78,13 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
       "azure.td_report",
       "azure-cvm.md 4",
       // Only the quote is signed, and a splice is no honest mistake.
-      () => same("azure-td-report-mismatch", "TDINFO", tdInfo(td, td[0] === 5 ? TD_INFO.at5 : TD_INFO.at4), tdInfo(hcl.hardwareReport)),
+      () =>
+        same(
+          "azure-td-report-mismatch",
+          "TDINFO",
+          tdInfo(td, td[0] === 5 ? TD_INFO.at5 : TD_INFO.at4),
+          tdInfo(hcl.hardwareReport),
+        ),
     ],
     [
       "azure.claims",
@@ -139,4 +147,5 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
   return { ...found, kind: `azure-${hcl.tee}`, checks, claims: { ...own, [hcl.tee]: found.claims } };
 }
 
-const unlessEmpty = <T extends object>(members: T): T | undefined => (Object.keys(members).length ? members : undefined);
+const unlessEmpty = <T extends object>(members: T): T | undefined =>
+  Object.keys(members).length ? members : undefined;

@@ -65,7 +65,10 @@ export async function parseAzureEvidence(data: Bytes): Promise<AzureEvidence> {
   requireType(!hasQuote || tee === "tdx", "td_quote", "tdx", tee);
   // (3) What the CPU made, then the pieces of the TPM's quote.
   const { signature, message, pcrs } = object(members[quoteName], quoteName, ["signature", "message", "pcrs"]);
-  const made = tee === "tdx" ? await tdQuote(bytes(members.td_quote, "td_quote")) : snpReport(hcl, hasVcek ? certificates(members.vcek, version) : []);
+  const made =
+    tee === "tdx"
+      ? await tdQuote(bytes(members.td_quote, "td_quote"))
+      : snpReport(hcl, hasVcek ? certificates(members.vcek, version) : []);
   demand(Array.isArray(pcrs) && pcrs.length <= MAX_PCRS, "pcrs", MAX_PCRS);
   const sized = (value: JsonValue | undefined, field: string, least: number, most: number): Bytes => {
     const found = ofTpm(value, field);
@@ -73,7 +76,11 @@ export async function parseAzureEvidence(data: Bytes): Promise<AzureEvidence> {
     return found;
   };
   const values = pcrs.map((value) => sized(value, "pcrs", PCR_BYTES, PCR_BYTES));
-  const tpm = { signature: sized(signature, "signature", 0, MAX.signature), message: sized(message, "message", 0, MAX.message), pcrs: values };
+  const tpm = {
+    signature: sized(signature, "signature", 0, MAX.signature),
+    message: sized(message, "message", 0, MAX.message),
+    pcrs: values,
+  };
   return { version, hcl, ...made, tpm };
 }
 
@@ -129,14 +136,18 @@ async function tdQuote(quote: Bytes): Promise<Made> {
 
 function snpReport({ hardwareReport }: HclReport, leaves: readonly Bytes[]): Made {
   const report = parseReport(hardwareReport);
-  return { vmpl: report.vmpl, cpu: snpCpu(report, leaves.slice(0, 1), { certificates: leaves.slice(1).map(parseCertificate) }) };
+  return {
+    vmpl: report.vmpl,
+    cpu: snpCpu(report, leaves.slice(0, 1), { certificates: leaves.slice(1).map(parseCertificate) }),
+  };
 }
 
 /** DER of the VCEK, and of the certificates that stand behind it in PEM. */
 function certificates(value: JsonValue | undefined, version: number): readonly Bytes[] {
   if (version) return [base64(value, "vcek")];
   const blocks = readPemBlocks(text(value, "vcek"));
-  const areCertificates = blocks.length && blocks.length <= MAX.certificates && blocks.every(({ label }) => label === "CERTIFICATE");
+  const areCertificates =
+    blocks.length && blocks.length <= MAX.certificates && blocks.every(({ label }) => label === "CERTIFICATE");
   demand(areCertificates, "vcek", "1 to 8", blocks.length);
   return blocks.map(({ content }) => content);
 }

@@ -37,7 +37,12 @@ const demand: Demand = demandsOf("malformed", "azure-claims-malformed");
 export function parseRuntimeClaims(data: Bytes): RuntimeClaims {
   const document = jsonValue(data, "runtime claims");
   demand(isObject(document), "runtime claims", "object");
-  const { keys, "vm-configuration": configuration = Object.create(null) as JsonObject, "user-data": userData, ...others } = document;
+  const {
+    keys,
+    "vm-configuration": configuration = Object.create(null) as JsonObject,
+    "user-data": userData,
+    ...others
+  } = document;
   demand(isObject(configuration), "vm-configuration", "object");
   const unknown: (readonly [path: string, text: string])[] = [];
   const vmConfiguration: Record<string, boolean | string> = {};
@@ -53,7 +58,12 @@ export function parseRuntimeClaims(data: Bytes): RuntimeClaims {
   for (const [member, value] of Object.entries(others)) unknown.push([member, jsonText(value)]);
   const key = attestationKey(keys);
   demand(userData === undefined || typeof userData === "string", "user-data", "text");
-  return { ...key, vmConfiguration, userData: userData === undefined ? userData : hexBytes(userData, "user-data", 64), unknown: Object.fromEntries(unknown) };
+  return {
+    ...key,
+    vmConfiguration,
+    userData: userData === undefined ? userData : hexBytes(userData, "user-data", 64),
+    unknown: Object.fromEntries(unknown),
+  };
 }
 
 /** The one key with the attestation key's name; its operations are not judged, old paravisors lie there. */
@@ -68,7 +78,8 @@ function attestationKey(keys: JsonValue | undefined): { ak: Bytes; akBits: numbe
     const bytes = base64urlBytes(text, name);
     return bytes.slice(bytes.findIndex(Boolean));
   };
-  const [modulus, exponent] = [number("n"), number("e")];
+  const modulus = number("n");
+  const exponent = number("e");
   const akBits = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
   const isUsable = hex(exponent) === "010001" && akBits >= AK.minBits && akBits <= AK.maxBits && modulus.at(-1)! & 1;
   demand(isUsable, AK_KID, "odd, 2048 to 4096 bits, 65537", akBits);

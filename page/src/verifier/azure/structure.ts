@@ -67,8 +67,14 @@ export const tdInfo = (data: Bytes, begin = 512): Bytes => data.slice(begin, beg
 
 /** Read a paravisor's report: `hcl-malformed`, `size-wrong`, `reserved-not-zero` or `hcl-unsupported`. */
 export function parseHclReport(data: Bytes): HclReport {
-  const demand = (is: unknown, field: string, expected: Shown, got: Shown, code = "hcl-malformed", kind: Kind = "malformed"): void =>
-    need(is, kind, code, expected, got, { check: "azure.format", field });
+  const demand = (
+    is: unknown,
+    field: string,
+    expected: Shown,
+    got: Shown,
+    code = "hcl-malformed",
+    kind: Kind = "malformed",
+  ): void => need(is, kind, code, expected, got, { check: "azure.format", field });
   const room = data.length - SIZE.head;
   demand(room >= 0 && data.length <= 2 * SIZE.runtime, "length", SIZE.head, data.length);
   const head = decodeLayout(HCL, data.slice(0, SIZE.head), "HCL report", "");
@@ -85,10 +91,12 @@ export function parseHclReport(data: Bytes): HclReport {
   // No signature covers what follows.
   const tee = report_type === TYPE.tdx ? "tdx" : "snp";
   const end = SIZE.head + runtime_size;
-  const isPadded = isZero(data.slice(end)) && (report_type === TYPE.snp || isZero(hardware_report.slice(SIZE.tdReport)));
+  const isPadded =
+    isZero(data.slice(end)) && (report_type === TYPE.snp || isZero(hardware_report.slice(SIZE.tdReport)));
   demand(isPadded, "padding", 0, "other bytes", "reserved-not-zero");
   const runtimeData = data.slice(SIZE.head, end);
   // 1, 2 and 3 are SHA-256, SHA-384 and SHA-512.
-  const runtimeDigest = async (): Promise<Bytes> => padded(await digest(`SHA-${[256, 384, 512][hash_type - 1]}` as Hash, runtimeData), 64);
+  const runtimeDigest = async (): Promise<Bytes> =>
+    padded(await digest(`SHA-${[256, 384, 512][hash_type - 1]}` as Hash, runtimeData), 64);
   return { version, tee, hardwareReport: hardware_report, runtimeData, runtimeDigest };
 }

@@ -40,7 +40,8 @@ export interface UefiVariable {
 /** Recompute the digest of an event from its data: `eventlog-data-mismatch` where it is always what was hashed. */
 export async function verification(event: LogEvent, hash: Hash): Promise<Verification> {
   const { data, type, number, digest } = event;
-  const hashes = async (hashed: Bytes | undefined) => hashed !== undefined && equal(await digestOf(hash, hashed), digest);
+  const hashes = async (hashed: Bytes | undefined) =>
+    hashed !== undefined && equal(await digestOf(hash, hashed), digest);
   const isBootVariable = BOOT_VARIABLES.includes(type);
   // Revisions of the profile differ in what they hash of a boot variable; either way the value is covered.
   const variable = isBootVariable ? uefiVariable(data) : undefined;
@@ -71,7 +72,10 @@ function utf16Text(data: Bytes): string | undefined {
 /** Read UEFI_VARIABLE_DATA; undefined when its lengths do not add up or its name is no text. */
 export function uefiVariable(data: Bytes): UefiVariable | undefined {
   if (data.length < VARIABLE_HEAD_BYTES) return undefined;
-  const [nameLength, size] = [unsignedLittle(data.slice(16, 24)), unsignedLittle(data.slice(24, 32))].map(Number) as [number, number];
+  const [nameLength, size] = [unsignedLittle(data.slice(16, 24)), unsignedLittle(data.slice(24, 32))].map(Number) as [
+    number,
+    number,
+  ];
   const nameEnds = VARIABLE_HEAD_BYTES + 2 * nameLength;
   const name = data.length === nameEnds + size ? utf16Text(data.slice(VARIABLE_HEAD_BYTES, nameEnds)) : undefined;
   // The first three parts of a GUID are little-endian.
@@ -91,7 +95,10 @@ export function applicationEvent(event: LogEvent): Readonly<Record<string, strin
 }
 
 /** The text of an EV_IPL event behind the prefix that GRUB or a fork writes in front of what it hashes, up to its NUL. */
-function grubParts({ type, data }: LogEvent): { readonly isCommandLine: boolean; readonly from: number; readonly text: Bytes } | undefined {
+function grubParts({
+  type,
+  data,
+}: LogEvent): { readonly isCommandLine: boolean; readonly from: number; readonly text: Bytes } | undefined {
   const prefix = /^(?:(grub_cmd)|(?:grub_)?kernel_cmdline):? /.exec(latin1(data.slice(0, 40)));
   if (type !== EV_IPL || !prefix) return undefined;
   const from = prefix[0].length;

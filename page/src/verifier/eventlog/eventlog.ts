@@ -20,7 +20,10 @@ export interface ReplayedLog {
 }
 
 /** Read a log: `eventlog-malformed`. What comes back requires that it replays to the registers. */
-export function readEventLog(data: Bytes, { log: kind, values }: Registers): (tolerant: boolean) => Promise<ReplayedLog> {
+export function readEventLog(
+  data: Bytes,
+  { log: kind, values }: Registers,
+): (tolerant: boolean) => Promise<ReplayedLog> {
   const log = parseEventLog(data, kind === "ccel" ? CCEL : TCG2_SHA256);
   return async (tolerant) => {
     const verified = await verifyEventLog(log, values, tolerant);

@@ -46,7 +46,9 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
   /** Make a fact of each event of these registers that is of the kind; nothing unless each of them was proven. */
   const all = async (registers: readonly string[], read: Read): Promise<readonly ClaimTree[] | undefined> => {
     if (!registers.length || !registers.every((name) => proven.has(name))) return undefined;
-    const found = events.filter(({ register }) => registers.includes(register.name)).map(async (event) => factOf(event, await read(event)));
+    const found = events
+      .filter(({ register }) => registers.includes(register.name))
+      .map(async (event) => factOf(event, await read(event)));
     return (await Promise.all(found)).flatMap((fact) => (fact ? [fact] : []));
   };
   /** Size and digest, by the hash of the log's bank: the values themselves are kilobytes of certificates. */
@@ -65,7 +67,8 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
   };
   const named = new Set(Object.values(texts).flatMap((facts) => (facts ?? []).map(({ event }) => event)));
   const measured = await firmwareVariables(kind, events);
-  const variables = (guid: string, name: string) => measured.filter(({ variable }) => variable.guid === guid && variable.name === name);
+  const variables = (guid: string, name: string) =>
+    measured.filter(({ variable }) => variable.guid === guid && variable.name === name);
   // Two answers are no answer, and an empty variable is one that the firmware does not have.
   const [state, ...others] = variables(GLOBAL, "SecureBoot");
   const stores = Object.entries(STORES).map(async ([name, guid]) => {
@@ -74,7 +77,8 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
   });
   return nestedClaims({
     event_count: count,
-    secure_boot: state && !others.length ? factOf(state.event, { enabled: SECURE_BOOT[hex(state.variable.value)] }) : undefined,
+    secure_boot:
+      state && !others.length ? factOf(state.event, { enabled: SECURE_BOOT[hex(state.variable.value)] }) : undefined,
     ...Object.fromEntries(await Promise.all(stores)),
     authorities: await all([secureBoot], async ({ type, data }) => {
       if (type !== EV_VARIABLE_AUTHORITY) return undefined;
@@ -96,7 +100,10 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
 }
 
 /** The variables that the firmware measured before anything else could extend its register. */
-async function firmwareVariables({ hash, places }: LogKind, events: readonly Proven[]): Promise<readonly { event: Proven; variable: UefiVariable }[]> {
+async function firmwareVariables(
+  { hash, places }: LogKind,
+  events: readonly Proven[],
+): Promise<readonly { event: Proven; variable: UefiVariable }[]> {
   const separators = await Promise.all(SEPARATORS.map(async (data) => hex(await digest(hash, unhex(data)))));
   const firmware = events.filter(({ register }) => register.name === places.secureBoot);
   const ends = firmware.findIndex((event) => event.type === EV_SEPARATOR || separators.includes(hex(event.digest)));
@@ -106,7 +113,10 @@ async function firmwareVariables({ hash, places }: LogKind, events: readonly Pro
   });
 }
 
-function factOf({ number, register, digest: replayed, how }: Proven, values: ClaimTree | undefined): ClaimTree | undefined {
+function factOf(
+  { number, register, digest: replayed, how }: Proven,
+  values: ClaimTree | undefined,
+): ClaimTree | undefined {
   return values && { event: number, register: register.name, digest: replayed, verification: how, ...values };
 }
 

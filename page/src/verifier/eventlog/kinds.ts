@@ -47,7 +47,10 @@ const RTMRS = ["RTMR0", "RTMR1", "RTMR2", "RTMR3"];
 
 /** Intel TDX. Index 0 stands for MRTD, which no event extends. */
 export const CCEL: LogKind = {
-  registers: [{ name: "MRTD", phases: [] }, ...RTMRS.map((name) => ({ name, initial: new Uint8Array(48), phases: [] }))],
+  registers: [
+    { name: "MRTD", phases: [] },
+    ...RTMRS.map((name) => ({ name, initial: new Uint8Array(48), phases: [] })),
+  ],
   bank: 0x000c,
   hash: "SHA-384",
   places: {

@@ -40,7 +40,11 @@ export interface VerifiedEventLog {
  * @param signed by name, those of a quote whose signature holds
  * @param tolerant leave a register unjudged that differs and that an operating system may have extended since
  */
-export async function verifyEventLog(log: EventLog, signed: ReadonlyMap<string, Bytes>, tolerant: boolean): Promise<VerifiedEventLog> {
+export async function verifyEventLog(
+  log: EventLog,
+  signed: ReadonlyMap<string, Bytes>,
+  tolerant: boolean,
+): Promise<VerifiedEventLog> {
   // (1) Digests, their registers and their order.
   const { proven, unjudged } = await requireReplay(log, signed, tolerant);
   // (2) Data that is always what was hashed, whichever register it is in. Other texts stay unverified and give no
@@ -54,7 +58,11 @@ export async function verifyEventLog(log: EventLog, signed: ReadonlyMap<string, 
 }
 
 /** Extend each register, from its initial value, with every event but EV_NO_ACTION: R = H(R ‖ digest). */
-async function requireReplay({ kind, events, startupLocality }: EventLog, signed: ReadonlyMap<string, Bytes>, tolerant: boolean) {
+async function requireReplay(
+  { kind, events, startupLocality }: EventLog,
+  signed: ReadonlyMap<string, Bytes>,
+  tolerant: boolean,
+) {
   const [proven, unjudged, extended]: [Set<string>, string[], string[]] = [new Set(), [], []];
   for (const { name, initial, growth, phases } of kind.registers) {
     const own = events.filter((event) => event.register.name === name && isExtended(event));
@@ -69,7 +77,11 @@ async function requireReplay({ kind, events, startupLocality }: EventLog, signed
     for (const phase of phases) if (!equal(value, wanted)) await extend(await digest(kind.hash, utf8(phase)));
     if (equal(value, wanted)) proven.add(name);
     else if (growth && tolerant && (own.length || growth === "system")) unjudged.push(name);
-    else need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, { field: name });
+    else {
+      need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, {
+        field: name,
+      });
+    }
   }
   const judged = proven.size && (!extended.length || extended.some((name) => proven.has(name)));
   need(judged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { field: "registers" });

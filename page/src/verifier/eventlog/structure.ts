@@ -44,7 +44,8 @@ export interface EventLog {
 }
 
 /** Whether an event extended a register that is compared. */
-export const isExtended = ({ type, register }: LogEvent): boolean => type !== EV_NO_ACTION && register.initial !== undefined;
+export const isExtended = ({ type, register }: LogEvent): boolean =>
+  type !== EV_NO_ACTION && register.initial !== undefined;
 
 /** Read an event log: `eventlog-malformed`. It ends at index 0xFFFFFFFF, where only zeros remain, or with the data. */
 export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
@@ -53,7 +54,11 @@ export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
   let startupLocality: number | undefined;
   function demand(holds: unknown, expected: Shown, got: Shown): asserts holds {
     const field = sizes.size ? `event ${events.length + 1}` : "header";
-    need(holds, "malformed", "eventlog-malformed", expected, got, { check: "eventlog.format", field, offset: reader.offset });
+    need(holds, "malformed", "eventlog-malformed", expected, got, {
+      check: "eventlog.format",
+      field,
+      offset: reader.offset,
+    });
   }
   const take = (size: number): Bytes => {
     demand(size <= reader.remaining, size, reader.remaining);
@@ -65,15 +70,21 @@ export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
   demand(data.length <= MAX_LOG_BYTES, MAX_LOG_BYTES, data.length);
   const head = take(28);
   demand(/^.{8}030{46}$/.test(hex(head)), "EV_NO_ACTION without a digest", head);
-  const [size, begins] = [integer(4), reader.offset];
+  const size = integer(4);
+  const begins = reader.offset;
   const signature = latin1(take(16));
   demand(signature === "Spec ID Event03\0", "Spec ID Event03", signature);
   take(8);
   const count = integer(4);
   demand(count && count <= MAX_ALGORITHMS, MAX_ALGORITHMS, count);
   while (sizes.size < count) {
-    const [algorithm, bytes] = [integer(2), integer(2)];
-    demand(bytes && bytes === (DIGEST_BYTES[algorithm] ?? bytes) && !sizes.has(algorithm), "each algorithm once, with its size", algorithm);
+    const algorithm = integer(2);
+    const bytes = integer(2);
+    demand(
+      bytes && bytes === (DIGEST_BYTES[algorithm] ?? bytes) && !sizes.has(algorithm),
+      "each algorithm once, with its size",
+      algorithm,
+    );
     sizes.set(algorithm, bytes);
   }
   take(integer(1));
@@ -87,7 +98,8 @@ export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
     demand(events.length < MAX_EVENTS, MAX_EVENTS, "one more");
     const register = kind.registers[index];
     demand(register, kind.registers.length, index);
-    const [type, count] = [integer(4), integer(4)];
+    const type = integer(4);
+    const count = integer(4);
     const digests = new Map<number, Bytes>();
     demand(count <= sizes.size, sizes.size, count);
     while (digests.size < count) {
@@ -101,7 +113,10 @@ export function parseEventLog(data: Bytes, kind: LogKind): EventLog {
     const content = take(integer(4));
     // (3) With which locality the first register starts, where a TPM's log tells, in front of all that extends it.
     if (type === EV_NO_ACTION && kind.hash === "SHA-256" && latin1(content.slice(0, 16)) === "StartupLocality\0") {
-      const isFirst = startupLocality === undefined && !index && !events.some((event) => event.register === register && isExtended(event));
+      const isFirst =
+        startupLocality === undefined &&
+        !index &&
+        !events.some((event) => event.register === register && isExtended(event));
       const locality = hex(content.slice(16));
       demand(isFirst && /^0[034]$/.test(locality), "0, 3 or 4 once, in front of what extends PCR0", locality);
       startupLocality = Number(locality);

@@ -23,14 +23,17 @@ export interface Attempt {
   model?: DeviceModel;
   root?: Root;
   statuses: readonly Status[];
-  readonly rims: { [S in Source]?: JudgedRim };
+  readonly rims: Partial<Record<Source, JudgedRim>>;
   comparison?: readonly Result[];
   /** The decisions by which something was left unchecked. */
   readonly used: Set<Unchecked>;
 }
 
 /** One that passed, with everything that a device has: a step that nothing lacked found it. */
-export type Passed = Attempt & Required<Pick<Attempt, "leaf" | "identity" | "model" | "root">> & { readonly path: Required<Pick<DevicePath, "device">> };
+export type Passed = Attempt &
+  Required<Pick<Attempt, "leaf" | "identity" | "model" | "root">> & {
+    readonly path: Required<Pick<DevicePath, "device">>;
+  };
 
 /**
  * One check: its id without `nvidia.`; where it is specified; whether what it needs was found; and what it demands, which
@@ -52,10 +55,12 @@ export function same(code: string, expected: string, got: string): Told {
 export const isSwitch = ({ model }: Attempt): boolean => model?.kind === "nvidia-switch";
 
 /** What is let pass in a device of this kind. */
-export const tolerancesOf = (attempt: Attempt): Tolerances => attempt.given.tolerances[isSwitch(attempt) ? "switches" : "gpus"];
+export const tolerancesOf = (attempt: Attempt): Tolerances =>
+  attempt.given.tolerances[isSwitch(attempt) ? "switches" : "gpus"];
 
 /** The decisions to leave this unchecked. */
-export const decisionsOn = ({ given }: Attempt, name: string): readonly Unchecked[] => given.unchecked.filter(({ check }) => check === name);
+export const decisionsOn = ({ given }: Attempt, name: string): readonly Unchecked[] =>
+  given.unchecked.filter(({ check }) => check === name);
 
 /** Throw a failure, unless it only says that something is missing or stale and one of the names allows that, which is returned. */
 export function tolerate(attempt: Attempt, failure: AttestError, ...names: readonly string[]): string {
@@ -75,8 +80,12 @@ export const isHeld = ({ status = "good" }: Status): boolean => status !== "good
 export function tellStatuses(attempt: Attempt, statuses: readonly Status[]): Told {
   const expected = "good";
   if (!statuses.length) return [expected, reasons(attempt), "not evaluated"];
-  const got = statuses.map(({ status, thisUpdate }) => `${status ?? "not listed"} on ${rfc3339(thisUpdate)}`).join("; ");
-  return statuses.some(isHeld) ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"] : [expected, got];
+  const got = statuses
+    .map(({ status, thisUpdate }) => `${status ?? "not listed"} on ${rfc3339(thisUpdate)}`)
+    .join("; ");
+  return statuses.some(isHeld)
+    ? [expected, `${got}: ${tolerancesOf(attempt).heldRimSigners}`, "warning"]
+    : [expected, got];
 }
 
 /** The window in which all of them are valid, both bounds included; it may end before it begins. */

@@ -72,7 +72,8 @@ interface FirmwareId {
  *   than SHA-384, a certificate that may issue others or may not sign; `public-key-invalid`: no P-384 key.
  */
 export async function readLeaf(certificate: Certificate): Promise<GpuLeaf> {
-  const wrong = (got: Shown): never => refuse("chain", "gpu-leaf-malformed", "a firmware id", got, { field: certificate.name });
+  const wrong = (got: Shown): never =>
+    refuse("chain", "gpu-leaf-malformed", "a firmware id", got, { field: certificate.name });
   const { algorithm, digest, deviceKey } = unlessDefect(() => firmwareId(certificate), wrong);
   await requireP384(certificate);
   if (algorithm !== SHA384 || digest.length !== FWID_BYTES) wrong(`${algorithm} ${hex(digest)}`);

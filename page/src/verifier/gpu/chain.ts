@@ -53,7 +53,9 @@ export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endor
   // A root from the evidence is none: a self-issued last certificate stands in its place.
   const roots = chain && found.length && isSelfIssued(found.at(-1)!) ? [found.pop()!] : [];
   let failure: AttestError | undefined;
-  if (chain && found.length !== PATH_LENGTH) failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH}`, `${found.length}`);
+  if (chain && found.length !== PATH_LENGTH) {
+    failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH}`, `${found.length}`);
+  }
   if (!chain && !found.length) failure = refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none");
   while (!failure && found.length < PATH_LENGTH) {
     const issuer = await refusalOf(() => findIssuer(found.at(-1)!, pool));
@@ -88,11 +90,19 @@ export async function reportSignedBy({ signature, signedBytes }: ParsedGpuReport
 async function findIssuer(child: Certificate, pool: Endorsements): Promise<Certificate> {
   const candidates = named(pool, child.issuer).slice(0, MAX_CANDIDATES);
   const missing = refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
-  return firstThat(candidates.filter((candidate) => !isSelfIssued(candidate)), (candidate) => requireLink(child, candidate), missing);
+  return firstThat(
+    candidates.filter((candidate) => !isSelfIssued(candidate)),
+    (candidate) => requireLink(child, candidate),
+    missing,
+  );
 }
 
 /** The first of these that is not refused; else the first refusal, or `otherwise` when there are none. */
-async function firstThat<T>(candidates: readonly T[], judge: (candidate: T) => Promise<void>, otherwise: AttestError): Promise<T> {
+async function firstThat<T>(
+  candidates: readonly T[],
+  judge: (candidate: T) => Promise<void>,
+  otherwise: AttestError,
+): Promise<T> {
   let first: AttestError | undefined;
   for (const candidate of candidates) {
     const refused = await refusalOf(() => judge(candidate));
@@ -118,7 +128,12 @@ export async function requireLink(child: Certificate, issuer: Certificate): Prom
  *
  * @param presented certificates that came in its place: one whose key is pinned counts where the anchor holds no key.
  */
-export async function findRoot(role: AnchorRole, last: Certificate, presented: readonly Certificate[], anchors: TrustAnchors): Promise<Root> {
+export async function findRoot(
+  role: AnchorRole,
+  last: Certificate,
+  presented: readonly Certificate[],
+  anchors: TrustAnchors,
+): Promise<Root> {
   const pins = await Promise.all(presented.slice(0, MAX_CANDIDATES).map(spkiPin));
   const own = anchorsOf(anchors, role);
   const candidates = own.flatMap((anchor): Root[] => {
@@ -129,7 +144,9 @@ export async function findRoot(role: AnchorRole, last: Certificate, presented: r
   const expected = `a pinned ${issuerName(last)}`;
   const code = pins.some((pin) => isSimulatedPin(role, pin)) ? "simulated-root-refused" : "root-not-trusted";
   const missing = !pins.length && own.some(({ held }) => !held);
-  const otherwise = missing ? refusal("endorsement", "gpu-root-missing", expected, "none") : refusal("chain", code, expected, `${pins[0]}`);
+  const otherwise = missing
+    ? refusal("endorsement", "gpu-root-missing", expected, "none")
+    : refusal("chain", code, expected, `${pins[0]}`);
   return firstThat(
     candidates,
     async ({ anchor, issuer }) => {

@@ -53,14 +53,17 @@ export function gpuClaims(attempt: Passed): Claims {
     "measurements.matched": comparison?.filter(isMatch).length,
     "measurements.mismatches": comparison && [], // one that was not waived would have refused
     // Where, in which RIM, what was expected, what is there, and why that passes.
-    "measurements.waived": comparison?.filter(({ reason }) => reason).map((result) => ({ ...result, rim: rimId(attempt, result.source) })),
+    "measurements.waived": comparison
+      ?.filter(({ reason }) => reason)
+      .map((result) => ({ ...result, rim: rimId(attempt, result.source) })),
     ...rimMembers(attempt, "driver"),
     ...rimMembers(attempt, "vbios"),
     nvidia: nvidiaClaims(attempt),
   });
 }
 
-const stated = (value: number | undefined, wanted: number): boolean | undefined => (value === undefined ? undefined : value === wanted);
+const stated = (value: number | undefined, wanted: number): boolean | undefined =>
+  value === undefined ? undefined : value === wanted;
 
 /** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
 export function revocationOf(statuses: readonly Status[]): string | undefined {
@@ -73,7 +76,16 @@ function rimMembers(attempt: Passed, source: Source): ClaimTree {
   const { version, sha256, certificates } = rim.parsed;
   const [issued, expires] = rim.window!.map(rfc3339);
   const revocation = revocationOf(rim.statuses);
-  return prefixed(`${source}_rim.`, { id: rimId(attempt, source), version, sha256, signer: certificates[0]!.name, revocation, issued, expires, not_after: expires });
+  return prefixed(`${source}_rim.`, {
+    id: rimId(attempt, source),
+    version,
+    sha256,
+    signer: certificates[0]!.name,
+    revocation,
+    issued,
+    expires,
+    not_after: expires,
+  });
 }
 
 export function prefixed(prefix: string, claims: ClaimTree): ClaimTree {

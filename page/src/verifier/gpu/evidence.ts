@@ -86,8 +86,14 @@ export async function parseDevice(data: Bytes): Promise<ParsedGpuEvidence> {
 async function readChain(pem: Bytes): Promise<Certificate[]> {
   const text = latin1(pem);
   const count = text.split("-----BEGIN ").length - 1;
-  const chain = await refusalOf(() => readPemBlocks(text).map(({ label, content }) => (label === "CERTIFICATE" ? [parseCertificate(content)] : [])).flat());
-  if (!(chain instanceof AttestError) && chain.length === count && count > 0 && count <= MAX_CHAIN_CERTIFICATES) return chain;
+  const chain = await refusalOf(() =>
+    readPemBlocks(text)
+      .map(({ label, content }) => (label === "CERTIFICATE" ? [parseCertificate(content)] : []))
+      .flat(),
+  );
+  if (!(chain instanceof AttestError) && chain.length === count && count > 0 && count <= MAX_CHAIN_CERTIFICATES) {
+    return chain;
+  }
   return refuse("chain", "certificate-malformed", `1 to ${MAX_CHAIN_CERTIFICATES}`, count, { check: "nvidia.chain" });
 }
 

@@ -31,10 +31,14 @@ export interface Result {
 }
 
 /** RIMs whose values count; a RIM's are empty unless somebody signed them. */
-export type References = { readonly [S in Source]?: RimContent | undefined };
+export type References = Readonly<Partial<Record<Source, RimContent | undefined>>>;
 
 /** Every comparison, by RIM (driver first) and index. Measurements that no RIM names are not judged. */
-export function compare({ measurements, opaque }: ParsedGpuReport, rims: References, waived: ReadonlyMap<number, string>): Result[] {
+export function compare(
+  { measurements, opaque }: ParsedGpuReport,
+  rims: References,
+  waived: ReadonlyMap<number, string>,
+): Result[] {
   return SOURCES.flatMap((source) =>
     [...(rims[source]?.referenceValues ?? [])]
       .sort(([one], [other]) => one - other)
@@ -52,9 +56,12 @@ export function compare({ measurements, opaque }: ParsedGpuReport, rims: Referen
 export const isMatch = ({ expected, got }: Result): boolean => expected.includes(got!);
 
 /** What differs and is not waived. */
-export const mismatches = (results: readonly Result[]): Result[] => results.filter((result) => !isMatch(result) && !result.reason);
+export const mismatches = (results: readonly Result[]): Result[] =>
+  results.filter((result) => !isMatch(result) && !result.reason);
 
 /** The indices that are active in both RIMs, which must be none. */
 export function conflicts({ driver, vbios }: References): number[] {
-  return [...(driver?.referenceValues.keys() ?? [])].filter((index) => vbios?.referenceValues.has(index)).sort((a, b) => a - b);
+  return [...(driver?.referenceValues.keys() ?? [])]
+    .filter((index) => vbios?.referenceValues.has(index))
+    .sort((a, b) => a - b);
 }

@@ -45,7 +45,13 @@ export function nvidiaClaims(attempt: Passed): ClaimTree {
     eat_nonce: hex(nonce),
     "x-nvidia-device-type": onSwitch ? "nvswitch" : "gpu",
     ...(onSwitch
-      ? prefixed("x-nvidia-switch-", { ...common, "bios-version": version, ...rim("bios", vbios), pdi: opaque.ownPdi, "gpu-pdis": connected(opaque.gpuPdis) })
+      ? prefixed("x-nvidia-switch-", {
+          ...common,
+          "bios-version": version,
+          ...rim("bios", vbios),
+          pdi: opaque.ownPdi,
+          "gpu-pdis": connected(opaque.gpuPdis),
+        })
       : prefixed("x-nvidia-gpu-", {
           ...common,
           "claims-version": "3.0",
@@ -67,7 +73,7 @@ const connected = (pdis: readonly string[] | undefined): readonly string[] | und
 /** Say what was established about a RIM; about one that is not there, only that. */
 function rim(part: string, found: JudgedRim | undefined): ClaimTree {
   const steps: Record<string, ClaimValue> = found ? { "cert-chain": chain(found.window![1], found.statuses) } : {};
-  for (const step of found ? STEPS : STEPS.slice(0, 1)) steps[step] = !!found;
+  for (const step of found ? STEPS : STEPS.slice(0, 1)) steps[step] = Boolean(found);
   return prefixed(`${part}-rim-`, steps);
 }
 

@@ -111,7 +111,7 @@ export function parseOpaque(data: Bytes): OpaqueData {
   supported(!latin1(data).startsWith("NVDAOD"), data.slice(0, 11));
   // (2) Framing: entries follow each other without gaps, and end with the data.
   const entries = new Map<number, Bytes>();
-  for (let at = 0; at < data.length; ) {
+  for (let at = 0; at < data.length;) {
     const type = unsigned(data.slice(at, at + 2));
     const value = data.slice(at + 4, (at += 4 + unsigned(data.slice(at + 2, at + 4))));
     wellFormed(at <= data.length && !entries.has(type), field(type), "whole, once", value);
@@ -135,7 +135,9 @@ export function parseOpaque(data: Bytes): OpaqueData {
   // A text of NULs alone states nothing.
   const text = (type: number): string | undefined => maybe(type, latin1)?.split("\0")[0] || undefined;
   // BIOS 96.10.52 wrote the ids of a switch's GPUs under another type.
-  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) => maybe(type, (value) => pdis(value.slice(0, 64)), 128));
+  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) =>
+    maybe(type, (value) => pdis(value.slice(0, 64)), 128),
+  );
   wellFormed(!old || !listed, "GPUs", 1, 2);
   return {
     driverVersion: text(TYPE.DRIVER_VERSION),

@@ -67,8 +67,12 @@ export async function findSigners({ certificates }: ParsedRim, anchors: TrustAnc
   const [signer, l3, l2, embedded] = certificates as [Certificate, Certificate, Certificate, Certificate];
   // It may sign documents, and issues nothing.
   const usage = extensionOf(signer, KEY_USAGE);
-  const got = unlessDefect(() => `CA:${isCa(signer)}, keyUsage ${usage && hex(bits(onlyElement(usage.value, TAG.bitString)).bytes)}`, String);
-  const [unexpected, signs] = ["rim-signer-unexpected", "CA:false, keyUsage 80"];
+  const got = unlessDefect(
+    () => `CA:${isCa(signer)}, keyUsage ${usage && hex(bits(onlyElement(usage.value, TAG.bitString)).bytes)}`,
+    String,
+  );
+  const unexpected = "rim-signer-unexpected";
+  const signs = "CA:false, keyUsage 80";
   need(got.startsWith(signs), "chain", unexpected, signs, got, { field: signer.name });
   await requireP384(signer, unexpected);
   for (const issuer of [l3, l2]) {

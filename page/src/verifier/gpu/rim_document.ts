@@ -20,7 +20,15 @@ const TEXT = "[ -~]{1,256}";
 /** What no document can contain, for an attribute that is not there. */
 const ABSENT = "\0";
 const FALSE = `false|${ABSENT}`;
-const ROOT: Patterns = { " name": NAME, " tagId": "[0-9A-Za-z._:-]{1,128}", " version": "1\\.0", " tagVersion": "0", " corpus": FALSE, " patch": FALSE, " supplemental": FALSE };
+const ROOT: Patterns = {
+  " name": NAME,
+  " tagId": "[0-9A-Za-z._:-]{1,128}",
+  " version": "1\\.0",
+  " tagVersion": "0",
+  " corpus": FALSE,
+  " patch": FALSE,
+  " supplemental": FALSE,
+};
 const META: Patterns = {
   " colloquialVersion": "[0-9A-Za-z.]{1,64}",
   " edition": "GPU|SWITCH",
@@ -107,7 +115,10 @@ function referenceValues(payload: XmlElement): ReferenceValues {
   const active = new Map<number, readonly string[]>();
   for (const resource of resources) {
     // Whatever else there is has to be the alternatives, in their number.
-    const names = Array.from({ length: resource.attributes.size - Object.keys(RESOURCE).length }, (_, number) => HASH + number);
+    const names = Array.from(
+      { length: resource.attributes.size - Object.keys(RESOURCE).length },
+      (_, number) => HASH + number,
+    );
     const digests = Object.fromEntries(names.map((name) => [name, "[0-9a-f]{96}"]));
     const of = attributes(resource, "Resource", { ...RESOURCE, ...digests });
     const index = Number(of(" index"));

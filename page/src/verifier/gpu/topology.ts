@@ -50,12 +50,17 @@ type Finding = readonly [negative: boolean, expected: Shown, got: Shown];
  * @param unchecked `topology` tolerates that devices are missing, or that a board does not say who its neighbours are;
  *   duplicates, other nonces and contradictions refuse all the same.
  */
-export async function judgeSet(all: readonly (readonly [name: string, verified: Verified])[], unchecked: readonly Unchecked[]): Promise<JudgedSet> {
+export async function judgeSet(
+  all: readonly (readonly [name: string, verified: Verified])[],
+  unchecked: readonly Unchecked[],
+): Promise<JudgedSet> {
   const devices = all.flatMap(([name, verified]): Device[] => {
     if (!verified.kind.startsWith("nvidia")) return [];
     const { identity, evidence, model } = (verified as VerifiedGpu).attempt; // no other procedure has these kinds
     const { nonce, opaque } = evidence.report;
-    return [{ name, isSwitch: model.kind === "nvidia-switch", identity, pdi: identity.slice(2), nonce: hex(nonce), opaque }];
+    return [
+      { name, isSwitch: model.kind === "nvidia-switch", identity, pdi: identity.slice(2), nonce: hex(nonce), opaque },
+    ];
   });
   const gpus = devices.filter(({ isSwitch }) => !isSwitch);
   const switches = devices.filter(({ isSwitch }) => isSwitch);
@@ -65,21 +70,33 @@ export async function judgeSet(all: readonly (readonly [name: string, verified: 
     checks.push(made);
     if (refused) failures.push(refused);
   };
-  const allSame = (id: string, code: string, values: readonly unknown[]): Promise<void> => judge(id, () => same(code, String(values[0] ?? ""), distinct(values)));
+  const allSame = (id: string, code: string, values: readonly unknown[]): Promise<void> =>
+    judge(id, () => same(code, String(values[0] ?? ""), distinct(values)));
   if (devices.length > 1) {
     const identities = devices.map(({ identity }) => identity);
     await judge("device.unique", () => same("gpu-device-repeated", String(identities), distinct(identities)));
-    await allSame("device.nonce", "gpu-nonces-differ", devices.map(({ nonce }) => nonce));
-    await allSame("device.mode", "gpu-modes-differ", gpus.map(({ opaque }) => opaque.featureFlag)); // a switch states none
+    await allSame(
+      "device.nonce",
+      "gpu-nonces-differ",
+      devices.map(({ nonce }) => nonce),
+    );
+    await allSame(
+      "device.mode",
+      "gpu-modes-differ",
+      gpus.map(({ opaque }) => opaque.featureFlag),
+    ); // a switch states none
   }
   // Such devices come together, so that leaving some out is seen.
-  if (switches.length || gpus.some(saysProtected)) await judge("topology", () => requireBoard(gpus, switches, unchecked));
+  if (switches.length || gpus.some(saysProtected)) {
+    await judge("topology", () => requireBoard(gpus, switches, unchecked));
+  }
   return { checks, failures };
 }
 
 const distinct = (values: readonly unknown[]): string => String([...new Set(values)]);
 
-const saysProtected = ({ opaque }: Device): boolean => opaque.featureFlag === PROTECTED_PCIE_MODE || opaque.protectedPcie === PROTECTED_PCIE_ON;
+const saysProtected = ({ opaque }: Device): boolean =>
+  opaque.featureFlag === PROTECTED_PCIE_MODE || opaque.protectedPcie === PROTECTED_PCIE_ON;
 
 // -- a protected board
 
@@ -89,7 +106,9 @@ function requireBoard(gpus: readonly Device[], switches: readonly Device[], unch
   const findings = findingsOf(gpus, switches, whole);
   const negative = findings.find(([contradicts]) => contradicts);
   const reasons = unchecked.filter(({ check }) => check === "topology").map(({ reason }) => reason);
-  if (reasons.length && findings.length && !negative) return [whole, `unchecked: ${reasons.join("; ")}`, "not evaluated"];
+  if (reasons.length && findings.length && !negative) {
+    return [whole, `unchecked: ${reasons.join("; ")}`, "not evaluated"];
+  }
   const [, expected, got] = negative ?? findings[0] ?? [];
   need(!findings.length, "binding", "gpu-topology-invalid", expected, got);
   return [whole, "complete"];
@@ -101,23 +120,37 @@ function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole:
     if (!holds) findings.push(finding);
   };
   // (1) One that is missing may have been left out; one too many belongs to another board.
-  const [some, others] = [gpus.length - BOARD_GPUS, switches.length - BOARD_SWITCHES];
+  const some = gpus.length - BOARD_GPUS;
+  const others = switches.length - BOARD_SWITCHES;
   demand(!some && !others, some > 0 || others > 0, whole, [gpus.length, switches.length]);
   // (2) Both fields of a GPU have to say it. One alone is a contradiction; neither is a GPU that is in another mode.
   for (const gpu of gpus) {
-    const [wanted, stated] = [[PROTECTED_PCIE_MODE, PROTECTED_PCIE_ON], [gpu.opaque.featureFlag, gpu.opaque.protectedPcie]];
-    demand(String(stated) === String(wanted), saysProtected(gpu), `${gpu.name}: mode and protected PCIe ${wanted}`, String(stated));
+    const wanted = [PROTECTED_PCIE_MODE, PROTECTED_PCIE_ON];
+    const stated = [gpu.opaque.featureFlag, gpu.opaque.protectedPcie];
+    demand(
+      String(stated) === String(wanted),
+      saysProtected(gpu),
+      `${gpu.name}: mode and protected PCIe ${wanted}`,
+      String(stated),
+    );
   }
   // (3) Each device of one kind names exactly the devices of the other, and all of them name the same: two halves of two
   // boards make no board. Sets are compared, never numbers of links: those differ.
-  const sides = [[gpus, switches, BOARD_SWITCHES, "switchPdis"], [switches, gpus, BOARD_GPUS, "gpuPdis"]] as const;
+  const sides = [
+    [gpus, switches, BOARD_SWITCHES, "switchPdis"],
+    [switches, gpus, BOARD_GPUS, "gpuPdis"],
+  ] as const;
   for (const [naming, others, size, field] of sides) {
     const present = lit(others.map(({ pdi }) => pdi));
     const stated = naming.map(({ opaque }) => opaque[field] && lit(opaque[field]));
     naming.forEach(({ name }, i) => {
       const pdis = stated[i];
-      const fits = pdis && String(pdis) === String(stated.find(Boolean)) && pdis.length === size && present.every((pdi) => pdis.includes(pdi));
-      demand(fits && present.length === size, !!pdis && !fits, `${name}: ${present}`, pdis);
+      const fits =
+        pdis &&
+        String(pdis) === String(stated.find(Boolean)) &&
+        pdis.length === size &&
+        present.every((pdi) => pdis.includes(pdi));
+      demand(fits && present.length === size, Boolean(pdis) && !fits, `${name}: ${present}`, pdis);
     });
   }
   // (4) A switch is who it says, and locked.

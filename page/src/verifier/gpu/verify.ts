@@ -59,7 +59,9 @@ async function chain(attempt: Attempt): Promise<Told> {
 
 /** Ask about L4, L3 and L2; L5 is made by the device itself, and nobody can revoke it. */
 async function revocation(attempt: Attempt): Promise<Told> {
-  const found = await refusalOf(() => statusesOf(attempt.path.certificates.slice(1), attempt.root!.issuer, attempt.given));
+  const found = await refusalOf(() =>
+    statusesOf(attempt.path.certificates.slice(1), attempt.root!.issuer, attempt.given),
+  );
   if (found instanceof AttestError) tolerate(attempt, found, "revocation");
   else attempt.statuses = found;
   return tellStatuses(attempt, attempt.statuses);
@@ -132,13 +134,17 @@ async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<Ver
   const path = await findPath(evidence, given.endorsements);
   const attempt: Attempt = { evidence, path, given, statuses: [], rims: {}, used: new Set() };
   const { measurements } = evidence.report;
-  const checks = [check("nvidia.format", "pass", "SPDM 1.1", `${measurements.length} measurements`, "nvidia-gpu.md 2 to 4")];
+  const checks = [
+    check("nvidia.format", "pass", "SPDM 1.1", `${measurements.length} measurements`, "nvidia-gpu.md 2 to 4"),
+  ];
   const failures: AttestError[] = [];
   // Each step that can be taken: it passed, it failed, or something was lacking.
   for (const [name, clause, ready, run] of PROCEDURE) {
     const id = `nvidia.${name}`;
     const lacking = attempt.used.size ? reasons(attempt) : "not found";
-    const [told, failure] = ready(attempt) ? await taken(id, clause, () => run(attempt)) : [check(id, "not evaluated", "", lacking, clause)];
+    const [told, failure] = ready(attempt)
+      ? await taken(id, clause, () => run(attempt))
+      : [check(id, "not evaluated", "", lacking, clause)];
     checks.push(told);
     if (failure) failures.push(Object.assign(failure, { checks }));
   }

@@ -20,7 +20,8 @@ import { PCK_CHAIN, type Quote } from "./quote";
 
 /** Intel's chain has three. */
 const MAX_CHAIN_CERTIFICATES = 8;
-const [PPID_CLEAR, PPID_RSA_3072] = [1, 3];
+const PPID_CLEAR = 1;
+const PPID_RSA_3072 = 3;
 const ROLE = "intel-sgx-root";
 const ROOT_NAME = "Intel SGX Root CA";
 
@@ -38,8 +39,13 @@ export interface PckChain {
 export function embeddedCertificates({ certificationType, certificationData }: Quote): readonly Certificate[] {
   if (certificationType !== PCK_CHAIN) return [];
   const text = latin1(certificationData);
-  const [blocks, begun] = [readPemBlocks(text), text.split("-----BEGIN").length - 1];
-  const isChain = begun > 0 && begun <= MAX_CHAIN_CERTIFICATES && blocks.length === begun && blocks.every(({ label }) => label === "CERTIFICATE");
+  const blocks = readPemBlocks(text);
+  const begun = text.split("-----BEGIN").length - 1;
+  const isChain =
+    begun > 0 &&
+    begun <= MAX_CHAIN_CERTIFICATES &&
+    blocks.length === begun &&
+    blocks.every(({ label }) => label === "CERTIFICATE");
   need(isChain, "malformed", "certificate-malformed", MAX_CHAIN_CERTIFICATES, begun, { field: "certification data" });
   return blocks.map(({ content }) => parseCertificate(content));
 }
@@ -50,7 +56,11 @@ export function requireP256({ name, spki }: Issuer): void {
 }
 
 /** At most as many as are tried, those first that are valid at the moment: a renewed certificate has the key of the old one. */
-export const currentFirst = <T>(candidates: readonly T[], certificateOf: (candidate: T) => Dated, at: number): readonly T[] =>
+export const currentFirst = <T>(
+  candidates: readonly T[],
+  certificateOf: (candidate: T) => Dated,
+  at: number,
+): readonly T[] =>
   highestFirst(candidates, (candidate) => {
     const { notBefore, notAfter } = certificateOf(candidate);
     return [Number(notBefore <= at && at <= notAfter)];
@@ -63,13 +73,23 @@ export const currentFirst = <T>(candidates: readonly T[], certificateOf: (candid
  * must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it counts as
  * the processor does, the certificate as Intel's TCB info does.
  */
-export async function pckCandidates(quote: Quote, [own]: readonly Certificate[], { endorsements, at }: Given): Promise<readonly PckCertificate[]> {
+export async function pckCandidates(
+  quote: Quote,
+  [own]: readonly Certificate[],
+  { endorsements, at }: Given,
+): Promise<readonly PckCertificate[]> {
   if (own) return [readPck(own)];
   const found = [];
-  for (const certificate of withCommonName(endorsements, PCK_COMMON_NAME)) found.push(await refusalOf(() => readPck(certificate)));
+  for (const certificate of withCommonName(endorsements, PCK_COMMON_NAME)) {
+    found.push(await refusalOf(() => readPck(certificate)));
+  }
   const readable = found.filter((each) => !(each instanceof AttestError)) as PckCertificate[];
   if (found[0] instanceof AttestError && !readable.length) throw found[0];
-  return currentFirst(readable.filter((pck) => isOfPlatform(pck, quote)), ({ certificate }) => certificate, at);
+  return currentFirst(
+    readable.filter((pck) => isOfPlatform(pck, quote)),
+    ({ certificate }) => certificate,
+    at,
+  );
 }
 
 function isOfPlatform({ ppid, pce_id }: PckCertificate, { certificationType, certificationData }: Quote): boolean {
@@ -83,9 +103,16 @@ function isOfPlatform({ ppid, pce_id }: PckCertificate, { certificationType, cer
  * Issuers are looked for in the quote first and then among the endorsements. The root that a quote brings counts only
  * when its key is pinned, and is not needed where the key itself is held.
  */
-export async function findPckChain(pck: PckCertificate, embedded: readonly Certificate[], given: Given): Promise<PckChain> {
+export async function findPckChain(
+  pck: PckCertificate,
+  embedded: readonly Certificate[],
+  given: Given,
+): Promise<PckChain> {
   const candidates = (subject: Bytes): readonly Certificate[] =>
-    [...embedded.filter((certificate) => equal(certificate.subject, subject)), ...named(given.endorsements, subject)].slice(0, MAX_CANDIDATES);
+    [
+      ...embedded.filter((certificate) => equal(certificate.subject, subject)),
+      ...named(given.endorsements, subject),
+    ].slice(0, MAX_CANDIDATES);
   const { certificate } = pck;
   requireValid(certificate, given.at);
   const wanted = certificate.issuerCommonName;
@@ -109,12 +136,18 @@ type Root = Pick<PckChain, "root" | "anchor">;
 
 /** Return the pinned root that issued `child`, with its name and key; it has to be valid at the moment. */
 async function findRoot(child: Certificate, presented: readonly Certificate[], { anchors, at }: Given): Promise<Root> {
-  need(child.issuerCommonName === ROOT_NAME, "chain", "pck-name-unexpected", ROOT_NAME, child.issuerCommonName, { field: "CN" });
+  need(child.issuerCommonName === ROOT_NAME, "chain", "pck-name-unexpected", ROOT_NAME, child.issuerCommonName, {
+    field: "CN",
+  });
   const pins = await Promise.all(presented.map(spkiPin));
   // Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented.
   const ours = anchorsOf(anchors, ROLE);
-  const held = ours.flatMap((anchor) => (anchor.held && equal(anchor.held.subject, child.issuer) ? [{ anchor, root: anchor.held }] : []));
-  const shown = presented.flatMap((root, i) => ours.filter(({ pin }) => pin === pins[i]).map((anchor) => ({ anchor, root })));
+  const held = ours.flatMap((anchor) =>
+    anchor.held && equal(anchor.held.subject, child.issuer) ? [{ anchor, root: anchor.held }] : [],
+  );
+  const shown = presented.flatMap((root, i) =>
+    ours.filter(({ pin }) => pin === pins[i]).map((anchor) => ({ anchor, root })),
+  );
   const attempt = async (candidate: (typeof held)[number] | (typeof shown)[number]): Promise<Root> => {
     const { root } = candidate;
     requireP256(root);
@@ -126,12 +159,19 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
     requireValid(root, at);
     return candidate;
   };
-  const found = await refusalOf(() => firstOf([...held, ...shown], attempt, () => noRoot(ours.every((anchor) => anchor.held))));
+  const found = await refusalOf(() =>
+    firstOf([...held, ...shown], attempt, () => noRoot(ours.every((anchor) => anchor.held))),
+  );
   if (!(found instanceof AttestError)) return found;
   // A root that was shown and is no anchor says more than why another one did not fit.
   const stranger = pins.find((pin) => !pinned(anchors, ROLE, pin));
   if (!stranger) throw found;
-  return refuse("chain", isSimulatedPin(ROLE, stranger) ? "simulated-root-refused" : "root-not-trusted", ROOT_NAME, stranger);
+  return refuse(
+    "chain",
+    isSimulatedPin(ROLE, stranger) ? "simulated-root-refused" : "root-not-trusted",
+    ROOT_NAME,
+    stranger,
+  );
 }
 
 function noRoot(areHeld: boolean): never {

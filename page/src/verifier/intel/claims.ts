@@ -11,7 +11,11 @@ import type { Quote } from "./quote";
 const NAMED_TD_BITS = Object.values(TD_ATTRIBUTE_BITS).reduce((mask, bit) => mask | (1n << BigInt(bit)), 0n);
 
 /** Every claim of a quote; those of the evaluation are absent when the TCB was left unchecked. */
-export function claimsOf({ td, enclave, version }: Quote, { certificate: _, ...pck }: PckCertificate, evaluation: TcbEvaluation | undefined): Claims {
+export function claimsOf(
+  { td, enclave, version }: Quote,
+  { certificate: _, ...pck }: PckCertificate,
+  evaluation: TcbEvaluation | undefined,
+): Claims {
   return nestedClaims({ ...(td ? tdxClaims(td) : sgxClaims(enclave!)), version, ...pck, ...evaluation });
 }
 
@@ -39,5 +43,11 @@ function tdxClaims(td: TdReport): ClaimTree {
 /** Likewise; what is reserved says nothing. */
 function sgxClaims({ reserved1, reserved2, reserved3, reserved4, ...enclave }: EnclaveReport): ClaimTree {
   const attributes = new DataView(enclave.attributes.buffer);
-  return { ...enclave, attributes: { ...bitClaims(ATTRIBUTE_BITS, attributes.getBigUint64(0, true)), xfrm: attributes.getBigUint64(8, true) } };
+  return {
+    ...enclave,
+    attributes: {
+      ...bitClaims(ATTRIBUTE_BITS, attributes.getBigUint64(0, true)),
+      xfrm: attributes.getBigUint64(8, true),
+    },
+  };
 }

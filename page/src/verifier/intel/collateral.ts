@@ -33,7 +33,13 @@ export interface AtHand {
 /** Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number. */
 export function findTcbInfo(tee: Tee, { fmspc, pce_id }: PckCertificate, atHand: AtHand): Promise<TcbInfo> {
   const title = (id: string, ...platform: readonly Bytes[]): string => [id, ...platform.map(shown)].join(" ");
-  return best("tcb-info", parseTcbInfo, (info) => title(info.id, info.fmspc, info.pceId), title(tee.toUpperCase(), fmspc, pce_id), atHand);
+  return best(
+    "tcb-info",
+    parseTcbInfo,
+    (info) => title(info.id, info.fmspc, info.pceId),
+    title(tee.toUpperCase(), fmspc, pce_id),
+    atHand,
+  );
 }
 
 /** Return the identity of the quoting enclave of a TEE, chosen like a TCB info. */
@@ -73,7 +79,12 @@ async function best<Content extends Dated>(
       requireWithin(kind, content.issueDate, content.nextUpdate, at);
       return content;
     },
-    () => missing(kind, wanted, found.map(({ content }) => titleOf(content))),
+    () =>
+      missing(
+        kind,
+        wanted,
+        found.map(({ content }) => titleOf(content)),
+      ),
   );
 }
 
@@ -100,11 +111,18 @@ async function requireSigned(document: IntelDocument, { endorsements, root, at }
 }
 
 /** The current list of an issuer, which does not name the certificate; or why there is none. */
-export const listedIn = (crls: readonly Crl[], issuer: Issuer, { serial }: Certificate, at: number): Promise<Crl | AttestError> =>
+export const listedIn = (
+  crls: readonly Crl[],
+  issuer: Issuer,
+  { serial }: Certificate,
+  at: number,
+): Promise<Crl | AttestError> =>
   refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at, isEndIncluded: true }));
 
 /** Require `begins <= at <= ends`; what is out of date has to be fetched, which distrusts no platform. */
 function requireWithin(piece: string, begins: number, ends: number, at: number): void {
   const code = `${piece}-${at < begins ? "not-yet-valid" : "expired"}`;
-  need(begins <= at && at <= ends, "endorsement", code, `${rfc3339(begins)} to ${rfc3339(ends)}`, rfc3339(at), { retryable: true });
+  need(begins <= at && at <= ends, "endorsement", code, `${rfc3339(begins)} to ${rfc3339(ends)}`, rfc3339(at), {
+    retryable: true,
+  });
 }

@@ -41,7 +41,9 @@ export function parsePcsAnswer(data: Bytes): IntelDocument {
 
 /** Cut a member's value out of the outermost object, in a text that was read before and has this member. */
 function memberText(text: string, wanted: string): string {
-  let [depth, at, from] = [0, 0, 0];
+  let depth = 0;
+  let at = 0;
+  let from = 0;
   let name: unknown;
   for (; at < text.length; at++) {
     const character = text.charAt(at);

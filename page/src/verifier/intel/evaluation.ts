@@ -50,7 +50,13 @@ const QE = "qe-identity-mismatch";
 
 /** Require that the quoting enclave is Intel's, and return the level that covers it. */
 export function requireQe(identity: QeIdentity, qe: EnclaveReport): ComponentLevel {
-  requireField(QE, "MISCSELECT", identity.miscselect, unhex(qe.misc_select.toString(16).padStart(8, "0")), identity.miscselectMask);
+  requireField(
+    QE,
+    "MISCSELECT",
+    identity.miscselect,
+    unhex(qe.misc_select.toString(16).padStart(8, "0")),
+    identity.miscselectMask,
+  );
   requireField(QE, "ATTRIBUTES", identity.attributes, qe.attributes, identity.attributesMask);
   requireField(QE, "MRSIGNER", identity.mrsigner, qe.mr_signer);
   requireField(QE, "ISVPRODID", identity.isvprodid, qe.isv_prod_id);
@@ -78,7 +84,10 @@ const MODULE = "tdx-module-mismatch";
  * Require that the TDX module is Intel's, and return the identity of its major version: undefined for major version 0,
  * which TCB infos describe as a whole and without levels.
  */
-export function findModule(info: TcbInfo, { tee_tcb_svn, mr_signer_seam, seam_attributes }: TdReport): TdxModuleIdentity | undefined {
+export function findModule(
+  info: TcbInfo,
+  { tee_tcb_svn, mr_signer_seam, seam_attributes }: TdReport,
+): TdxModuleIdentity | undefined {
   const major = tee_tcb_svn[1]!;
   const identity = major ? moduleIdentity(info, major) : undefined;
   // The choice by TEE keeps TCB infos of SGX, which have none, away from TDX quotes.
@@ -92,19 +101,29 @@ export function findModule(info: TcbInfo, { tee_tcb_svn, mr_signer_seam, seam_at
 function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: number): TdxModuleIdentity {
   const wanted = `TDX_${major.toString(16).toUpperCase().padStart(2, "0")}`;
   const ids = known.map(({ id }) => id);
-  return known[ids.indexOf(wanted)] ?? refuse("verification", "tdx-module-unknown", ids, wanted, { field: "TEE_TCB_SVN" });
+  return (
+    known[ids.indexOf(wanted)] ?? refuse("verification", "tdx-module-unknown", ids, wanted, { field: "TEE_TCB_SVN" })
+  );
 }
 
 // -- levels, and all together (T12)
 
 /** Find the levels that cover a platform, and bring their statuses together (sections 11 to 13 and 15). */
-export function evaluateTcb(info: TcbInfo, identity: QeIdentity, { cpu_svn, pce_svn }: PckCertificate, td: TdReport | null, module: TdxModuleIdentity | undefined, qeLevel: ComponentLevel): TcbEvaluation {
+export function evaluateTcb(
+  info: TcbInfo,
+  identity: QeIdentity,
+  { cpu_svn, pce_svn }: PckCertificate,
+  td: TdReport | null,
+  module: TdxModuleIdentity | undefined,
+  qeLevel: ComponentLevel,
+): TcbEvaluation {
   // (1) The levels that cover the platform; components 0 and 1 are the module's own, judged by its identity where there is one.
   const got = () => [cpu_svn, pce_svn, td?.tee_tcb_svn].map(shown).join(" ");
   const onSgx = info.tcbLevels.filter(({ tcb }) => pce_svn >= tcb.pcesvn && atLeast(cpu_svn, tcb.sgxtcbcomponents));
   const sgxLevel = onSgx[0] ?? notSupported("TCB", got());
   const start = module ? 2 : 0;
-  const covers = ({ tcb }: TcbLevel) => !td || atLeast(td.tee_tcb_svn.subarray(start), tcb.tdxtcbcomponents!.slice(start));
+  const covers = ({ tcb }: TcbLevel) =>
+    !td || atLeast(td.tee_tcb_svn.subarray(start), tcb.tdxtcbcomponents!.slice(start));
   const level = onSgx.find(covers) ?? notSupported("TCB", got());
   const moduleLevel = module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined;
   // (2) The module lowers the platform's status, or asks for a new start of the TD; then the quoting enclave lowers it.
@@ -135,12 +154,21 @@ const notSupported = (field: string, got: Shown): never =>
 // -- TD relaunch (section 13)
 
 /** Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date. */
-function relaunch(info: TcbInfo, td: TdReport | null, sgx: TcbLevel, module: ComponentLevel, qe: ComponentLevel, status: TcbStatus): TcbStatus {
+function relaunch(
+  info: TcbInfo,
+  td: TdReport | null,
+  sgx: TcbLevel,
+  module: ComponentLevel,
+  qe: ComponentLevel,
+  status: TcbStatus,
+): TcbStatus {
   const now = td?.tee_tcb_svn_2;
   const isBehind = status.startsWith("OutOfDate") && module.tcbStatus === "OutOfDate";
   if (!now || !isBehind || qe.tcbStatus !== "UpToDate" || /^(OutOfDate|Revoked)/.test(sgx.tcbStatus)) return status;
   const newest = info.tcbLevels[0]!.tcb.tdxtcbcomponents!;
   const moduleSvn = now[1] ? moduleIdentity(info, now[1]).tcbLevels[0]!.tcb.isvsvn : newest[0]!;
   if (now[0]! < moduleSvn || now[2]! < newest[2]!) return status;
-  return /Configuration/.test(sgx.tcbStatus + status) ? "TDRelaunchAdvisedConfigurationNeeded" : "TDRelaunchAdvised";
+  return (sgx.tcbStatus + status).includes("Configuration")
+    ? "TDRelaunchAdvisedConfigurationNeeded"
+    : "TDRelaunchAdvised";
 }

@@ -17,7 +17,8 @@ export type Reader<T> = (value: JsonValue | undefined, path: string) => T;
 export type Read<T extends Readonly<Record<string, Reader<unknown>>>> = { readonly [K in keyof T]: ReturnType<T[K]> };
 
 /** Whoever reads collateral passes over what is refused: no word more is needed. */
-export const malformed = (field: string, expected: Shown): never => refuse("malformed", "collateral-malformed", expected, undefined, { field });
+export const malformed = (field: string, expected: Shown): never =>
+  refuse("malformed", "collateral-malformed", expected, undefined, { field });
 
 /** An integer between 0 and `most`. */
 export const integer =
@@ -36,7 +37,8 @@ export const constant =
 const text: Reader<string> = (value, path) => (typeof value === "string" ? value : malformed(path, "text"));
 
 /** 1 to 64 printable ASCII characters without blanks. */
-export const word: Reader<string> = (value, path) => (/^[!-~]{1,64}$/.test(text(value, path)) ? (value as string) : malformed(path, "text"));
+export const word: Reader<string> = (value, path) =>
+  /^[!-~]{1,64}$/.test(text(value, path)) ? (value as string) : malformed(path, "text");
 
 /** One of a closed set of words; another word is refused, never guessed. */
 export const choice =
@@ -65,7 +67,11 @@ export const list =
 export const highestFirst = <T>(items: readonly T[], numbersOf: (item: T) => readonly number[]): readonly T[] =>
   [...items].sort((a, b) => {
     const numbers = numbersOf(a);
-    return numbersOf(b).map((value, i) => value - numbers[i]!).find(Boolean) ?? 0;
+    return (
+      numbersOf(b)
+        .map((value, i) => value - numbers[i]!)
+        .find(Boolean) ?? 0
+    );
   });
 
 /** What a reader makes, and what is made of it. */
@@ -85,7 +91,9 @@ export const object =
   <T extends Readonly<Record<string, Reader<unknown>>>>(table: T): Reader<Read<T>> =>
   (value, path) =>
     isObject(value)
-      ? (Object.fromEntries(Object.entries(table).map(([name, read]) => [name, read(value[name], `${path}.${name}`)])) as Read<T>)
+      ? (Object.fromEntries(
+          Object.entries(table).map(([name, read]) => [name, read(value[name], `${path}.${name}`)]),
+        ) as Read<T>)
       : malformed(path, "object");
 
 /** Read a document that is one JSON value, of a size that somebody would sign. */

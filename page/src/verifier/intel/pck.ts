@@ -39,7 +39,8 @@ export interface PckCertificate {
 export function readPck(certificate: Certificate): PckCertificate {
   const extension = reading("pck", () => readExtension(certificate));
   const { name, commonName, issuerCommonName = "" } = certificate;
-  const named = (holds: unknown, expected: string, got: string) => need(holds, "chain", "pck-name-unexpected", expected, got, { field: "CN" });
+  const named = (holds: unknown, expected: string, got: string) =>
+    need(holds, "chain", "pck-name-unexpected", expected, got, { field: "CN" });
   named(commonName === PCK_COMMON_NAME, PCK_COMMON_NAME, name);
   const ca = CA.exec(issuerCommonName)?.[1];
   named(ca, CA.source, issuerCommonName);
@@ -53,7 +54,7 @@ function readExtension(certificate: Certificate) {
   const configuration = top(7, TAG.sequence, true) as Tlv | undefined;
   const flags = configuration && members(configuration, `${EXTENSION}.7`);
   const flag = (number: number): boolean | undefined => {
-    const found = flags?.(number, TAG.boolean, true) as Tlv | undefined;
+    const found = flags?.(number, TAG.boolean, true);
     return found && boolean(found);
   };
   const cpu_svn = octets(tcb(18, TAG.octetString), 16);
@@ -68,7 +69,12 @@ function readExtension(certificate: Certificate) {
     pce_svn: small(tcb(17, TAG.integer), 0xffff),
     pce_id: octets(top(3, TAG.octetString), 2),
     fmspc: octets(top(4, TAG.octetString), 6),
-    platform: { instance_id: instance && octets(instance, 16), dynamic_platform: flag(1), cached_keys: flag(2), smt_enabled: flag(3) },
+    platform: {
+      instance_id: instance && octets(instance, 16),
+      dynamic_platform: flag(1),
+      cached_keys: flag(2),
+      smt_enabled: flag(3),
+    },
   };
 }
 
@@ -77,7 +83,8 @@ function members({ body }: Tlv, owner: string): (number: number, tag: number, is
   const found = new Map<string, Tlv>();
   all(body, (reader) => {
     const pair = reader.sequence();
-    const [identifier, value] = [oid(pair.next(TAG.oid)), pair.next()];
+    const identifier = oid(pair.next(TAG.oid));
+    const value = pair.next();
     pair.end();
     if (found.has(identifier)) defect(identifier);
     found.set(identifier, value);

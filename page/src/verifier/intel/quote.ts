@@ -76,8 +76,10 @@ function requireSize(field: string, expected: number, got: number): void {
 /** Read a quote of SGX or TDX with its padding. */
 export function parseQuote(data: Bytes): Quote {
   need(data.length <= MAX_QUOTE_BYTES, "malformed", "quote-too-large", MAX_QUOTE_BYTES, data.length);
-  let [at, end] = [0, data.length];
-  const requireLeft = (size: number, field: string): void => need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
+  let at = 0;
+  let end = data.length;
+  const requireLeft = (size: number, field: string): void =>
+    need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
   const take = (size: number, field: string): Bytes => {
     requireLeft(size, field);
     return data.slice(at, (at += size));
@@ -87,7 +89,8 @@ export function parseQuote(data: Bytes): Quote {
     requireLeft(size, "certification data");
     requireSize("certification data", end - at, size);
   };
-  const read = <const L extends Layout>(layout: L, field: string): Decoded<L> => decodeLayout(layout, take(layoutSize(layout), field), field, "");
+  const read = <const L extends Layout>(layout: L, field: string): Decoded<L> =>
+    decodeLayout(layout, take(layoutSize(layout), field), field, "");
   // (1) Header: what comes after is read by version, TEE and body type together.
   const { version, tee } = requireHeader(read(HEADER, "header"));
   // (2) Body: in version 5 of a type that is told, of this TEE and of the size that it has.
@@ -118,9 +121,27 @@ export function parseQuote(data: Bytes): Quote {
   requireFilled(size);
   requireSize("certification data", CERTIFICATION_SIZES[certificationType] ?? size, size);
   const certificationData = take(size, "certification data");
-  const qe = { qeReport: parseEnclaveReport(report), report, qeReportSignature, qeAuthData, certificationType, certificationData };
-  const { report_data } = (td ?? enclave)!;
-  return { version, tee, td, enclave, report_data, signedBytes, signature, attestationKey, ...qe, paddingBytes: data.length - end };
+  const qe = {
+    qeReport: parseEnclaveReport(report),
+    report,
+    qeReportSignature,
+    qeAuthData,
+    certificationType,
+    certificationData,
+  };
+  const { report_data } = td ?? enclave;
+  return {
+    version,
+    tee,
+    td,
+    enclave,
+    report_data,
+    signedBytes,
+    signature,
+    attestationKey,
+    ...qe,
+    paddingBytes: data.length - end,
+  };
 }
 
 function requireHeader({ version, key_type, tee_type, vendor }: Decoded<typeof HEADER>): { version: number; tee: Tee } {

@@ -14,7 +14,8 @@ export const COMPONENT_STATUSES = ["UpToDate", "OutOfDate", "Revoked"] as const;
 
 export type ComponentStatus = (typeof COMPONENT_STATUSES)[number];
 /** What a whole verification can come to. */
-export type TcbStatus = (typeof PLATFORM_STATUSES)[number] | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
+export type TcbStatus =
+  (typeof PLATFORM_STATUSES)[number] | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
 
 /** Lower the status of a platform by that of a component: the TDX module, then the quoting enclave (section 12). */
 export function converge(status: TcbStatus, component: ComponentStatus): TcbStatus {

@@ -2,7 +2,22 @@
 
 import type { Bytes } from "../bytes";
 import { isObject } from "../json";
-import { type Read, choice, constant, hexOf, highestFirst, integer, list, malformed, moment, object, optional, parsed, then, word } from "./members";
+import {
+  type Read,
+  choice,
+  constant,
+  hexOf,
+  highestFirst,
+  integer,
+  list,
+  malformed,
+  moment,
+  object,
+  optional,
+  parsed,
+  then,
+  word,
+} from "./members";
 import { COMPONENT_STATUSES, PLATFORM_STATUSES } from "./status";
 
 const SVN = integer(0xffff);
@@ -21,7 +36,9 @@ const COMPONENT_LEVEL = object({
   advisoryIDs,
 });
 /** Several, highest first, whatever their order in the file. */
-export const COMPONENT_LEVELS = then(list(COMPONENT_LEVEL), (levels) => highestFirst(levels, ({ tcb }) => [tcb.isvsvn]));
+export const COMPONENT_LEVELS = then(list(COMPONENT_LEVEL), (levels) =>
+  highestFirst(levels, ({ tcb }) => [tcb.isvsvn]),
+);
 
 const SVNS = then(list(object({ svn: integer(0xff) }), 16, 16), (components) => components.map(({ svn }) => svn));
 
@@ -77,9 +94,16 @@ export interface TcbInfo extends Read<typeof SGX_INFO> {
 export function parseTcbInfo(raw: Bytes): TcbInfo {
   const path = "tcbInfo";
   const document = parsed(raw, path);
-  const info: TcbInfo = object(isObject(document) && document["id"] === "TDX" ? TDX_INFO : SGX_INFO)(document, path);
+  const info: TcbInfo = object(isObject(document) && document.id === "TDX" ? TDX_INFO : SGX_INFO)(document, path);
   const ids = info.tdxModuleIdentities?.map(({ id }) => id) ?? [];
   // Two readers could pick one each.
   if (new Set(ids).size < ids.length) malformed(path, ids);
-  return { ...info, tcbLevels: highestFirst(info.tcbLevels, ({ tcb }) => [...tcb.sgxtcbcomponents, tcb.pcesvn, ...(tcb.tdxtcbcomponents ?? [])]) };
+  return {
+    ...info,
+    tcbLevels: highestFirst(info.tcbLevels, ({ tcb }) => [
+      ...tcb.sgxtcbcomponents,
+      tcb.pcesvn,
+      ...(tcb.tdxtcbcomponents ?? []),
+    ]),
+  };
 }

@@ -83,7 +83,10 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
       "attestation_key",
       `${T}05`,
       async () => {
-        const told = [concat(await sha256(concat(attestationKey, quote.qeAuthData)), new Uint8Array(32)), qeReport.report_data] as const;
+        const told = [
+          concat(await sha256(concat(attestationKey, quote.qeAuthData)), new Uint8Array(32)),
+          qeReport.report_data,
+        ] as const;
         need(equal(...told), "binding", "attestation-key-mismatch", ...told, { field: "REPORTDATA" });
         return told;
       },
@@ -92,8 +95,16 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
       "quote_signature",
       `${T}06`,
       async () => {
-        const holds = await refusalOf(() => ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", quote.signature, signedBytes));
-        need(!(holds instanceof AttestError), "signature", "attestation-key-invalid", "a point of P-256", attestationKey);
+        const holds = await refusalOf(() =>
+          ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", quote.signature, signedBytes),
+        );
+        need(
+          !(holds instanceof AttestError),
+          "signature",
+          "attestation-key-invalid",
+          "a point of P-256",
+          attestationKey,
+        );
         need(holds, "signature", "quote-signature-invalid", attestationKey, "another");
         return [attestationKey, "verifies"];
       },
@@ -103,7 +114,8 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
       `${T}02`,
       async () => {
         // A quote with certification data 1 to 4 brings none along.
-        const pck = certifying ?? refuse("endorsement", "pck-certificate-missing", "a certificate", quote.certificationType);
+        const pck =
+          certifying ?? refuse("endorsement", "pck-certificate-missing", "a certificate", quote.certificationType);
         chain = await findPckChain(pck, embedded, given);
         return [chain.anchor.name, chain.anchor.pin];
       },
@@ -118,7 +130,9 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
         const refused = found.filter((each) => each instanceof AttestError);
         // What any genuine list names is revoked, however old the list; only then are the dates judged.
         const failure = refused.find(({ kind }) => kind === "revoked") ?? refused[0];
-        const told = found.map((each) => (each instanceof AttestError ? each.code : `${rfc3339(each.thisUpdate)} to ${rfc3339(each.nextUpdate)}`));
+        const told = found.map((each) =>
+          each instanceof AttestError ? each.code : `${rfc3339(each.thisUpdate)} to ${rfc3339(each.nextUpdate)}`,
+        );
         const reasons = reasonsFor("revocation");
         // Only that nothing current is at hand can be tolerated; what a list says counts all the same.
         if (failure && (failure.kind !== "endorsement" || !reasons)) throw failure;
@@ -165,11 +179,18 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
           // What genuine, current collateral at hand says against the platform still counts; that nothing fits, or that
           // nothing covers this platform, is what is tolerated.
           const found = await refusalOf(async () => {
-            const [info, identity] = [await tcbInfo(), await qeIdentity()];
+            const info = await tcbInfo();
+            const identity = await qeIdentity();
             const level = requireQe(identity, qeReport);
             evaluateTcb(info, identity, pck, td, td ? findModule(info, td) : undefined, level);
           });
-          if (found && !["endorsement", "signature", "chain"].includes(found.kind) && found.code !== "tcb-not-supported") throw found;
+          if (
+            found &&
+            !["endorsement", "signature", "chain"].includes(found.kind) &&
+            found.code !== "tcb-not-supported"
+          ) {
+            throw found;
+          }
         }
         if (!info || !identity || !qeLevel) return leftOut;
         evaluation = evaluateTcb(info, identity, pck, td, module, qeLevel);
@@ -195,14 +216,25 @@ async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
   const [worst] = failures.sort((a, b) => a.exitCode - b.exitCode);
   if (worst) throw Object.assign(worst, { checks });
   const { anchor, pck, issuer, root } = chain!;
-  return { kind: tee, simulated: anchor.simulated, checks, claims: claimsOf(quote, pck, evaluation), chain: [pck.certificate, issuer, root] };
+  return {
+    kind: tee,
+    simulated: anchor.simulated,
+    checks,
+    claims: claimsOf(quote, pck, evaluation),
+    chain: [pck.certificate, issuer, root],
+  };
 }
 
 /** Read a quote, as the row of its media type wants it. */
 export function readIntelQuote(value: Bytes): ParsedCpu {
   const quote = parseQuote(value);
   const { td, tee: kind, report_data: reportData } = quote;
-  return { kind, reportData, verify: (given) => verifyIntelQuote(quote, given), ...(td && { registers: registersOf(td) }) };
+  return {
+    kind,
+    reportData,
+    verify: (given) => verifyIntelQuote(quote, given),
+    ...(td && { registers: registersOf(td) }),
+  };
 }
 
 function registersOf({ rtmr0, rtmr1, rtmr2, rtmr3 }: NonNullable<Quote["td"]>): Registers {

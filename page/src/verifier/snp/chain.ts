@@ -29,11 +29,17 @@ export const findIssuer = (child: Certificate, { endorsements }: Given): Promise
 type Root = readonly [anchor: Anchor, issuer: Issuer];
 
 /** The pinned root that issued an ASK or ASVK, with its name and key. */
-export async function findRoot(child: Certificate, product: Product, { endorsements, anchors, at }: Given): Promise<Root> {
+export async function findRoot(
+  child: Certificate,
+  product: Product,
+  { endorsements, anchors, at }: Given,
+): Promise<Root> {
   const presented = named(endorsements, child.issuer);
   const pins = await Promise.all(presented.map(spkiPin));
   const roots: (readonly [anchor: Anchor | undefined, issuer: Issuer, presented?: Certificate])[] = [
-    ...presented.slice(0, MAX_CANDIDATES).map((certificate, i) => [pinned(anchors, "amd-ark", pins[i]!), certificate, certificate] as const),
+    ...presented
+      .slice(0, MAX_CANDIDATES)
+      .map((certificate, i) => [pinned(anchors, "amd-ark", pins[i]!), certificate, certificate] as const),
     ...anchorsOf(anchors, "amd-ark").map((anchor) => [anchor, anchor.held!] as const),
   ];
   const attempt = async ([anchor, named, certificate]: (typeof roots)[number]): Promise<Root> => {

@@ -31,25 +31,28 @@ export const PLATFORM_BITS = {
 };
 
 const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<string, ClaimValue> =>
-  Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, !!((value >> BigInt(bit)) & 1n)]));
+  Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, Boolean((value >> BigInt(bit)) & 1n)]));
 
 /** The fields of the report under their names; what is undefined here is no claim. */
 export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims {
   const { raw, signature_algo, signature_r, signature_s, key_info, ...fields } = report;
   const { policy, platform_info, cpuid, chip_id } = fields;
-  const [current_version, committed_version] = [report.current_version, report.committed_version].map((version: Bytes) => [...version].reverse().join("."));
+  const [current_version, committed_version] = [report.current_version, report.committed_version].map(
+    (version: Bytes) => [...version].reverse().join("."),
+  );
   return nestedClaims({
     ...fields,
     product: leaf.product,
     cpuid: cpuid && { family: cpuid[0], model: cpuid[1], stepping: cpuid[2] },
     policy: { abi_major: (policy >> 8n) & 255n, abi_minor: policy & 255n, ...bitsOf(policy, POLICY_BITS) },
     platform_info: { ...bitsOf(platform_info, PLATFORM_BITS), value: platform_info },
-    author_key_en: !!(key_info & 1),
+    author_key_en: Boolean(key_info & 1),
     chip_id_masked: isZero(chip_id),
     ...tcbs,
     current_version,
     committed_version,
-    provisional_firmware: tcbText(tcbs.committed_tcb) !== tcbText(tcbs.current_tcb) || committed_version !== current_version,
+    provisional_firmware:
+      tcbText(tcbs.committed_tcb) !== tcbText(tcbs.current_tcb) || committed_version !== current_version,
     signing_key: leaf.kind.toLowerCase(),
     csp_id: leaf.cspId,
     firmware_rollback_protected: covers(tcbs.committed_tcb, tcbs.reported_tcb),

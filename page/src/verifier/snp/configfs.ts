@@ -10,7 +10,8 @@ import { readParts } from "./evidence";
 export function readConfigfsTsm(data: Bytes): Promise<ParsedCpu> {
   const document = jsonValue(data, "configfs-tsm evidence");
   const { provider, outblob, auxblob = "", ...others } = isObject(document) ? document : ({} as JsonObject);
-  const areTexts = [provider, outblob, auxblob].every((value) => typeof value === "string") && !Object.keys(others).length;
+  const areTexts =
+    [provider, outblob, auxblob].every((value) => typeof value === "string") && !Object.keys(others).length;
   need(areTexts, "malformed", "configfs-tsm-invalid", "texts provider, outblob, auxblob");
   need(provider === "sev_guest", "unsupported", "evidence-unsupported", "sev_guest", provider as string);
   return readParts(base64urlBytes(outblob as string, "outblob"), base64urlBytes(auxblob as string, "auxblob"));

@@ -53,10 +53,17 @@ export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
   demand(key === "P-384", "public key", "P-384", key);
   const productName = text("2");
   const [product] = productName.split("-") as [Product];
-  demand(PRODUCTS.includes(product) && issuerCommonName === `SEV-${isVcek ? "" : "VLEK-"}${product}`, "issuer", productName, issuerCommonName);
+  demand(
+    PRODUCTS.includes(product) && issuerCommonName === `SEV-${isVcek ? "" : "VLEK-"}${product}`,
+    "issuer",
+    productName,
+    issuerCommonName,
+  );
   // (2) What stands only in others. Turin's certificates leave out the first spare level; every other one is there and zero.
   const isTurin = product === "Turin";
-  for (const arcs of [isVcek ? "5" : "4", isTurin ? "" : "3.9"]) demand(!extension(arcs), arcs, "none", extension(arcs));
+  for (const arcs of [isVcek ? "5" : "4", isTurin ? "" : "3.9"]) {
+    demand(!extension(arcs), arcs, "none", extension(arcs));
+  }
   for (const arc of "4567") if (!isTurin || arc > "4" || extension("3.4")) level(arc, 0);
   // (3) What is compared with a report.
   read("1", TAG.integer, integer);

@@ -76,10 +76,31 @@ export function parseReport(raw: Bytes): SnpReport {
   const { cpuid, signature_algo, policy, key_info } = fields;
   // A pair of family and model outside the table is not guessed.
   const product = cpuid && MODELS.find(([model]) => model.test(hex(cpuid)))?.[1];
-  demand(product !== undefined || !cpuid, "unsupported", "snp-product-unknown", "CPUID_FAM_ID", "Milan, Genoa, Turin", cpuid);
+  demand(
+    product !== undefined || !cpuid,
+    "unsupported",
+    "snp-product-unknown",
+    "CPUID_FAM_ID",
+    "Milan, Genoa, Turin",
+    cpuid,
+  );
   // (3) What has only one meaning, or none that we know.
-  demand(signature_algo === 1, "unsupported", "snp-signature-algorithm-unsupported", "SIGNATURE_ALGO", 1, signature_algo);
-  demand(((policy >> 17n) & ~0x1fen) === 1n, "malformed", "snp-field-malformed", "POLICY", "of bits 17 and 63:26 the first", policy);
+  demand(
+    signature_algo === 1,
+    "unsupported",
+    "snp-signature-algorithm-unsupported",
+    "SIGNATURE_ALGO",
+    1,
+    signature_algo,
+  );
+  demand(
+    ((policy >> 17n) & ~0x1fen) === 1n,
+    "malformed",
+    "snp-field-malformed",
+    "POLICY",
+    "of bits 17 and 63:26 the first",
+    policy,
+  );
   demand(key_info < 32, "malformed", "snp-field-malformed", "KEY_INFO", "bits 4:0", key_info);
   // (4) TCBs by the layout of the product line; version 2 waits for the certificate to name it.
   if (product) tcbsOf(fields, product, "malformed", "reserved-not-zero");

@@ -39,7 +39,8 @@ export function parseTable(data: Bytes): TableEntry[] {
   const heads: (readonly [guid: string, begin: number, end: number])[] = [];
   for (;;) {
     const guid = reader.take(16, "GUID");
-    const [offset, length] = [reader.unsigned(4, "offset"), reader.unsigned(4, "length")];
+    const offset = reader.unsigned(4, "offset");
+    const length = reader.unsigned(4, "length");
     if (isZero(guid)) {
       demand(!offset && !length, "GUID");
       break;

@@ -16,8 +16,19 @@ export type Tcb = Readonly<Record<string, number>>;
 type Part = readonly [name: string, place: number, extension: number];
 
 /** Each part, its byte in TCB_VERSION, and the last arc of its extension in certificates. */
-const PARTS: readonly Part[] = [["bootloader", 0, 1], ["tee", 1, 2], ["snp", 6, 3], ["microcode", 7, 8]];
-const PARTS_OF_TURIN: readonly Part[] = [["fmc", 0, 9], ["bootloader", 1, 1], ["tee", 2, 2], ["snp", 3, 3], ["microcode", 7, 8]];
+const PARTS: readonly Part[] = [
+  ["bootloader", 0, 1],
+  ["tee", 1, 2],
+  ["snp", 6, 3],
+  ["microcode", 7, 8],
+];
+const PARTS_OF_TURIN: readonly Part[] = [
+  ["fmc", 0, 9],
+  ["bootloader", 1, 1],
+  ["tee", 2, 2],
+  ["snp", 3, 3],
+  ["microcode", 7, 8],
+];
 
 export const partsOf = (product: Product): readonly Part[] => (product === "Turin" ? PARTS_OF_TURIN : PARTS);
 
@@ -25,7 +36,10 @@ export const partsOf = (product: Product): readonly Part[] => (product === "Turi
 export const covers = (a: Tcb, b: Tcb): boolean => Object.keys(a).every((name) => a[name]! >= b[name]!);
 
 /** Two of the same product line are the same when their texts are. */
-export const tcbText = (tcb: Tcb): string => Object.entries(tcb).map((part) => part.join(" ")).join(", ");
+export const tcbText = (tcb: Tcb): string =>
+  Object.entries(tcb)
+    .map((part) => part.join(" "))
+    .join(", ");
 
 /** The 8 bytes of TCB_VERSION. */
 export function tcbBytes(tcb: Tcb, product: Product): Bytes {

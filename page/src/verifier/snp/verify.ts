@@ -48,14 +48,25 @@ export async function verifySnp(report: SnpReport, presented: readonly Bytes[], 
     const other = kind === "VCEK" ? "VLEK" : "VCEK";
     const isThere = presented.length || withCommonName(given.endorsements, `SEV-${other}`).length;
     const refused = (): never =>
-      isThere ? refuse("chain", "snp-signer-kind-mismatch", kind, other) : refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
+      isThere
+        ? refuse("chain", "snp-signer-kind-mismatch", kind, other)
+        : refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
     return takeSteps([["snp.leaf", `sev-snp.md S0${isThere ? 4 : 3}`, refused]]);
   };
-  return firstOf(await candidates(report, kind!, presented, given), (leaf) => judge(report, leaf, given, before), otherwise);
+  return firstOf(
+    await candidates(report, kind!, presented, given),
+    (leaf) => judge(report, leaf, given, before),
+    otherwise,
+  );
 }
 
 /** Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit. */
-async function candidates(report: SnpReport, kind: LeafKind, presented: readonly Bytes[], { endorsements, at }: Given): Promise<(SnpLeaf | AttestError)[]> {
+async function candidates(
+  report: SnpReport,
+  kind: LeafKind,
+  presented: readonly Bytes[],
+  { endorsements, at }: Given,
+): Promise<(SnpLeaf | AttestError)[]> {
   const found: (SnpLeaf | AttestError)[] = [];
   for (const each of [...presented, ...withCommonName(endorsements, `SEV-${kind}`)]) {
     const leaf = await refusalOf(() => readLeaf(each instanceof Uint8Array ? parseCertificate(each) : each));
@@ -67,14 +78,22 @@ async function candidates(report: SnpReport, kind: LeafKind, presented: readonly
   const misfit = (leaf: SnpLeaf | AttestError): number => {
     if (leaf instanceof AttestError) return 8;
     const { hwid, tcb, product, certificate } = leaf;
-    const [isOtherChip, isOtherTcb] = [hwid && !hasAt(report.chip_id, hwid), !equal(tcbBytes(tcb, product), report.reported_tcb)];
-    return (isOtherChip ? 4 : 0) + (isOtherTcb ? 2 : 0) + (certificate.notBefore <= at && at <= certificate.notAfter ? 0 : 1);
+    const isOtherChip = hwid && !hasAt(report.chip_id, hwid);
+    const isOtherTcb = !equal(tcbBytes(tcb, product), report.reported_tcb);
+    return (
+      (isOtherChip ? 4 : 0) + (isOtherTcb ? 2 : 0) + (certificate.notBefore <= at && at <= certificate.notAfter ? 0 : 1)
+    );
   };
   return found.sort((a, b) => misfit(a) - misfit(b)).slice(0, MAX_CANDIDATES);
 }
 
 /** The numbered procedure with one candidate; what a step finds, those after it use. */
-async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given: Given, before: readonly Check[]): Promise<Verified> {
+async function judge(
+  report: SnpReport,
+  candidate: SnpLeaf | AttestError,
+  given: Given,
+  before: readonly Check[],
+): Promise<Verified> {
   const { at, endorsements, unchecked } = given;
   let leaf!: SnpLeaf;
   let tcbs!: Tcbs;
@@ -98,13 +117,19 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
         () => {
           const { product } = leaf;
           const code = "snp-product-mismatch";
-          need(product === (report.product ?? product), "chain", code, product, report.product, { field: "CPUID_FAM_ID" });
+          need(product === (report.product ?? product), "chain", code, product, report.product, {
+            field: "CPUID_FAM_ID",
+          });
           // Refuses those of version 2 only: the other versions were read with this layout before.
           tcbs = tcbsOf(report, product, "chain", code);
           return [product, report.product ?? "version 2"];
         },
       ],
-      ["snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11", () => same("snp-tcb-mismatch", "REPORTED_TCB", tcbText(leaf.tcb), tcbText(tcbs.reported_tcb))],
+      [
+        "snp.tcb",
+        "AMD 57230, SPL extensions; sev-snp.md S11",
+        () => same("snp-tcb-mismatch", "REPORTED_TCB", tcbText(leaf.tcb), tcbText(tcbs.reported_tcb)),
+      ],
       [
         "snp.chip_id",
         "AMD 57230, HWID; sev-snp.md S12",
@@ -173,7 +198,9 @@ async function judge(report: SnpReport, candidate: SnpLeaf | AttestError, given:
           // Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
           const { serial } = intermediate;
           const crl = await refusalOf(() => requireCurrentCrl(endorsements.crls, root, { serials: [serial], at }));
-          if (!(crl instanceof AttestError)) return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)}`];
+          if (!(crl instanceof AttestError)) {
+            return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)}`];
+          }
           const reasons = unchecked.filter((each) => each.check === "revocation").map(({ reason }) => reason);
           if (crl.kind !== "endorsement" || !reasons.length) throw crl;
           return ["a current CRL", `unchecked: ${reasons.join("; ")}`, "not evaluated"];

@@ -26,7 +26,10 @@ export function parseTpmQuote(data: Bytes) {
   const reader = new Reader(data, "TPM quote");
   const number = (size: number, field: string): number => reader.unsigned(size, field, "big");
   // (1) What is no quote (TPM_GENERATED_VALUE, TPM_ST_ATTEST_QUOTE) is refused before the rest is read as one.
-  for (const [field, wanted] of [["magic", "ff544347"], ["type", "8018"]] as const) {
+  for (const [field, wanted] of [
+    ["magic", "ff544347"],
+    ["type", "8018"],
+  ] as const) {
     const found = hex(reader.take(wanted.length / 2, field));
     need(found === wanted, "unsupported", "tpm-attest-unsupported", wanted, found, { field });
   }
@@ -49,7 +52,8 @@ export function parseTpmQuote(data: Bytes) {
   const count = number(4, field);
   demand(count <= MAX.selections, field, MAX.selections, count);
   const selections = Array.from({ length: count }, () => {
-    const [algorithm, size] = [number(2, field), number(1, field)];
+    const algorithm = number(2, field);
+    const size = number(1, field);
     demand(size === SELECT_BYTES, field, SELECT_BYTES, size);
     const bitmap = reader.unsigned(size, field);
     return { algorithm, registers: [...Array(MAX_PCRS).keys()].filter((index) => (bitmap >> index) & 1) };
@@ -57,14 +61,17 @@ export function parseTpmQuote(data: Bytes) {
   const pcrDigest = sized("pcrDigest", MAX.digest);
   reader.finish();
   demand(claims.safe < 2, "safe", "0 or 1", claims.safe);
-  return { claims: { ...claims, safe: !!claims.safe }, selections, pcrDigest };
+  return { claims: { ...claims, safe: Boolean(claims.safe) }, selections, pcrDigest };
 }
 
 /** The registers that a quote covers, ascending, with their values; nobody signed any others. */
 export type PcrValues = readonly (readonly [register: number, value: Bytes])[];
 
 /** Refuses with `tpm-pcr-bank-unexpected`, `tpm-pcr-count-mismatch` or `tpm-pcr-digest-mismatch`. */
-export async function requirePcrValues({ selections, pcrDigest }: TpmQuote, values: readonly Bytes[]): Promise<PcrValues> {
+export async function requirePcrValues(
+  { selections, pcrDigest }: TpmQuote,
+  values: readonly Bytes[],
+): Promise<PcrValues> {
   const [only, other] = selections;
   const isOneBank = !other && only?.algorithm === SHA256 && only.registers.length;
   need(isOneBank, "binding", "tpm-pcr-bank-unexpected", "SHA-256", JSON.stringify(selections), { field: "selections" });

@@ -48,10 +48,20 @@ const TAG =
 /** One attribute of those that `TAG` found to be well formed. */
 const ATTRIBUTE = /([\w.:-]+)\s*=\s*(["'])(.*?)\2/gs;
 /** Relative names of namespaces have no canonical form, and only the default one can be taken away. */
-const DECLARED = /^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!http:\/\/www\.w3\.org\/(?:XML\/1998\/namespace|2000\/xmlns\/)$)[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*)$/;
+const DECLARED =
+  /^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!http:\/\/www\.w3\.org\/(?:XML\/1998\/namespace|2000\/xmlns\/)$)[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*)$/;
 /** What the expressions find; a group that took no part is undefined, which only `end` and `empty` are asked for. */
 type Groups = Iterable<readonly [string, string, string, string, string, string]>;
-const NAMES: Readonly<Record<string, string>> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\t": "#x9", "\n": "#xA", "\r": "#xD" };
+const NAMES: Readonly<Record<string, string>> = {
+  "&": "amp",
+  "<": "lt",
+  ">": "gt",
+  '"': "quot",
+  "'": "apos",
+  "\t": "#x9",
+  "\n": "#xA",
+  "\r": "#xD",
+};
 
 /** Refuse a RIM that is not what the specification says. Such a RIM is passed over, so its code has to do. */
 export function malformed(): never {
@@ -68,9 +78,10 @@ export function parseXml(xml: Bytes): XmlElement {
   const source = plainText(xml);
   const document = elementOf("", "", new Map());
   const open = [document];
-  let [count, at] = [0, 0];
+  let count = 0;
+  let at = 0;
   for (const [whole, data, end, written, stated, empty] of source.matchAll(TAG) as Groups) {
-    const parent = open.at(-1) as XmlElement; // `document` is never closed: its name is empty
+    const parent = open.at(-1)!; // `document` is never closed: its name is empty
     at += whole.length;
     if ((open.length < 2 ? NO_BLANK : /]]>/).test(data)) malformed();
     parent.nodes.push(unescaped(data));
@@ -158,7 +169,7 @@ function unescaped(data: string): string {
   return data.replace(/&(?:(#x[\dA-Fa-f]+|#\d+|lt|gt|amp|quot|apos);)?/g, (_, name: string | undefined) => {
     const number = name?.startsWith("#") ? Number(name.replace("#", "0")) : -1;
     if (name === undefined || number > 0x10ffff) return malformed();
-    if (number < 0) return Object.keys(NAMES).find((character) => NAMES[character] === name) as string; // one of the five
+    if (number < 0) return Object.keys(NAMES).find((character) => NAMES[character] === name)!; // one of the five
     const found = String.fromCodePoint(number);
     return NO_CHARACTER.test(found) ? malformed() : found;
   });

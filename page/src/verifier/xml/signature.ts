@@ -44,16 +44,24 @@ export async function readSignedDocument(xml: Bytes): Promise<SignedDocument> {
   const certificates = named("X509Certificate");
   const fits = signature && isBlank(root) && named("Signature").length === 1 && certificates.length <= MAX_CERTIFICATES;
   if (!fits || JSON.stringify(outline(signature)) !== JSON.stringify(shape(certificates.length))) malformed();
-  const [info, value, digest] = ["SignedInfo", "SignatureValue", "DigestValue"].flatMap(named) as [XmlElement, XmlElement, XmlElement];
+  const [info, value, digest] = ["SignedInfo", "SignatureValue", "DigestValue"].flatMap(named) as [
+    XmlElement,
+    XmlElement,
+    XmlElement,
+  ];
   const read = await refusalOf(() => ({
     value: decoded(value),
     digest: decoded(digest),
     certificates: certificates.map((element) => parseCertificate(decoded(element))),
   }));
-  if (read instanceof AttestError || read.value.length !== SIGNATURE_BYTES || read.digest.length !== DIGEST_BYTES) malformed();
-  const { spki } = read.certificates[0] as Certificate; // the shape has one at least
+  if (read instanceof AttestError || read.value.length !== SIGNATURE_BYTES || read.digest.length !== DIGEST_BYTES) {
+    malformed();
+  }
+  const { spki } = read.certificates[0]!; // the shape has one at least
   const signed = utf8(canonical(root, signature));
-  const holds = await refusalOf(() => keyKind(spki) === "P-384" && ecdsaHolds(spki, "SHA-384", read.value, utf8(canonical(info))));
+  const holds = await refusalOf(
+    () => keyKind(spki) === "P-384" && ecdsaHolds(spki, "SHA-384", read.value, utf8(canonical(info))),
+  );
   const isSigned = holds === true && equal(await sha384(signed), read.digest);
   return { root: parseXml(signed), certificates: read.certificates, isSigned };
 }
