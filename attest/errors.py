@@ -30,7 +30,8 @@
     ├── AgentRefusedError            the caller of the agent: not permitted, or not there  exit 1
     ├── AgentUnavailableError        the agent does not answer, or its answer broke off    exit 5
     └── ConfigurationError           the operator: a file, flag or setting is wrong        exit 2
-        └── InvalidValueError        …a value or a key of a document
+        ├── InvalidValueError        …a value or a key of a document
+        └── OutputError              …the place of a file that is to be written
 
 Wrong use by a programmer is ``TypeError`` or ``ValueError`` and is not part of this tree. Callers match on the
 type and on ``code``; the text is for people and may change.
@@ -63,6 +64,7 @@ __all__ = [
     "LeaseEndedError",
     "LeaseLostError",
     "LogForkedError",
+    "OutputError",
     "PolicyNotMetError",
     "ReleaseRefusedError",
     "RevokedError",
@@ -433,3 +435,29 @@ class InvalidValueError(ConfigurationError):
     """
 
     at_key = False
+
+
+class OutputError(ConfigurationError):
+    """A file is not written: one is there already, or the place does not take it.
+
+    Attributes:
+        reason: why not, in the system's words.
+        written: the whole file is there under its name all the same; the disk failed to confirm that the name lasts.
+            Otherwise nothing of it is there.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        field: str,
+        reason: str,
+        got: str | None = None,
+        hint: str | None = None,
+        written: bool = False,
+    ) -> None:
+        """Keep the system's words."""
+        super().__init__(message, code=code, field=field, got=got, hint=hint)
+        self.reason = reason
+        self.written = written

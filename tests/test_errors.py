@@ -56,6 +56,7 @@ MAKERS: dict[str, Callable[[type[Any]], AttestError]] = {
     "LeaseLostError": lambda kind: kind("text", code="lease-lost", cause=release_refused(PolicyNotMetError)),
     "AgentRefusedError": lambda kind: kind("text", code="no-key", status=503, headers=(("Allow", "GET"),)),
     "AgentUnavailableError": lambda kind: kind("text", code="agent-unreachable", hint="start it"),
+    "OutputError": lambda kind: kind("text", code="output-exists", field="k.pem", reason="exists", written=True),
     "RefusedError": lambda kind: kind("text", code="rag-busy", status=HTTPStatus.TOO_MANY_REQUESTS, retry_seconds=3),
     "RagRefusedError": lambda kind: kind("text", code="rag-busy", status=429),
 }

@@ -310,6 +310,7 @@ def keygen(output: str, algorithm: str) -> int:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+    from attest.files import write_file
     from attest.results.raw_signatures import SigningKey
 
     private: ec.EllipticCurvePrivateKey | Ed25519PrivateKey
@@ -317,7 +318,7 @@ def keygen(output: str, algorithm: str) -> int:
         private = Ed25519PrivateKey.generate()
     else:
         private = ec.generate_private_key(ec.SECP256R1() if algorithm == "ES256" else ec.SECP384R1())
-    _write_private(output, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    write_file(output, private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     click.echo(SigningKey.of(private).kid)
     return 0
 
@@ -401,27 +402,3 @@ def _read_key(file: str) -> SigningKey:
         if exc.code != "token-key-invalid":
             raise
         raise ConfigurationError(f"{file}: {exc.message}", code=exc.code, expected=exc.expected, hint=exc.hint) from exc
-
-
-def _write_private(file: str, data: bytes) -> None:
-    """Write a file that only its owner may read, and that was not there before.
-
-    Raises:
-        ConfigurationError: ``output-exists`` or ``output-unwritable``.
-    """
-    import os
-
-    from attest.errors import ConfigurationError
-
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(file, flags, 0o600)
-    except FileExistsError as exc:
-        raise ConfigurationError(
-            f"{file} is there already", code="output-exists", hint="name another file; a key is never overwritten"
-        ) from exc
-    except (OSError, ValueError) as exc:
-        problem = exc.strerror if isinstance(exc, OSError) else "no file name"
-        raise ConfigurationError(f"{file} cannot be written: {problem}", code="output-unwritable") from exc
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)

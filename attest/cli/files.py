@@ -6,10 +6,10 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from attest.errors import ConfigurationError
+from attest.files import write_result
 
 __all__ = ["STDIN", "read_file", "read_inputs", "walk_endorsements", "write_output"]
 
@@ -117,25 +117,7 @@ def write_output(name: str, data: bytes, *, force: bool = False, option: str = "
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    path = Path(name)
-    ours = not path.exists()
-    try:
-        with path.open("wb" if force else "xb") as file:
-            file.write(data)
-    except FileExistsError as exc:
-        raise ConfigurationError(
-            f"{name} is there already", code="output-exists", hint=f"name another file, or replace it with {option}"
-        ) from exc
-    except OSError as exc:
-        if ours:  # half a file would look like one
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        raise ConfigurationError(
-            f"{name} cannot be written: {exc.strerror}",
-            code="output-unwritable",
-            field=name,
-            hint="name a file in a directory that is there, that you may write to and that has room",
-        ) from exc
+    write_result(name, data, replace=force, hint=f"name another file, or replace it with {option}")
 
 
 def _unreadable(name: str, what: str, exc: OSError) -> ConfigurationError:

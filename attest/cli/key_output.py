@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
+from attest.files import output_errors, require_absent, write_all, write_file
 
 __all__ = ["KeyPlace", "place_of", "require_in_memory"]
 
@@ -19,6 +18,7 @@ STDOUT: Final = "-"
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _JOURNAL: Final = "JOURNAL_STREAM"
 """Device and inode of the descriptor that leads to the journal, in services of systemd; see systemd.exec(5)."""
+_EXISTS_HINT: Final = "remove it, or name another file"
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
@@ -46,9 +46,9 @@ class KeyPlace:
             ConfigurationError: ``output-exists`` or ``output-unwritable``.
         """
         if self.file is not None:
-            _write_file(self.file, material)
+            write_file(self.file, material, hint=_EXISTS_HINT)
         elif self.descriptor is not None:
-            _write_all(self.descriptor, material, name=f"descriptor {self.descriptor}")
+            write_all(self.descriptor, material, name=f"descriptor {self.descriptor}")
 
 
 def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPlace:
@@ -84,10 +84,8 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPla
 
 
 def _status(descriptor: int, name: str) -> os.stat_result:
-    try:
+    with output_errors(name):
         return os.fstat(descriptor)
-    except OSError as exc:
-        raise _unwritable(name, exc) from exc
 
 
 def _require_nothing_kept(found: os.stat_result, name: str) -> None:
@@ -100,12 +98,9 @@ def _require_nothing_kept(found: os.stat_result, name: str) -> None:
 
 
 def _file_place(file: Path, *, allow_disk: bool) -> KeyPlace:
-    if os.path.lexists(file):
-        raise _there_already(file)
-    try:
+    require_absent(file, hint=_EXISTS_HINT)
+    with output_errors(str(file)):
         device = file.parent.stat().st_dev
-    except OSError as exc:
-        raise _unwritable(str(file), exc) from exc
     if not allow_disk:
         require_in_memory(device, str(file))
     return KeyPlace(descriptor=None, file=file)
@@ -145,49 +140,3 @@ def _file_system(device: int) -> str:
     except (OSError, IndexError):
         pass
     return "unknown"
-
-
-def _write_file(file: Path, material: memoryview) -> None:
-    """Write beside the name and link it: whoever sees the name sees the whole key, and nothing is replaced."""
-    beside = file.with_name(f".{file.name[:100]}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(beside, flags, 0o600)
-        try:
-            try:
-                _write_all(descriptor, material, name=str(file))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.link(beside, file)
-        finally:
-            with suppress(OSError):
-                beside.unlink()
-    except FileExistsError as exc:
-        raise _there_already(file) from exc
-    except OSError as exc:
-        raise _unwritable(str(file), exc) from exc
-
-
-def _write_all(descriptor: int, material: memoryview, *, name: str) -> None:
-    left = material
-    try:
-        while left:
-            left = left[os.write(descriptor, left) :]
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        raise _unwritable(name, exc) from exc
-
-
-def _there_already(file: Path) -> ConfigurationError:
-    return ConfigurationError(f"{file} is there already", code="output-exists", hint="remove it, or name another file")
-
-
-def _unwritable(name: str, exc: OSError) -> ConfigurationError:
-    return ConfigurationError(
-        f"{name} cannot be written: {exc.strerror}",
-        code="output-unwritable",
-        field=name,
-        hint="name a file in a directory that is there and that you may write to, or an open descriptor",
-    )

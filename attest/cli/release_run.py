@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import ssl
 import sys
@@ -19,13 +18,13 @@ from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import Network
 from attest.cli.policies import read_policy
-from attest.cli.private_files import there_already, write_private
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
+from attest.files import require_absent, write_file
 from attest.release import VerifierKey
 from attest.release.client import KeyReleaseClient, ReleasedKey
 from attest.release.log_monitor import FileMemory, LogWatch
@@ -164,8 +163,8 @@ class Places:
             )
         names = (output,) if output is not None else tuple(str(Path(directory or ".") / _file_of(k)) for k in wanted)
         for name in names:
-            if name != STDOUT and os.path.lexists(name):
-                raise there_already(name)
+            if name != STDOUT:
+                require_absent(name)
         return Places(names=names)
 
     def write(self, released: tuple[ReleasedKey, ...]) -> tuple[str, ...]:
@@ -184,7 +183,7 @@ class Places:
                     sys.stdout.buffer.write(key.material)
                     sys.stdout.buffer.flush()
                 else:
-                    write_private(name, key.material)
+                    write_file(name, key.material)
                     made.append(name)
         except BaseException:
             for name in made:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -233,7 +232,7 @@ def keyset(
     Any Tink library opens each file with it and with the associated data that 'attest sealed info' shows.
     """
     from attest.cli.files import STDIN, write_output
-    from attest.cli.private_files import write_private
+    from attest.files import write_file
     from attest.sealed import open_directory, tink_keyset
     from attest.sealed.locations import store_of
 
@@ -245,7 +244,7 @@ def keyset(
     if output == STDIN:
         write_output(output, text)
     else:
-        write_private(output, text)
+        write_file(output, text)
     return 0
 
 
@@ -262,8 +261,7 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
     from attest.cli.files import write_output
-    from attest.cli.private_files import write_private
-    from attest.sealed.staging import require_absent
+    from attest.files import require_absent, write_file
 
     if (signer is None) is not (public_key is None):
         raise click.UsageError("--signing-key and --public-key go together")
@@ -271,13 +269,13 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
         raise click.UsageError("say what to make: --signing-key and --public-key, --model-key, or all three")
     for name in (signer, public_key, model_key):
         if name is not None:
-            require_absent(Path(name))
+            require_absent(name)
     if signer is not None and public_key is not None:
         key = ec.generate_private_key(ec.SECP384R1())
-        write_private(signer, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        write_file(signer, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         write_output(public_key, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     if model_key is not None:
-        write_private(model_key, secrets.token_bytes(32))
+        write_file(model_key, secrets.token_bytes(32))
     made: dict[str, JsonValue] = {"signing_key": signer, "public_key": public_key, "model_key": model_key}
     show({"schema": "attest.sealed-keys/1", **made}, display=display)
     return 0

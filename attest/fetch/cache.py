@@ -15,8 +15,6 @@ never a part; of two writers the later one wins, and both wrote the same thing.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from hashlib import sha256
@@ -26,8 +24,9 @@ from typing import cast, get_args
 from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleEntry, EntryKind
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
-from attest.errors import ConfigurationError, EndorsementError, EvidenceError
+from attest.errors import ConfigurationError, EndorsementError, EvidenceError, OutputError
 from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer
+from attest.files import write_file
 
 __all__ = ["EndorsementCache", "default_cache_directory"]
 
@@ -88,7 +87,7 @@ class EndorsementCache:
         except FileNotFoundError:
             return None
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise self._unusable(exc.strerror or str(exc)) from exc
         try:
             return _answer_of(record, request, service)
         except (EvidenceError, EndorsementError):
@@ -104,19 +103,11 @@ class EndorsementCache:
         record = cbor_bytes(_record(answer, service))
         try:
             _make_directory(path.parent)
-            descriptor, name = tempfile.mkstemp(prefix=f".{path.stem[:16]}-", suffix=".tmp", dir=path.parent)  # 0600
-            beside = Path(name)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(record)
-                    file.flush()
-                    os.fsync(file.fileno())
-                beside.replace(path)
-            finally:
-                beside.unlink(missing_ok=True)
-            _flush_directory(path.parent)
+            write_file(path, record, replace=True)
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise self._unusable(exc.strerror or str(exc)) from exc
+        except OutputError as exc:
+            raise self._unusable(exc.reason) from exc
 
     def entries(self) -> Iterator[BundleEntry]:
         """Return every answer that can be read, as a bundle would hold it, in the order of the files' names.
@@ -133,17 +124,17 @@ class EndorsementCache:
                 if entry is not None:
                     yield entry
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise self._unusable(exc.strerror or str(exc)) from exc
 
     def _path(self, request: EndorsementRequest, service: str) -> Path:
         digest = sha256(cbor_bytes((service, _name_of(request)))).hexdigest()
         return self._directory / kind_of_request(request) / f"{digest}.cbor"
 
-    def _unusable(self, exc: OSError) -> ConfigurationError:
+    def _unusable(self, problem: str) -> ConfigurationError:
         return ConfigurationError(
-            f"the cache of endorsements {self._directory} cannot be used: {exc.strerror or exc}",
+            f"the cache of endorsements {self._directory} cannot be used: {problem}",
             code="endorsement-cache-unusable",
-            got=str(exc),
+            got=problem,
             hint="name another directory with --cache DIR, or set XDG_CACHE_HOME",
         )
 
@@ -207,12 +198,3 @@ def _make_directory(directory: Path) -> None:
     if not directory.is_dir():
         _make_directory(directory.parent)
         directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-
-
-def _flush_directory(directory: Path) -> None:
-    """Make the renaming itself durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,16 +6,14 @@ the log that everybody sees.
 
 from __future__ import annotations
 
-import contextlib
 import hmac
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from attest.errors import AttestError, ConfigurationError, LogForkedError, VerificationError
+from attest.errors import AttestError, ConfigurationError, LogForkedError, OutputError, VerificationError
+from attest.files import write_file
 from attest.release.notes import VerifierKey
 from attest.release.tlog import (
     NO_WITNESSES,
@@ -87,8 +85,10 @@ class FileMemory:
                 return file.read(_MAX_MEMORY_BYTES).decode("utf-8")
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as exc:
-            raise self._unusable(exc) from exc
+        except OSError as exc:
+            raise self._unusable(exc.strerror or str(exc)) from exc
+        except UnicodeDecodeError as exc:
+            raise self._unusable("it is no text") from exc
 
     def remember(self, note: str) -> None:
         """Keep a signed note in place of the one before, on the disk.
@@ -97,22 +97,11 @@ class FileMemory:
             ConfigurationError: ``log-memory-unusable``.
         """
         try:
-            descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(note.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(self._path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
-                raise
-        except OSError as exc:
-            raise self._unusable(exc) from exc
+            write_file(self._path, note, replace=True)
+        except OutputError as exc:
+            raise self._unusable(exc.reason) from exc
 
-    def _unusable(self, exc: Exception) -> ConfigurationError:
-        problem = getattr(exc, "strerror", None) or "it is no text"
+    def _unusable(self, problem: str) -> ConfigurationError:
         return ConfigurationError(
             f"the remembered checkpoint {self._path} cannot be used: {problem}",
             code="log-memory-unusable",

@@ -1,7 +1,7 @@
 """Sealing a file and unsealing one, so that no half of either is ever taken for the whole.
 
-Both give the target its name when every byte is on the disk, see ``whole``. A process that is killed leaves the target
-as it was.
+Both give the target its name when every byte is on the disk, see ``attest.files``. A process that is killed leaves the
+target as it was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from attest.errors import SealedSourceError
-from attest.sealed.atomic_file import whole_file, write_all
+from attest.sealed.atomic_file import whole_file
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.layout import (
     Segment,
@@ -77,13 +77,10 @@ def seal_file(
         SealedFileError: ``sealed-size-invalid``: more than 4 PiB.
         ValueError: a key of another length, or fewer threads than one.
     """
-    name = os.fspath(target)
     # The source is opened first: the number of a descriptor that was closed by mistake must not become our own file's.
     with _opened(source) as opened, whole_file(target, random=random) as out:
         sealing = _Sealing.of(opened, key, associated_data, random)
-        return sealing.run(
-            lambda offset, piece: write_all(out, name, piece, offset), progress, thread_count(threads), digests=digests
-        )
+        return sealing.run(out.write_at, progress, thread_count(threads), digests=digests)
 
 
 def seal_to(
@@ -228,9 +225,8 @@ def unseal_file(
         SealedSourceError: the source cannot be read or changed; ``sealed-target-unwritable``.
         ValueError: the reader is closed.
     """
-    name = os.fspath(target)
     with whole_file(target, random=random) as out:
-        reader.scatter(lambda offset, piece: write_all(out, name, piece, offset), progress=progress)
+        reader.scatter(out.write_at, progress=progress)
 
 
 @contextmanager

@@ -22,11 +22,12 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import ConfigurationError, SealedSourceError
+from attest.files import flush_folder
 from attest.sealed.directory import verify_manifest
 from attest.sealed.manifest import MANIFEST_NAME, SealedManifest, unwrap_data_key, wrap_data_key
 from attest.sealed.model_sealer import SealingNames, sign_directory
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
-from attest.sealed.staging import make_own, sync_folder, workplace_of, write_whole
+from attest.sealed.staging import make_own, workplace_of, write_whole
 from attest.sealed.stores import FolderStore
 
 __all__ = ["finish_rewrap", "rewrap"]
@@ -134,7 +135,7 @@ def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.Elli
         if current is prepared:
             prepared.replace(place / MANIFEST_NAME)
         (work / SIGNATURE_NAME).replace(place / SIGNATURE_NAME)
-        sync_folder(place)
+        flush_folder(place)
     except OSError as exc:
         raise SealedSourceError(
             f"{place} cannot be written: {exc.strerror}", code="sealed-target-unwritable", field=str(place)

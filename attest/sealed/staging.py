@@ -15,11 +15,12 @@ import os
 import shutil
 import stat
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError, SealedSourceError
+from attest.files import flush_folder, require_absent
+from attest.sealed.atomic_file import whole_file
 from attest.sealed.journal import Journal
 
 __all__ = [
@@ -27,15 +28,14 @@ __all__ = [
     "is_memory",
     "make_own",
     "remove_unlisted",
-    "require_absent",
     "require_new",
     "require_room",
-    "sync_folder",
     "workplace_of",
     "write_whole",
 ]
 
 _MODEL: Final = "model"
+_EXISTS_HINT: Final = "a model overwrites nothing: name another folder, or remove that one yourself"
 _OTHERS_WRITE: Final = 0o022
 _TMPFS: Final = 0x01021994
 _RAMFS: Final = 0x858458F6
@@ -85,11 +85,11 @@ class Workplace:
             ConfigurationError: ``output-exists``.
             SealedSourceError: ``sealed-target-unwritable``.
         """
-        require_absent(self._target)
+        require_absent(self._target, hint=_EXISTS_HINT)
         try:
-            sync_folder(self.model)
+            flush_folder(self.model)
             self.model.rename(self._target)
-            sync_folder(self._target.parent)
+            flush_folder(self._target.parent)
         except OSError as exc:
             raise _unwritable(self._target, exc) from exc
         self.close()
@@ -148,7 +148,7 @@ def require_new(target: Path, *, kind: str) -> None:
     work = workplace_of(target, kind=kind)
     if os.path.lexists(target) and work.is_dir() and not (work / _MODEL).exists():
         shutil.rmtree(work, ignore_errors=True)
-    require_absent(target)
+    require_absent(target, hint=_EXISTS_HINT)
 
 
 def remove_unlisted(folder: Path, keep: Collection[str]) -> None:
@@ -166,27 +166,8 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises:
         SealedSourceError: ``sealed-target-unwritable``.
     """
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        sync_folder(path.parent)
-    except OSError as exc:
-        with suppress(OSError):
-            part.unlink()
-        raise _unwritable(path, exc) from exc
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk (``OSError``)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with whole_file(path, mode=None) as file:
+        file.write(data)
 
 
 def require_room(folder: Path, size: int) -> None:
@@ -221,22 +202,6 @@ def is_memory(folder: Path) -> bool:
         return False
     kind = int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little") & 0xFFFFFFFF
     return kind in {_TMPFS, _RAMFS}
-
-
-def require_absent(target: Path) -> None:
-    """Require a target not to be there.
-
-    Raises:
-        ConfigurationError: ``output-exists``.
-    """
-    if not os.path.lexists(target):
-        return
-    raise ConfigurationError(
-        f"{target} is there already",
-        code="output-exists",
-        field=str(target),
-        hint="a model overwrites nothing: name another folder, or remove that one yourself",
-    )
 
 
 def _unwritable(path: Path, exc: OSError) -> SealedSourceError:

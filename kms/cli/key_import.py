@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +42,8 @@ def key_wrap(
 
     A further version, which 'kms key rotate' takes, is sealed under the policy that the key has then.
     """
-    from attest.errors import ConfigurationError
+    from attest.errors import ConfigurationError, OutputError
+    from attest.files import write_file
     from attest.release import VerifierKey
     from attest.release.key_import import read_import_key
     from kms.domain.keys import KeyPurpose
@@ -59,14 +59,11 @@ def key_wrap(
     terms = replace(first_terms(name, algorithm=algorithm, policy=read_policy_input(policy_file)), version=number)
     wrapped = wrap_material(material, import_key=import_key, service=known, terms=terms)
     try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
+        write_file(out, wrapped.to_json())
+    except OutputError as exc:
         raise ConfigurationError(
-            f"cannot write {out}: {problem}", code="file-unwritable", field=str(out), hint="name a new file"
+            f"cannot write {out}: {exc.reason}", code="file-unwritable", field=str(out), hint="name a new file"
         ) from exc
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(wrapped.to_json())
     command = f"kms key import {name} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
     say(f"note: '{command} --wrapped {out}' brings it in, at this service, as this version and under this policy alone")
 

@@ -45,7 +45,6 @@ __all__ = [
     "say",
     "vault",
     "with_options",
-    "write_output",
 ]
 
 P = ParamSpec("P")
@@ -174,25 +173,6 @@ def read_hex(text: str, option: str) -> bytes:
         return hex_bytes(text, what=option)
     except AttestError as exc:
         raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
-
-
-def write_output(path: Path, data: bytes) -> None:
-    """Write what a command was asked to write to a file.
-
-    Raises:
-        ConfigurationError: ``output-unwritable``.
-    """
-    from attest.errors import ConfigurationError
-
-    try:
-        path.write_bytes(data)
-    except OSError as exc:
-        raise ConfigurationError(
-            f"cannot write {path}: {exc.strerror or exc}",
-            code="output-unwritable",
-            field=str(path),
-            hint="name a file in a directory that is there and that you may write into",
-        ) from exc
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own

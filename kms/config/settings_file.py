@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attest.errors import ConfigurationError
+from attest.drafts import DRAFT_SUFFIX
+from attest.errors import ConfigurationError, OutputError
+from attest.files import write_file
 from kms.config.settings import require_origin
-from kms.store.atomic_file import DRAFT_SUFFIX, write_new
 
 __all__ = ["prepare_directory"]
 
@@ -58,8 +59,12 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
     )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_new(path, content.encode())
-    except FileExistsError as exc:
+        write_file(path, content)
+    except OSError as exc:
+        raise _unusable(directory, exc.strerror or str(exc)) from exc
+    except OutputError as exc:
+        if exc.code != "output-exists":
+            raise _unusable(directory, exc.reason) from exc
         if _interrupted(directory, path, content.encode()):
             return path
         raise ConfigurationError(
@@ -68,11 +73,11 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
             field="config",
             hint=f"'kms init --config {path}' makes what it names",
         ) from exc
-    except OSError as exc:
-        raise ConfigurationError(
-            f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
-        ) from exc
     return path
+
+
+def _unusable(directory: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{directory} cannot be used: {problem}", code="directory-unusable", field="directory")
 
 
 def _interrupted(directory: Path, path: Path, content: bytes) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, OutputError
+from attest.files import write_file
 from attest.release import VerifierKey
 from attest.release.tlog import Checkpoint, read_checkpoint
 from kms.domain.errors import LogBrokenError
@@ -18,6 +16,7 @@ from kms.domain.log_tree import root
 __all__ = ["Exported", "export_log"]
 
 _CHECKPOINT = "checkpoint"
+_EVERYBODY_READS = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +57,14 @@ def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, l
             files += 1
         _write(directory / _CHECKPOINT, checkpoint.note.encode())
     except OSError as exc:
-        raise ConfigurationError(
-            f"{directory} cannot be used: {exc.strerror or exc}", code="directory-unusable", field="directory"
-        ) from exc
+        raise _unusable(directory, exc.strerror or str(exc)) from exc
+    except OutputError as exc:
+        raise _unusable(directory, exc.reason) from exc
     return Exported(size=checkpoint.size, before=before, files=files)
+
+
+def _unusable(directory: Path, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{directory} cannot be used: {problem}", code="directory-unusable", field="directory")
 
 
 def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: VerifierKey) -> int:
@@ -84,13 +87,4 @@ def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: Ve
 def _write(path: Path, content: bytes) -> None:
     """Put a file in its place as a whole, readable by everybody: it is there to be served."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=".", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), 0o644)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_file(path, content, mode=_EVERYBODY_READS, replace=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, OutputError
+from attest.files import new_file
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.errors import LogBrokenError
@@ -84,27 +84,17 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
         UnavailableError: the database is in use, or away.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError as exc:
-        raise ConfigurationError(
-            f"there is a file {path} already, and a backup is never overwritten",
-            code="backup-exists",
-            field="backup",
-            hint="name another file",
-        ) from exc
-    except OSError as exc:
-        raise _unusable(path, exc) from exc
-    try:
-        with os.fdopen(descriptor, "wb") as file, store.reading() as tx:
-            summary = write_backup(tx, file, origin=origin, at=at)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as exc:
-        path.unlink(missing_ok=True)
-        if isinstance(exc, OSError):
-            raise _unusable(path, exc) from exc
-        raise
-    return summary
+        with new_file(path) as file, store.reading() as tx:
+            return write_backup(tx, file, origin=origin, at=at)
+    except OutputError as exc:
+        if exc.code == "output-exists":
+            raise ConfigurationError(
+                f"there is a file {path} already, and a backup is never overwritten",
+                code="backup-exists",
+                field="backup",
+                hint="name another file",
+            ) from exc
+        raise _unusable(path, exc.reason) from exc
 
 
 def restore(
@@ -130,13 +120,13 @@ def restore(
     try:
         source = path.open("rb")
     except OSError as exc:
-        raise _unusable(path, exc) from exc
+        raise _unusable(path, exc.strerror or str(exc)) from exc
     with source:
         # Read to its end first, so that a damaged one touches nothing.
         try:
             summary = check_backup(source)
         except OSError as exc:  # a directory, or a disk that fails
-            raise _unusable(path, exc) from exc
+            raise _unusable(path, exc.strerror or str(exc)) from exc
         if summary.origin != settings.origin:
             raise ConfigurationError(
                 f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
@@ -152,8 +142,7 @@ def restore(
     return summary
 
 
-def _unusable(path: Path, exc: OSError) -> ConfigurationError:
-    problem = exc.strerror or str(exc)
+def _unusable(path: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(
         f"the backup {path} cannot be used: {problem}", code="backup-unusable", field="backup", got=problem
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from attest.drafts import tidy_draft
 from attest.encoding import JsonValue, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
@@ -41,7 +42,6 @@ from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
-from kms.store.atomic_file import tidy
 
 __all__ = [
     "OWN_KEYS",
@@ -131,7 +131,7 @@ def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBy
     """Look at what an interrupted initialisation had made already, and let its administrator be the one named now."""
     place = locate(settings.database)
     if isinstance(place, Path):
-        tidy(place)
+        tidy_draft(place)
     vault = open_vault(settings, random=random)
     try:
         public = open_identity(vault, settings).public

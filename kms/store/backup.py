@@ -21,7 +21,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from sqlalchemy import Column, Table
 
@@ -63,7 +63,15 @@ class BackupSummary:
     digest: bytes
 
 
-def write_backup(tx: ReadTransaction, sink: BinaryIO, *, origin: str, at: datetime) -> BackupSummary:
+class Sink(Protocol):
+    """Takes bytes."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of them."""
+        ...
+
+
+def write_backup(tx: ReadTransaction, sink: Sink, *, origin: str, at: datetime) -> BackupSummary:
     """Write every row that this transaction sees.
 
     Raises:

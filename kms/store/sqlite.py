@@ -19,8 +19,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
-from attest.errors import ConfigurationError
-from kms.store.atomic_file import drafting
+from attest.drafts import draft_file
+from attest.errors import ConfigurationError, OutputError
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
@@ -52,13 +52,13 @@ def new_file(path: Path) -> Iterator[Path]:
     """
     with ExitStack() as stack:
         with _told(path):
-            draft = stack.enter_context(drafting(path))
+            draft = stack.enter_context(draft_file(path))
             _remove_helpers(draft.file)
             draft.write(b"")
         try:
             yield draft.file
-            os.fsync(draft.descriptor)
             with _told(path):
+                draft.flush()
                 draft.place()
         except BaseException:
             draft.discard()
@@ -70,17 +70,15 @@ def new_file(path: Path) -> Iterator[Path]:
 def _told(path: Path) -> Iterator[None]:
     try:
         yield
-    except FileExistsError as exc:
+    except OutputError as exc:
+        if exc.code != "output-exists":
+            raise _unusable(path, exc.reason) from exc
         raise ConfigurationError(
             f"there is a file {path} already, and a database is never overwritten",
             code="database-exists",
             field="database",
             hint="name another file, or use this one with 'kms serve'",
         ) from exc
-    except BlockingIOError as exc:
-        raise _unusable(path, "another command is making it") from exc
-    except OSError as exc:
-        raise _unusable(path, exc.strerror or str(exc)) from exc
 
 
 def _remove_helpers(path: Path) -> None:

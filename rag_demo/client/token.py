@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from attest.files import write_file
+
 from attest.encoding import base64url_bytes, base64url_text
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError, ConfigurationError, OutputError
 
 __all__ = ["TOKEN_BYTES", "UserToken", "default_token_file", "token_in"]
 
 TOKEN_BYTES: Final = 32
 _MAX_FILE_BYTES: Final = 256
+_EXPECTED: Final = "a file that its owner can read and write"
 _SHOWN: Final = b"rag token v1\0"
 
 
@@ -83,25 +86,18 @@ def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
         except FileNotFoundError:
             return _make(file, random)
     except OSError as exc:
-        raise _unusable(file, exc.strerror or str(exc), "a file that its owner can read and write") from exc
+        raise _unusable(file, exc.strerror or str(exc), _EXPECTED) from exc
 
 
 def _make(file: Path, random: Callable[[int], bytes]) -> UserToken:
     """Write a whole file or none: two that begin at once end with the same token."""
     value = random(TOKEN_BYTES)
-    beside = file.with_name(f".{file.name}.{os.getpid()}.{random(8).hex()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(base64url_text(value).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        try:
-            os.link(beside, file)
-        except FileExistsError:
+        write_file(file, f"{base64url_text(value)}\n")
+    except OutputError as exc:
+        if exc.code == "output-exists":
             return _read(file)
-    finally:
-        beside.unlink(missing_ok=True)
+        raise _unusable(file, exc.reason, _EXPECTED) from exc
     return UserToken(value)
 
 

@@ -16,10 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, get_args
 
+from attest.files import write_file
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from attest.cli.private_files import write_private
 from attest.errors import AttestError, ConfigurationError
 from attest.release.names import KeyName, KeyReference
 from attest.sealed import SealingNames, seal_directory
@@ -95,8 +95,8 @@ class _Owner:
         key = secrets.token_bytes(32)
         signer = ec.generate_private_key(ec.SECP384R1())
         pem = signer.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        write_private(str(self._folder / "owner.pem"), pem)
-        write_private(str(self._folder / "model.key"), key)
+        write_file(self._folder / "owner.pem", pem)
+        write_file(self._folder / "model.key", key)
         public = signer.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (self._folder / "owner.pub").write_bytes(public)
         seal_directory(

@@ -1,8 +1,6 @@
 """Who is killed while a service is made leaves nothing that counts, all of it, or what the next one finishes."""
 
-import fcntl
 import json
-import os
 import secrets
 import subprocess
 import sys
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attest.drafts import draft_file
 from attest.errors import ConfigurationError
 from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
@@ -20,7 +19,6 @@ from kms.domain.permissions import Role
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.operations.services import initialise, open_identity, open_vault
 from kms.store import create_database, open_store
-from kms.store.atomic_file import DRAFT_SUFFIX, drafting, write_new
 from tests.kms.initialising import ORIGIN, make
 from tests.kms.process import REPOSITORY, environment
 from tests.kms.support import FakeRandom
@@ -121,46 +119,10 @@ def test_what_another_process_is_making_is_left_to_it(tmp_path: Path) -> None:
     )
     for name, begin, code in makers:
         path = tmp_path / name
-        with drafting(path) as draft:
+        with draft_file(path) as draft:
             draft.write(b"half")
             with pytest.raises(ConfigurationError) as caught:
                 begin(path)
             assert caught.value.code == code
             assert draft.content(10) == b"half"
         begin(path)
-
-
-def test_a_draft_that_others_could_have_written_is_refused(tmp_path: Path) -> None:
-    draft = tmp_path / ("kek" + DRAFT_SUFFIX)
-    draft.write_bytes(b"")
-    draft.chmod(0o660)
-    with pytest.raises(PermissionError):
-        write_new(tmp_path / "kek", b"x")
-    draft.unlink()
-    draft.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic"):
-        write_new(tmp_path / "kek", b"x")
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_file_that_came_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    with drafting(tmp_path / "file") as draft:
-        draft.write(b"mine")
-        (tmp_path / "file").write_bytes(b"theirs")
-        with pytest.raises(FileExistsError):
-            draft.place()
-    assert (tmp_path / "file").read_bytes() == b"theirs"
-
-
-def test_the_lock_of_a_draft_that_is_gone_is_worth_nothing(tmp_path: Path) -> None:
-    """Who waited for a name that another process has placed meanwhile begins anew, and sees it there."""
-    write_new(tmp_path / "file", b"whole")
-    with pytest.raises(FileExistsError):
-        write_new(tmp_path / "file", b"other")
-    # Interrupted between the two names.
-    os.link(tmp_path / "file", tmp_path / "file.new")
-    with pytest.raises(FileExistsError), drafting(tmp_path / "file"):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    with (tmp_path / "file").open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and nobody holds it

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kms.store.wrapped_rows import WRAPPED_TABLES
 from sqlalchemy import text
 
 from attest.errors import ConfigurationError
@@ -19,6 +18,7 @@ from kms.operations.services import open_vault
 from kms.store import migrate_database, open_store
 from kms.store.schema import REVISIONS, metadata
 from kms.store.timeouts import WRITING
+from kms.store.wrapped_rows import WRAPPED_TABLES
 from tests.kms.support import AT, MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.test_keys import CONTEXT
 from tests.kms.test_store import at_revision

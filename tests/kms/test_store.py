@@ -17,12 +17,12 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from attest.errors import AttestError, ConfigurationError
+from attest.files import write_file
 from kms.config.settings import Settings
 from kms.domain.errors import LogBrokenError, UnavailableError
 from kms.log import verify_log
 from kms.operations.services import initialise, open_vault
 from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
-from kms.store.atomic_file import write_new
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
 from kms.store.timeouts import WRITING
@@ -187,7 +187,7 @@ def at_revision(place: str, revision: str) -> Engine:
     """A database of an older schema: a file, or the URL of an empty PostgreSQL database."""
     found = locate(place)
     if isinstance(found, Path):
-        write_new(found, b"")
+        write_file(found, b"")
         engine = open_engine(found)
     else:
         engine = postgres.open_engine(found, Access())

@@ -8,11 +8,11 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio import CapacityLimiter
-from tests.event_loop import Loop, played
 
 from kms.api.context import Workroom
 from kms.config.settings import Settings
 from kms.domain.errors import UnavailableError
+from tests.event_loop import Loop, played
 
 PLACES = 2
 REQUEST_SECONDS = 60

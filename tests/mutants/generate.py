@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
+
 from tests.mutants.operators import operators
 from tests.mutants.rules import Span, is_behaviour, left_out
 

@@ -1,6 +1,7 @@
 """A change of behaviour is judged; a change of words, types or declarations is not."""
 
 import pytest
+
 from tests.mutants.rules import Span, is_behaviour, left_out
 
 

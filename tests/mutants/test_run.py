@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.mutants.child import Mutation, Outcome, fork, outcome_of
 from tests.mutants.run import REPOSITORY, Results, Tally, excused_survivors
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from coverage import CoverageData
+
 from tests.mutants.selection import Selection, statement_lines, statement_names
 
 SOURCE = """\

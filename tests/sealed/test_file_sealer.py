@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
+from attest.files import PART_SUFFIX
 from attest.sealed import FileSource, SealedFile, SealedReader, seal_file, seal_to, unseal_file
-from attest.sealed.atomic_file import PART_SUFFIX, whole_file
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, SEGMENT_BYTES, ciphertext_size
 from tests.sealed.segments import AAD, KEY, MemorySource, content, sealed
 
@@ -282,47 +282,10 @@ def test_a_file_with_a_bad_segment_is_not_unsealed(segment: int, kept: Unchanged
     kept.check()
 
 
-def test_a_disk_without_room_is_told(tmp_path: Path, plain: Path) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("this machine has no /dev/full")
-    with full.open("wb", buffering=0) as file:
-        from attest.sealed.atomic_file import write_all
-
-        error = refused(lambda: write_all(file.fileno(), "target", memoryview(b"x"), 0))
+def test_a_place_that_takes_no_file_is_told(plain: Path, tmp_path: Path) -> None:
+    error = refused(lambda: seal(plain, tmp_path / "none" / "target"))
     assert isinstance(error, SealedSourceError)
-    assert (error.code, error.got) == ("sealed-target-unwritable", "ENOSPC")
-
-
-@pytest.mark.parametrize("nameless", [False, True])
-def test_a_new_file_has_its_name_when_it_is_whole(nameless: bool, tmp_path: Path, kept: Unchanged) -> None:
-    with whole_file(kept.target, random=lambda length: b"\xab" * length, nameless=nameless) as fd:
-        names = [path.name for path in kept.folder.iterdir() if path != kept.target]
-        assert names == ([] if nameless else [".target." + "ab" * 8 + PART_SUFFIX])
-        assert stat.S_IMODE(os.fstat(fd).st_mode) == 0o600
-        assert kept.target.read_bytes() == b"as it was"
-        os.write(fd, b"new")
-    assert [path.name for path in kept.folder.iterdir()] == ["target"]
-    assert kept.target.read_bytes() == b"new"
-    with (  # noqa: PT012 - the block is what fails
-        pytest.raises(StopError),
-        whole_file(kept.target, random=os.urandom, nameless=nameless) as fd,
-    ):
-        os.write(fd, b"half")
-        raise StopError
-    assert [path.name for path in kept.folder.iterdir()] == ["target"]
-    assert kept.target.read_bytes() == b"new"
-
-
-def test_a_temporary_name_that_is_taken_is_refused_and_not_followed(tmp_path: Path, kept: Unchanged) -> None:
-    (tmp_path / "victim").write_bytes(b"untouched")
-    part = kept.folder / (".target." + "00" * 8 + PART_SUFFIX)
-    part.symlink_to(tmp_path / "victim")
-    with pytest.raises(SealedSourceError), whole_file(kept.target, random=bytes, nameless=False):
-        pass
-    assert (tmp_path / "victim").read_bytes() == b"untouched"
-    part.unlink()
-    kept.check()
+    assert (error.code, error.got) == ("sealed-target-unwritable", "ENOENT")
 
 
 # --- killed at any moment ---

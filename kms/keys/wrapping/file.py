@@ -20,14 +20,14 @@ from typing import Final, NoReturn
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from attest.drafts import Draft, draft_file
 from attest.encoding import base64url_bytes, base64url_text
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import ConfigurationError, EvidenceError, OutputError
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import Backend
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
-from kms.store.atomic_file import Draft, drafting
 
 __all__ = ["KEK_BYTES", "FileBackend", "KekDraft", "create_kek_file", "drafting_kek", "read_kek_file"]
 
@@ -165,7 +165,7 @@ def drafting_kek(path: Path) -> Iterator[KekDraft]:
     """
     with ExitStack() as stack:
         with _told(path):
-            draft = stack.enter_context(drafting(path))
+            draft = stack.enter_context(draft_file(path))
         yield KekDraft(draft=draft)
 
 
@@ -173,7 +173,9 @@ def drafting_kek(path: Path) -> Iterator[KekDraft]:
 def _told(path: Path) -> Iterator[None]:
     try:
         yield
-    except FileExistsError as exc:
+    except OutputError as exc:
+        if exc.code != "output-exists":
+            raise unusable(_file(path), exc.reason) from exc
         raise ConfigurationError(
             f"there is a file {path} already, and a key-encryption key is never overwritten",
             code="kek-file-exists",
@@ -181,10 +183,6 @@ def _told(path: Path) -> Iterator[None]:
             hint="name another file, or keep using this one; nothing that is interrupted leaves a file of this name "
             "that no database knows",
         ) from exc
-    except BlockingIOError as exc:
-        raise unusable(_file(path), "another 'kms init' or 'kms kek create' is making it") from exc
-    except OSError as exc:
-        raise unusable(_file(path), exc.strerror or str(exc)) from exc
 
 
 def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:

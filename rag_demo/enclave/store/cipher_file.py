@@ -12,16 +12,15 @@ file and overwrites its header alone.)
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import Any
 
+from attest.drafts import draft_file, tidy_draft
 from sqlcipher3 import dbapi2
 
+from attest.errors import OutputError
 from rag_demo.enclave.errors import (
     StoreDamagedError,
     StoreError,
@@ -42,7 +41,6 @@ CACHE_KIB = 64 * 1024
 """Decrypted pages that are kept in memory: most of the words of a large collection."""
 
 _BUSY, _LOCKED, _CORRUPT, _FULL, _NOT_A_DATABASE = 5, 6, 11, 13, 26
-_GROWING = ".new-"
 _SETTINGS = (
     "cipher_compatibility = 4",  # What SQLCipher 4 writes, whatever later ones prefer.
     "cipher_use_hmac = ON",
@@ -72,25 +70,23 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
     Raises:
         StoreUnavailableError: the folder takes no file.
     """
-    growing = path.with_name(f"{path.name}{_GROWING}{secrets.token_hex(8)}")
     try:
-        os.close(os.open(growing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        with translated():
-            connection = _connect(growing, key)
-            try:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                _set_up(connection)
-                _fill(connection, about)
-            finally:
-                connection.close()
-        growing.with_name(growing.name + "-journal").unlink(missing_ok=True)
-        os.link(growing, path)
-        growing.unlink()
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with draft_file(path) as draft:
+            draft.write(b"")
+            journal = draft.file.with_name(f"{draft.file.name}-journal")
+            journal.unlink(missing_ok=True)
+            with translated():
+                connection = _connect(draft.file, key)
+                try:
+                    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                    _set_up(connection)
+                    _fill(connection, about)
+                finally:
+                    connection.close()
+            journal.unlink(missing_ok=True)
+            draft.place()
+    except OutputError as exc:
+        raise _not_reached(exc.reason) from exc
     except OSError as exc:
         raise _not_reached(exc.strerror or "input/output error") from exc
 
@@ -129,19 +125,12 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
             if check_whole:
                 _check_whole(connection)
             _check_about(connection, about)
-        _remove_halves(path)
+        tidy_draft(path)
     except BaseException:
         if connection is not None:
             connection.close()
         raise
     return connection
-
-
-def _remove_halves(path: Path) -> None:
-    # Left by somebody who was killed while making the file; there has never been a document in one. Only who holds the
-    # lock may: whoever else is about to make the same file is too late.
-    for left in path.parent.glob(f"{escape(path.name)}{_GROWING}*"):
-        left.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -12,8 +12,6 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.event_loop import Loop
-from tests.event_loop import played as play
 
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.errors import RefusedError
@@ -28,6 +26,8 @@ from rag_demo.enclave.service.settings import LlmSettings, ModelSettings, Servic
 from rag_demo.enclave.service.threads import Threads
 from rag_demo.enclave.service.users import collection_of
 from rag_demo.enclave.store import StoreClosedError, StoreDamagedError, StoreLimitError
+from tests.event_loop import Loop
+from tests.event_loop import played as play
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import events, settings_of, source_nowhere, token
 

@@ -341,12 +341,14 @@ def test_a_folder_that_is_not_there_or_a_link_is_told(open_sqlite: Opener, path:
 
 
 def test_what_a_killed_maker_left_is_made_anew(open_sqlite: Opener, path: Path) -> None:
-    path.with_name(path.name + ".new-0123").write_bytes(b"half")
-    path.with_name(path.name + ".new-0123-journal").write_bytes(b"half")
-    path.with_name("another.db.new-0123").write_bytes(b"of somebody else")
+    for name in (".new", ".new-journal"):
+        left = path.with_name(path.name + name)
+        left.write_bytes(b"half")
+        left.chmod(0o600)
+    path.with_name("another.db.new").write_bytes(b"of somebody else")
     add(open_sqlite(), MINE, "secret", *SECRET)
-    left = sorted(file.name for file in path.parent.iterdir())
-    assert left == ["another.db.new-0123", path.name, path.name + "-journal"]
+    names = sorted(file.name for file in path.parent.iterdir())
+    assert names == ["another.db.new", path.name, path.name + "-journal"]
 
 
 def test_a_full_disk_refuses_a_document_and_keeps_the_others(open_sqlite: Opener) -> None:
