@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attest import Binding, EvidenceItem
+from attest.clock import system_clock
 from attest.encoding import JsonValue, json_value
 from attest.evidence.envelope import MEDIA_SNP_EXTENDED
 from attest.evidence.snp.tcb import SnpProduct
@@ -26,7 +27,6 @@ from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 from benchmarks.intel import remembering_tables
 from benchmarks.signing import verifications
-from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.actors import local_actor

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from attest.clock import Clock
 from attest.errors import ConfigurationError
+from attest.hardening import harden
 from kms.admin_api.listener import administration, listen_for_administrators
 from kms.api.app import create_app
 from kms.api.observation import Watching
-from kms.clock import Clock
 from kms.config.callers import identified_callers
 from kms.config.configuration import log_configuration, read_configuration
 from kms.config.settings import Settings
@@ -29,7 +30,6 @@ from kms.keys.rotation import Rotator
 from kms.operations.services import open_services
 from kms.release.endorsement_refresh import Refresher
 from kms.release.services import Services
-from kms.running.hardening import harden
 from kms.running.logs import set_up_logs
 from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.running.reload import Meaning, key_sets_again, verifiers_again
@@ -160,7 +160,8 @@ def _shared_folder() -> Iterator[Path]:
 
 @contextmanager
 def _services(settings: Settings, surroundings: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
-    harden(lock_memory=settings.lock_memory, report=surroundings.report)  # in this process, before any key is read
+    if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
+        surroundings.report("warning: this system does not keep other processes of the same user out of its memory")
     services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
     rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
     clock = SteadyClock(clock=surroundings.clock, monotonic=time.monotonic)

@@ -14,7 +14,6 @@ from http import HTTPStatus
 from typing import Final
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
-from attest.agent.clock import since_start
 from attest.agent.concurrency import Turns
 from attest.agent.config import AgentConfig
 from attest.agent.http import Conversation
@@ -24,6 +23,7 @@ from attest.agent.models import Model
 from attest.agent.peers import Peer, peer_of
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
+from attest.clock import ticks
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
 from attest.session.key import SessionKey
@@ -45,9 +45,7 @@ class Agent:
         own_uid: the agent's own user, who may ask whether it is well; None: this process's.
     """
 
-    def __init__(
-        self, config: AgentConfig, *, ticks: Callable[[], float] = since_start, own_uid: int | None = None
-    ) -> None:
+    def __init__(self, config: AgentConfig, *, ticks: Callable[[], float] = ticks, own_uid: int | None = None) -> None:
         """Hold nothing."""
         self._config = config
         self._ticks = ticks

@@ -82,10 +82,10 @@ def _serve(
     from functools import partial
     from pathlib import Path
 
-    from attest.agent.hardening import harden
     from attest.agent.logs import set_up_logs
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
+    from attest.hardening import harden
     from attest.terminal.signals import stopping
 
     settings = service.settings()

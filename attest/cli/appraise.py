@@ -51,12 +51,12 @@ def appraise(
     from functools import partial
 
     from attest.appraisal import appraise as judge
-    from attest.cli.clock import now
     from attest.cli.output import RefusedEvidence, show_appraised, show_refusal, take_refusal
     from attest.cli.policies import read_policies, relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.clock import this_second
 
-    at = question.at or now()
+    at = question.at or this_second()
     loaded = read_policies(policies, references=references)
     others = read_rego(rego, rego_data)
     case = take_refusal(lambda: open_case(question, at=at))

@@ -84,13 +84,13 @@ def doctor(
     Nothing goes further than the machine's host without --online, and without --policy no evidence is made. Each thing
     that is missing comes with what to do about it. Exit codes: 0 nothing is missing, 2 usage, 6 something is.
     """
-    from attest.cli.clock import now
+    from attest.clock import this_second
     from attest.collect.doctor import examine
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
         raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
     access = machine_of(ctx, tcti)
-    at = now()
+    at = this_second()
     detected = access.detect()
     findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))
     if online:

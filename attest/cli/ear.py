@@ -359,8 +359,8 @@ def jwks(
 
     Exit codes: 0 written, 2 a file or an option is wrong.
     """
-    from attest.cli.clock import now
     from attest.cli.files import write_output
+    from attest.clock import this_second
     from attest.errors import ConfigurationError
     from attest.results.ear import VerifierId
     from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
@@ -377,7 +377,7 @@ def jwks(
         )
     except ValueError as exc:
         raise ConfigurationError(str(exc), code="token-keys-ambiguous", hint="name each key once") from exc
-    moment = at or now()
+    moment = at or this_second()
     write_output(output, issuer.cose_key_set(moment) if cose else issuer.jwks(moment), force=force)
     return 0
 

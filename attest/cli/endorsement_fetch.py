@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from attest.cli.clock import now
 from attest.cli.options import Network
+from attest.clock import this_second
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import ConfigurationError, UnsupportedError
 from attest.evidence.envelope import Evidence
@@ -65,7 +65,7 @@ def fetch_missing(
     if not can_be_fetched(evidence):
         raise _nothing_known(evidence)
     directory = Path(network.cache) if network.cache is not None else default_cache_directory(os.environ)
-    timing, key = FetchClocks(now=now), _service_key(network)
+    timing, key = FetchClocks(now=this_second), _service_key(network)
     with (
         KdsClient(timing=timing, base_url=network.kds or KDS_URL) as kds,
         PcsClient(timing=timing, base_url=network.pcs or PCS_URL, update=network.pcs_update) as pcs,

@@ -72,18 +72,18 @@ def fetch(
     Each INPUT is the evidence of one machine. Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence,
     4 a quote whose certificate is not Intel's, 5 something could not be had; nothing is written then.
     """
-    from attest.cli.clock import now
     from attest.cli.endorsement_fetch import fetch_missing
     from attest.cli.files import read_inputs, write_output
     from attest.cli.inspection import inspection
     from attest.cli.output import print_document
+    from attest.clock import this_second
     from attest.endorsements.bundle import build_bundle, sign_bundle
     from attest.evidence.input_files import read_evidence
     from attest.evidence.recognition import MAX_FILE_BYTES
 
     if display.json and output == "-":
         raise click.UsageError("--json and -o - both ask for standard output")
-    at = now()
+    at = this_second()
     signer = None if sign_with is None else _private_key(sign_with)
     entries: list[BundleEntry] = []
     for file in read_inputs(inputs, limit=MAX_FILE_BYTES):
@@ -136,14 +136,14 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
 
     The certificates and lists in it are judged by 'attest verify'. Exit codes: 0 it may be used, 2 usage, 5 it may not.
     """
-    from attest.cli.clock import now
     from attest.cli.files import read_file
     from attest.cli.output import print_document
     from attest.cli.verification_inputs import read_bundle_keys
+    from attest.clock import this_second
     from attest.encoding import rfc3339_text
     from attest.endorsements.bundle import MAX_BUNDLE_BYTES, parse_bundle, verify_bundle
 
-    at = moment or now()
+    at = moment or this_second()
     bundle = parse_bundle(read_file(file, limit=MAX_BUNDLE_BYTES, what="FILE"))
     verified = verify_bundle(bundle, at=at, keys=read_bundle_keys(bundle_keys))
     signed_by = [key_id.hex() for key_id in verified.signed_by]

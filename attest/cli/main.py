@@ -118,9 +118,9 @@ def main() -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     if not _WITH_KEYS.isdisjoint(sys.argv[1:2]):
-        from attest.agent.hardening import keep_out
+        from attest.hardening import harden
 
-        keep_out()
+        harden(inherited=False)
     return cli.main(standalone_mode=False)
 
 

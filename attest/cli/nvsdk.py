@@ -173,11 +173,11 @@ def verify(
     Revocation is not asked. Exit codes: 0 every step that they have says yes, 2 usage, 3 malformed evidence, 4 a step
     says no, 5 a step had nothing to go by: a RIM, or the nonce, is missing.
     """
-    from attest.cli.clock import now
     from attest.cli.output import print_document
+    from attest.clock import this_second
     from attest.nvsdk import second_opinion
 
-    environment, at = _environment(folder), moment or now()
+    environment, at = _environment(folder), moment or this_second()
     evidence, pool = _read(inputs, endorsements, at=at, display=display)
     devices = _devices(evidence)
     if bench is not None:

@@ -76,11 +76,11 @@ def diff(
 
     Exit codes: 0 both accept the same, 1 they do not, 2 usage.
     """
-    from attest.cli.clock import now
     from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file
     from attest.cli.policy_replay import replay
+    from attest.clock import this_second
     from attest.policy.authoring.policy_diff import diff_policies
 
     if evidence is None and (endorsements or at is not None or allow_simulated):
@@ -98,7 +98,7 @@ def diff(
             evidence,
             (before.policy, after.policy),
             endorsements=endorsements,
-            at=at or now(),
+            at=at or this_second(),
             allow_simulated=allow_simulated,
             display=display,
         )

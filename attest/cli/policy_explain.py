@@ -70,12 +70,12 @@ def explain(
 def _against(policy: Policy, question: VerificationOptions) -> int:
     """Judge the evidence by this policy, and tell what failed."""
     from attest.appraisal import appraise
-    from attest.cli.clock import now
     from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
     from attest.cli.policies import relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.clock import this_second
 
-    at = question.at or now()
+    at = question.at or this_second()
     unchecked = relaxations(question, policy)
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, RefusedEvidence):

@@ -82,15 +82,15 @@ def init(
     Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
     """
     from attest.appraisal import appraise
-    from attest.cli.clock import now
     from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.clock import this_second
     from attest.policy.authoring.draft import choose, draft_policy
     from attest.policy.load import load_policy
 
     question = replace(question, inputs=(*sources, *question.inputs))
     if not question.inputs:
         raise click.UsageError("name the evidence: --from FILE")
-    at = question.at or now()
+    at = question.at or this_second()
     case = open_case(question, at=at)
     if not isinstance(case, Case):
         raise click.UsageError("a token has no measurements of its own; give the evidence")

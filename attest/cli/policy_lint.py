@@ -49,13 +49,13 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
     Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
     """
-    from attest.cli.clock import now
     from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import policies_among, read_policy_text
+    from attest.clock import this_second
     from attest.policy.authoring.lint import lint_policy
 
-    moment = at or now()
+    moment = at or this_second()
     documents = read_reference_documents(references)
     read = [read_policy_text(file, documents=documents) for file in policies_among(files, display=display)]
     named = {row.document for one in read for row in one.document.references}

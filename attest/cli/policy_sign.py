@@ -48,17 +48,17 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     """
     import json
 
-    from attest.cli.clock import now
     from attest.cli.files import STDIN, read_file, write_output
     from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
+    from attest.clock import this_second
     from attest.policy.authoring.signatures import read_private_key, sign_policy, signature_json
 
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
     signable = read_signable(file)
     private = read_private_key(read_file(key, limit=_MAX_KEY_BYTES, what="--key"))
-    written = signature_json(sign_policy(signable.document, key=private, at=at or now()))
+    written = signature_json(sign_policy(signable.document, key=private, at=at or this_second()))
     place = output or f"{file}.sig"
     if display.json and place == STDIN:
         raise click.UsageError("--json and '-o -' both ask for standard output")

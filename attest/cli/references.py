@@ -66,11 +66,11 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
     A value that one of the documents revokes is shown as revoked in all of them. Signatures are for 'attest policy
     verify'. Exit codes: 0 all of them load, 2 one does not.
     """
-    from attest.cli.clock import now
     from attest.cli.output import print_document
+    from attest.clock import this_second
     from attest.encoding import rfc3339_text
 
-    at = moment or now()
+    at = moment or this_second()
     documents = [_read(file) for file in files]
     revoked = {one.value: one.reason for document in documents for one in document.revoked}
     rows: list[JsonValue] = [
@@ -119,8 +119,8 @@ def from_corim(
     What it says beyond that is told as warnings: conditions on a TCB, for one, belong into the policy. Exit codes: 0
     written, 2 usage, 3 no CoRIM, or nothing in it can be carried over, 4 not signed by the key.
     """
-    from attest.cli.clock import now
     from attest.cli.files import read_file
+    from attest.clock import this_second
     from attest.policy.reference_values.corim import MAX_CORIM_BYTES, parse_corim, verify_corim
     from attest.policy.reference_values.corim_import import references_from_corim
 
@@ -130,7 +130,7 @@ def from_corim(
     parsed = parse_corim(read_file(file, limit=MAX_CORIM_BYTES, what="FILE"))
     signer = None if public is None else verify_corim(parsed, key=public).hex()
     how = "whose signature was not verified" if signer is None else f"signed by {signer}"
-    imported = references_from_corim(parsed, at=moment or now(), name=name, version=document_version, how=how)
+    imported = references_from_corim(parsed, at=moment or this_second(), name=name, version=document_version, how=how)
     for one in imported.left_out:
         display.warn(f"not carried over: {one}")
     return _write(imported.document, output, force=force, display=display, left_out=imported.left_out, signer=signer)
@@ -169,14 +169,14 @@ def from_evidence(
     It takes every argument and option of 'attest verify', and its exit codes. That evidence is genuine says nothing
     about whether its measurements are wanted: --origin is for the person who answers for that.
     """
-    from attest.cli.clock import now
     from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.clock import this_second
     from attest.policy.reference_values.reference_documents import KIND_BYTES, make_reference_document
     from attest.policy.reference_values.reference_sources import references_from
 
     if unknown := set(kinds) - set(KIND_BYTES):
         raise click.UsageError(f"--kind {min(unknown)}: expected one of {', '.join(KIND_BYTES)}")
-    at = question.at or now()
+    at = question.at or this_second()
     case = open_case(question, at=at)
     if not isinstance(case, Case):
         raise click.UsageError("a token has no measurements of its own; give the evidence")
@@ -225,8 +225,8 @@ def from_rims(
     Signature, signers and dates are verified; whether a signer was revoked is for 'attest verify'. Exit codes:
     0 written, 2 usage, 3 no RIM, 4 not signed by NVIDIA, 5 outside its dates.
     """
-    from attest.cli.clock import now
     from attest.cli.files import read_inputs
+    from attest.clock import this_second
     from attest.endorsements.anchors import TrustAnchors
     from attest.errors import EvidenceError
     from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
@@ -234,7 +234,7 @@ def from_rims(
     from attest.policy.reference_values.reference_documents import make_reference_document
     from attest.policy.reference_values.reference_sources import references_from_rims
 
-    at = moment or now()
+    at = moment or this_second()
     anchors = TrustAnchors.vendors()
     if allow_simulated:
         anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import httpx
 
-from attest.cli.clock import now
 from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import Network
 from attest.cli.policies import read_policy
+from attest.clock import this_second
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import Endorsements
@@ -76,7 +76,7 @@ def expectation(wanted: Expected, *, network: Network, display: Display) -> Serv
         policy=policy,
         anchors=_anchors(wanted, display),
         endorsements=pool,
-        clock=now,
+        clock=this_second,
         random=secrets.token_bytes,
         fetch=None if wanted.offline else fetch,
         configuration=wanted.configuration,
@@ -97,7 +97,7 @@ def _anchors(wanted: Expected, display: Display) -> TrustAnchors:
 
 def _endorsements(paths: tuple[str, ...], *, display: Display) -> Endorsements:
     files = walk_endorsements(paths, limit=MAX_BUNDLE_BYTES, warn=display.warn)
-    found = read_endorsements(files, at=now())
+    found = read_endorsements(files, at=this_second())
     for warning in found.warnings:
         display.warn(warning)
     return found.endorsements

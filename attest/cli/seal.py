@@ -81,7 +81,7 @@ def seal(
     Exit codes: 0 sealed, 1 the service refused, 2 usage, 3 a file is too large, 4 and 5 as for 'attest release', 6 a
     file cannot be read or written.
     """
-    from attest.cli.clock import now
+    from attest.clock import this_second
     from attest.release.names import KeyReference
     from attest.sealed import seal_directory
     from attest.sealed.inventory import scan_model
@@ -109,7 +109,7 @@ def seal(
             names=names,
             signer=owner,
             random=os.urandom,
-            at=now() if at is None else at,
+            at=this_second() if at is None else at,
             fingerprints=not no_fingerprints,
             follow_symlinks=follow_symlinks,
             threads=threads,

@@ -42,11 +42,11 @@ def verify(question: VerificationOptions, other: str | None) -> int:
     Exit codes: 0 verified, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing,
     stale or not yet valid.
     """
-    from attest.cli.clock import now
     from attest.cli.output import RefusedEvidence, show_refusal, show_verified, take_refusal
     from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.clock import this_second
 
-    at = question.at or now()
+    at = question.at or this_second()
     case = take_refusal(lambda: open_case(question, at=at))
     if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attest.clock import system_clock
 from attest.collect import THIS_MACHINE, collect_machine
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
@@ -17,7 +18,6 @@ from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual import ServiceExpectation
-from attest.session.clock import now
 from attest.session.settings import SessionSettings
 from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, read_given
 
@@ -123,12 +123,12 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
                 expected="a policy for the service's own machine",
             )
         return None
-    pool = endorsements_given(settings.endorsements, at=now())
+    pool = endorsements_given(settings.endorsements, at=system_clock())
     return ServiceExpectation(
         policy=policy,
         anchors=anchors_given(settings.anchors, allow_simulated=settings.allow_simulated),
         endorsements=pool,
-        clock=now,
+        clock=system_clock,
         random=secrets.token_bytes,
         fetch=None if settings.offline else asking_vendors(pool),
         configuration=settings.configuration,

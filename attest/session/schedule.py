@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from attest.session.clock import now, since_boot
+from attest.clock import since_boot, system_clock
 
 __all__ = ["IDLE_SECONDS", "SYSTEM_TIMING", "Deadline", "Moment", "SessionTiming"]
 
@@ -50,7 +50,7 @@ class SessionTiming:
             policy that was tightened counts that much sooner, and the service is asked that much more often.
     """
 
-    now: Callable[[], datetime] = now
+    now: Callable[[], datetime] = system_clock
     ticks: Callable[[], float] = since_boot
     random: Callable[[], float] = _chance.random
     pause: Callable[[float], None] | None = None

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from datetime import datetime
 
+from attest.clock import system_clock
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.evidence.envelope import Evidence
 from attest.fetch import (
@@ -24,7 +25,6 @@ from attest.fetch import (
     default_cache_directory,
     gather_for_evidence,
 )
-from attest.session.clock import now
 
 __all__ = ["fetch_from_vendors"]
 
@@ -41,7 +41,7 @@ def fetch_from_vendors(
     """
     if not can_be_fetched(evidence):
         return NO_ENDORSEMENTS
-    timing = FetchClocks(now=now)
+    timing = FetchClocks(now=system_clock)
     with (
         KdsClient(timing=timing, base_url=KDS_URL) as amd,
         PcsClient(timing=timing, base_url=PCS_URL) as intel,

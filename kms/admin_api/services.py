@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kms.clock import Clock
+from attest.clock import Clock
 from kms.keys.vault import Vault
 from kms.log.publisher import LogPublisher
 from kms.release.services import Identity, Services

@@ -11,10 +11,10 @@ from typing import Final, Protocol
 
 from cryptography import x509
 
+from attest.clock import Clock
 from kms.auth.certificates import certificate_identity
 from kms.auth.keysets import KeySets
 from kms.auth.tokens import VerifiedBearer, issuer_of, verify_bearer
-from kms.clock import Clock
 from kms.domain.actors import Actor, local_actor
 from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
 from kms.store import Store

@@ -11,11 +11,11 @@ from typing import Final
 
 import httpx
 
+from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
-from kms.clock import Clock
 from kms.domain.errors import UnavailableError
 
 __all__ = ["Fetch", "KeySets", "Noted", "parse_key_set", "read_key_set"]

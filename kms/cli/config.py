@@ -50,8 +50,8 @@ def config_check(config: Path | None, as_json: bool, warn_days: int, strict: boo
 
     Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
     """
+    from attest.clock import system_clock
     from kms.cli.config_check import check_settings
-    from kms.clock import system_clock
     from kms.domain.errors import KmsError
 
     settings = load(config, flags).settings

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from attest.clock import Clock
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
 from kms.admin_api.listener import admin_tls, require_administrator
 from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import parse_key_set, read_key_set
-from kms.clock import Clock
 from kms.config.callers import read_callers
 from kms.config.external_files import open_endorsements, read_anchors, read_panel
 from kms.config.file_ownership import require_guarded

@@ -24,8 +24,8 @@ def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> 
 
     What ends soonest is first. What a running service keeps in memory alone is not seen.
     """
+    from attest.clock import system_clock
     from attest.encoding import rfc3339_text
-    from kms.clock import system_clock
     from kms.config.external_files import open_endorsements, read_cached
     from kms.release.endorsement_dates import dated
 

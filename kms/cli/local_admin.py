@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from attest.clock import system_clock
 from kms.admin_api.app import create_local_app
 from kms.admin_api.services import AdminServices
 from kms.cli.admin_client import AdminClient, InThisProcess
 from kms.cli.options import say
-from kms.clock import system_clock
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault
 
 if TYPE_CHECKING:

@@ -114,7 +114,7 @@ def log_export(directory: Path, config: Path | None, as_json: bool, **flags: obj
     Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
     name keys and policies: whoever may read the directory may read them.
     """
-    from kms.clock import system_clock
+    from attest.clock import system_clock
     from kms.log.static_export import export_log
     from kms.operations.services import open_publisher
 

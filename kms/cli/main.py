@@ -156,8 +156,8 @@ def init(
 
     With DIRECTORY, kms.toml, kek and kms.db are made in it. Without, they are made where the settings say.
     """
+    from attest.clock import system_clock
     from kms.auth.names import parse_identity
-    from kms.clock import system_clock
     from kms.config.settings_file import prepare_directory
     from kms.operations.services import initialise
 

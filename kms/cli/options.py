@@ -63,7 +63,7 @@ def print_json(document: object) -> None:
 
 def moment() -> datetime:
     """Return the moment of a command."""
-    from kms.clock import system_clock
+    from attest.clock import system_clock
 
     return system_clock()
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from attest.files import write_result
 from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, read_input, say, write_output
+from kms.cli.options import AS_JSON, administering, print_json, read_input, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -78,7 +79,7 @@ def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_j
     """Show a proposal (its number or digest), who signed it, and what it lacks."""
     found = service.get(_path(which))
     if export is not None:
-        write_output(export, _document(found).raw)
+        write_result(export, _document(found).raw, replace=True)
     if as_json:
         print_json({"schema": "kms.proposal-standing/1", **found})
         return
@@ -112,7 +113,7 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
     if out is None:
         click.echo(signature, nl=False)
         return
-    write_output(out, signature.encode())
+    write_result(out, signature.encode(), replace=True)
     _show(json.loads(found.raw), found.digest)
     say(f"signed: 'kms proposal approve {out}' hands it in")
 

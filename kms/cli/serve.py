@@ -25,7 +25,7 @@ def serve(config: Path | None, **flags: object) -> None:
 
     Prints the address and the identity when it is ready.
     """
-    from kms.clock import system_clock
+    from attest.clock import system_clock
     from kms.config.file_ownership import require_guarded
     from kms.running.logs import report_to_log
     from kms.server import ProcessContext, run

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from attest.clock import Clock
 from attest.errors import ConfigurationError
 from kms.auth.authentication import Authenticator
 from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.auth.keysets import KeySets, Noted, read_key_set
-from kms.clock import Clock
 from kms.config.settings import Settings
 from kms.store import Store
 

@@ -13,6 +13,7 @@ from typing import Final
 import httpx
 
 from attest import Endorsements, TrustAnchors, read_endorsements
+from attest.clock import Clock
 from attest.endorsements.anchors import read_anchor_file
 from attest.endorsements.bundle import (
     MAX_ENTRIES,
@@ -33,7 +34,6 @@ from attest.fetch import (
     RimServiceClient,
     VendorServices,
 )
-from kms.clock import Clock
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
 from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.release.tlog import Checkpoint, WitnessKey
-from kms.clock import Clock
 
 __all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
 

@@ -10,12 +10,12 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from attest.clock import Clock
 from attest.drafts import tidy_draft
 from attest.encoding import JsonValue, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
 from kms.auth.grants import write_grant
-from kms.clock import Clock
 from kms.config.external_files import open_endorsements, open_panel, read_anchors
 from kms.config.insecure_switches import require_strict
 from kms.config.settings import Settings

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from attest.clock import Clock
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import AttestError, EndorsementError
 from attest.fetch import CheckedAnswer, EndorsementSource, VendorServices, describe, refresh_endorsement
-from kms.clock import Clock
 from kms.release.vendor_cache import CachedRequest, NotedCache
 
 __all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest import TrustAnchors
+from attest.clock import Clock
 from attest.release import VerifierKey
-from kms.clock import Clock
 from kms.keys.wrapping.keyring import KekRing
 from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher

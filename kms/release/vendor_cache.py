@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from attest import Endorsements
+from attest.clock import Clock
 from attest.endorsements.requests import EndorsementRequest
 from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource
 from attest.fetch.client import Progress
-from kms.clock import Clock
 
 __all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
 

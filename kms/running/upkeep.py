@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from attest.clock import Clock
 from attest.errors import AttestError
-from kms.clock import Clock
 from kms.keys.destruction import destroy_due
 from kms.keys.rotation import Rotator, rotate_due
 

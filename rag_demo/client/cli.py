@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from attest.clock import system_clock
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.terminal.boundary import ReaderGoneError, guarded
@@ -26,7 +27,6 @@ from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
 from rag_demo.client.answers import Answer, Document, Passage
 from rag_demo.client.chat import Chat
 from rag_demo.client.client import RagClient, checked_url
-from rag_demo.client.clock import now
 from rag_demo.client.demands import RECORD_SECONDS, read_demands
 from rag_demo.client.screen import Screen
 from rag_demo.client.token import default_token_file, token_in
@@ -51,7 +51,7 @@ def _connected(command: _Command) -> _Command:
 
     @wraps(command)
     def with_client(**given: Any) -> object:  # noqa: ANN401  what click read
-        at = now()
+        at = system_clock()
         demands = read_demands(
             audience=given.pop("service") or urlsplit(checked_url(given["url"])).hostname or "",
             policy=given.pop("policy"),

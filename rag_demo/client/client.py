@@ -2,7 +2,7 @@
 
 ::
 
-    demands = read_demands(audience="rag.example", policy=Path("policy.yaml"), at=now())
+    demands = read_demands(audience="rag.example", policy=Path("policy.yaml"), at=system_clock())
     with RagClient("https://rag.example", demands=demands, token=token) as client:
         client.upload(Path("contract.pdf"), progress=print)
         with client.ask("When does the contract end?") as asking:
@@ -28,6 +28,7 @@ from urllib.parse import urlencode
 
 import httpx
 
+from attest.clock import system_clock
 from attest.errors import ConfigurationError
 from attest.session.connection import trusting
 from rag_demo.client.answers import (
@@ -41,7 +42,6 @@ from rag_demo.client.answers import (
     reply_of,
     state_of,
 )
-from rag_demo.client.clock import now
 from rag_demo.client.demands import Demands
 from rag_demo.client.errors import RagRefusedError, refused
 from rag_demo.client.events import malformed
@@ -158,7 +158,7 @@ class RagClient:
         demands: Demands,
         token: UserToken,
         tls_ca: Path | None = None,
-        clock: Callable[[], datetime] = now,
+        clock: Callable[[], datetime] = system_clock,
         random: Callable[[int], bytes] = os.urandom,
         timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.BaseTransport | None = None,

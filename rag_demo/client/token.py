@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from attest.files import write_file
-
 from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import AttestError, ConfigurationError, OutputError
+from attest.files import write_file
 
 __all__ = ["TOKEN_BYTES", "UserToken", "default_token_file", "token_in"]
 

@@ -16,15 +16,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, get_args
 
-from attest.files import write_file
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from attest.clock import system_clock
 from attest.errors import AttestError, ConfigurationError
+from attest.files import write_file
 from attest.release.names import KeyName, KeyReference
 from attest.sealed import SealingNames, seal_directory
 from attest_simulator.machines import MachineKind, SimulatedMachine
-from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.actors import local_actor

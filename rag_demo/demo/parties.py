@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from attest.clock import system_clock
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError
 from rag_demo.client import RagClient, read_demands, token_in
-from rag_demo.client.clock import now
 from rag_demo.demo.programs import Program, environment, finish, run, start
 from rag_demo.demo.recording_relay import Tap
 
@@ -109,7 +109,7 @@ class Stage:
             allow_simulated=True,
             offline=True,
             max_age=timedelta(seconds=min(300, self.options.lease_seconds)),
-            at=now(),
+            at=system_clock(),
         )
         user = token_in(self.document_owner / token, random=os.urandom)
         return RagClient(self.url, demands=demands, token=user)

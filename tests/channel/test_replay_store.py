@@ -12,8 +12,8 @@ import pytest
 from attest.channel.replay_postgres import PostgresReplayWindow
 from attest.channel.replay_store import SqliteReplayWindow
 from attest.channel.replays import ReplayWindow, Use
+from attest.clock import system_clock
 from attest.errors import ConfigurationError
-from kms.clock import system_clock
 from tests.channel.support import SECOND
 from tests.kms.postgres import Server, running_server
 from tests.samples import AT

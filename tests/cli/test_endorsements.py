@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from attest.cli.clock import now
+from attest.clock import this_second
 from attest.encoding import rfc3339_text
 from attest_simulator.intel import SimulatedEnclave, SimulatedPcs, SimulatedPlatform, SimulatedTd
 from tests.cli.conftest import Attest, Files
@@ -105,7 +105,7 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
     ran = attest("endorsements", "check", "bundle", "--bundle-key", public, "--json")
     assert (ran.code, len(ran.document["signed_by"]), ran.document["entries"]) == (0, 1, 3)
     assert "usable until" in attest("endorsements", "check", "bundle").out
-    later = rfc3339_text(now().replace(year=now().year + 2, day=1))
+    later = rfc3339_text(this_second().replace(year=this_second().year + 2, day=1))
     ran = attest("endorsements", "check", "bundle", "--at", later)
     assert (ran.code, "expired" in ran.err) == (5, True)
     used = ("--endorsements", "bundle", "--bundle-key", public, "--offline", "-q")
@@ -116,7 +116,7 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
 def pcs() -> Iterator[tuple[str, list[str]]]:
     """A simulated PCCS on the loopback address, and what was asked of it."""
     asked: list[str] = []
-    service = SimulatedPcs.of(PLATFORM, at=now(), pccs=True)
+    service = SimulatedPcs.of(PLATFORM, at=this_second(), pccs=True)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

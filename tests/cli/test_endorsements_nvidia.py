@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from attest.cli.clock import now
+from attest.clock import this_second
 from attest_simulator.nvidia import NvidiaAnswer, SimulatedGpu, SimulatedNvidiaService
 from tests.cli.conftest import Attest, Files
 
@@ -18,7 +18,7 @@ LAB = ("--allow-simulated", "--nonce", bytes(range(32)).hex())
 def nvidia() -> Iterator[tuple[str, list[str]]]:
     """Simulated services of NVIDIA on the loopback address, and what was asked of them with which key."""
     asked: list[str] = []
-    service = SimulatedNvidiaService.of(now())
+    service = SimulatedNvidiaService.of(this_second())
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

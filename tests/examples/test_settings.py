@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from attest.cli.main import cli
-from kms.clock import system_clock
+from attest.clock import system_clock
 from tests.examples.conftest import FILES
 from tests.kms.process import ServedProcess
 from tests.kms.support import MATERIAL

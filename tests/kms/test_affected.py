@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from attest import load_policy
+from attest.clock import system_clock
 from attest.encoding import cbor_bytes
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release import KeyName, WorkloadKey
 from attest_simulator import SimulatedChip
 from attest_simulator.nvidia import SimulatedBoard
-from kms.clock import system_clock
 from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
 from kms.domain.lease_claims import KeptClaims, KeptItem, read_claims
 from kms.domain.leases import LeaseFilter

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from attest.clock import system_clock
 from attest.encoding import rfc3339_text
-from kms.clock import system_clock
 from tests.kms.support import AT, Workload, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell
 from tests.kms.test_leases import CHALLENGE

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from attest.clock import system_clock
 from attest.errors import ConfigurationError
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import simulated_crl
@@ -16,7 +17,6 @@ from attest_simulator.intel import SimulatedPlatform
 from kms.auth.grants import give_role
 from kms.auth.names import jwt_identity
 from kms.cli.config_check import ConfigFinding, check_settings
-from kms.clock import system_clock
 from kms.config.external_files import open_endorsements
 from kms.config.insecure_switches import SWITCHES, relaxed_switches, require_strict
 from kms.domain.permissions import Role

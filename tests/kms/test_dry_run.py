@@ -11,11 +11,11 @@ import httpx2
 import pytest
 
 from attest import Binding, Evidence
+from attest.clock import system_clock
 from attest.encoding import JsonValue
 from attest.release import CONTEXT
 from attest.release.wire import ROLE
 from kms.auth.authorisation import GuardedStore
-from kms.clock import system_clock
 from kms.controls.admin import freeze
 from kms.domain.freezes import target
 from kms.domain.keys import Disclosure

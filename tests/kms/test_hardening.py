@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kms.clock import system_clock
+from attest.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.operations.services import initialise

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from attest.clock import system_clock
 from attest.drafts import draft_file
 from attest.errors import ConfigurationError
-from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.actors import Actor, Means

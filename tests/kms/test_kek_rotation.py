@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from attest.clock import system_clock
 from attest.errors import ConfigurationError
 from attest_simulator import simulated_crl
-from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from attest.clock import system_clock
 from attest.encoding import JsonValue
 from attest.release import KeyName, Release, ReleaseRequest, VerifierKey
 from attest.release.tlog import Checkpoint, LogProof, verify_logged
 from attest.release.wire import read_receipt
 from attest_simulator import simulated_crl
-from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.secret import SecretBytes

@@ -10,12 +10,12 @@ import httpx
 import pytest
 
 from attest import TrustAnchors, load_policy
+from attest.clock import system_clock
 from attest.errors import BindingError
 from attest.release import VerifierKey
 from attest.release.client import KeyReleaseClient
 from attest.release.mutual import ServiceExpectation
 from attest_simulator import simulated_crl
-from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.domain.keys import KeyName
 from kms.domain.secret import SecretBytes

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from attest.cli.main import cli
+from attest.clock import system_clock
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import simulated_crl
-from kms.clock import system_clock
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine
 from tests.kms.proving import POLICIES
 from tests.kms.support import CHIP, GUEST, MATERIAL, TD, policy_text

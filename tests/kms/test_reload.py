@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from attest.clock import system_clock
 from attest.errors import ConfigurationError, VerificationError
 from kms.auth.issuers import read_issuers
 from kms.auth.keysets import KeySets, read_key_set
-from kms.clock import system_clock
 from kms.config.configuration import ANCHORS_CHANGED, SETTINGS_CHANGED, log_configuration, read_configuration
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from attest.clock import system_clock
 from attest_simulator import simulated_crl
-from kms.clock import system_clock
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.secret import SecretBytes

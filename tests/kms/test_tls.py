@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from attest.clock import system_clock
 from attest.errors import ConfigurationError
-from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.config.tls import MIN_RSA_BITS, ServerTls, read_material

@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
+from attest.clock import system_clock
 from attest_simulator.machines import MachineKind, SimulatedMachine
-from kms.clock import system_clock
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.keys import KeyName

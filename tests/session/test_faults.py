@@ -13,9 +13,9 @@ import pytest
 
 import attest
 from attest import load_policy
+from attest.clock import system_clock
 from attest.release.mutual import ServiceExpectation
 from attest.session import LeaseLostError, ServiceNotGenuineError, ServiceUnreachableError, SessionTiming
-from kms.clock import system_clock
 from tests.kms.process import ServedProcess
 from tests.kms.proving import POLICIES, endorsements
 from tests.kms.support import MATERIAL, FakeRandom, policy_text

@@ -12,8 +12,8 @@ import pytest
 
 import attest
 from attest import load_policy
+from attest.clock import system_clock
 from attest.session.settings import VARIABLES, load_settings
-from kms.clock import system_clock
 from tests.kms.process import REPOSITORY, ServedProcess
 from tests.kms.support import MATERIAL
 from tests.session.serving import machine, url_of

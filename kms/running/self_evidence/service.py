@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from attest.clock import Clock
 from attest.errors import CollectionError
 from attest.release import sign_note
 from attest.release.identity import ServiceAttestation, ServiceStatement, identity_binding, identity_note
-from kms.clock import Clock
 from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.release.services import Identity
 from kms.running.self_evidence.sources import EvidenceSource

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from attest import Binding, Evidence
+from attest.clock import Clock
 from attest.collect import THIS_MACHINE, MachineAccess, collect_machine
 from attest.errors import ConfigurationError
 from attest.extensions import load_extension
-from kms.clock import Clock
 from kms.config.settings import Settings
 
 __all__ = ["EvidenceSource", "open_source"]

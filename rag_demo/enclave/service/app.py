@@ -30,12 +30,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from attest.clock import Clock
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
-from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.concurrency import Turns, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, told_in

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from attest.clock import Clock, system_clock, ticks
 from attest.collect.access import THIS_MACHINE
 from attest.collect.machine import collect_machine
 from attest.extensions import load_extension
@@ -23,7 +24,6 @@ from attest.release.exchange import Attester
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
-from rag_demo.enclave.service.clock import Clock, now, ticks
 from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import LeaseModel, ModelModel, ServiceLimitsModel, StateModel, WhyModel
@@ -60,7 +60,7 @@ class RagService:
         open_bench: OpenBench,
         pages: Mapping[str, PageFile] | None = None,
         attester: Attester | None = None,
-        clock: Clock = now,
+        clock: Clock = system_clock,
         random: Random = secrets.token_bytes,
     ) -> None:
         """Put it together."""

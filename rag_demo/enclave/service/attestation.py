@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from attest.channel import KeyDocument, KeyOffer, channel_binding
+from attest.clock import Clock
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
 from attest.rate_limits import Rate, RateTable
 from attest.release.exchange import Attester
-from rag_demo.enclave.service.clock import Clock
 
 __all__ = ["MAX_ENDORSEMENT_BYTES", "Offers", "Vendors", "files_of"]
 

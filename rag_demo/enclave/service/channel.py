@@ -27,11 +27,11 @@ from attest.channel import (
 )
 from attest.channel.asgi import ChannelGateway
 from attest.channel.rotation import KeyRotation
+from attest.clock import Clock
 from attest.errors import AttestError
 from attest.release.prompt_keys import PromptKeyNote
 from attest.session import SessionKey
 from rag_demo.enclave.service.attestation import Offers
-from rag_demo.enclave.service.clock import Clock
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import uvicorn
 
-from attest.agent.hardening import harden
 from attest.errors import ConfigurationError
+from attest.hardening import harden
 from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.insecure_switches import relaxations

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attest.drafts import draft_file, tidy_draft
 from sqlcipher3 import dbapi2
 
+from attest.drafts import draft_file, tidy_draft
 from attest.errors import OutputError
 from rag_demo.enclave.errors import (
     StoreDamagedError,

@@ -114,7 +114,8 @@ def evidence(
     force: bool,
 ) -> int:
     """Make evidence of a simulated guest, perhaps with GPUs. The same options give the same bytes."""
-    from attest.cli.clock import now
+    from attest.clock import now
+
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_report_data
     from attest.evidence.envelope import MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
@@ -168,7 +169,8 @@ def endorsements(
     force: bool,
 ) -> int:
     """Make a bundle of everything that a verifier needs for the reports of a simulated chip."""
-    from attest.cli.clock import now
+    from attest.clock import now
+
     from attest.cli.files import write_output
     from attest_simulator.cli.services import simulated_bundle
 

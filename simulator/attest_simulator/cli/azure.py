@@ -152,9 +152,9 @@ def azure(
     force: bool,
 ) -> int:
     """Make evidence of a simulated VM, perhaps with GPUs and the log of its boot. The same options, the same bytes."""
-    from attest.cli.clock import now
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_nonce
+    from attest.clock import this_second
     from attest_simulator.cli.azure_machines import boot_of, host_endorsements, vm_evidence, vm_of
     from attest_simulator.tpm_log import write_tpm_log
 
@@ -163,7 +163,7 @@ def azure(
     boot = boot_of(secure_boot=not no_secure_boot, command_line=command_line)
     machine = vm_of(
         host,
-        at=moment or now(),
+        at=moment or this_second(),
         name=vm,
         vm_unique_id=vm_id,
         secure_boot=not no_secure_boot,
@@ -181,9 +181,9 @@ def azure(
         made = vm_evidence(machine, form=form, nonce=asked or b"", user_data=report_data)
     shout()
     write_output(output, made, force=force)
-    write_endorsements(devices, at=moment or now(), force=force)
+    write_endorsements(devices, at=moment or this_second(), force=force)
     if endorsements_out is not None:
-        write_output(endorsements_out, host_endorsements(machine.host, at=moment or now()), force=force)
+        write_output(endorsements_out, host_endorsements(machine.host, at=moment or this_second()), force=force)
     if eventlog_out is not None:
         write_output(eventlog_out, write_tpm_log(boot), force=force)
     return 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
-from attest.cli.clock import now
+from attest.clock import this_second
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip
@@ -98,4 +98,4 @@ def serve_imds(port: int, choice: HostChoice, *, busy: tuple[int, ...]) -> int:
     Raises:
         ConfigurationError: ``address-in-use``.
     """
-    return serve_handler(port, imds_handler(SimulatedImds(host=host_of(choice, at=now())), busy=busy))
+    return serve_handler(port, imds_handler(SimulatedImds(host=host_of(choice, at=this_second())), busy=busy))

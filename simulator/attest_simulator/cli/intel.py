@@ -81,7 +81,8 @@ def td(
     force: bool,
 ) -> int:
     """Make the quote of a simulated trust domain, perhaps with GPUs. The same options give the same bytes."""
-    from attest.cli.clock import now
+    from attest.clock import now
+
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_report_data
     from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
@@ -135,7 +136,8 @@ def td(
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None, output: str, force: bool) -> int:
     """Make TCB info, QE identity and revocation lists, in one JSON bundle (QuoteCollateralV3), current for 45 days."""
-    from attest.cli.clock import now
+    from attest.clock import now
+
     from attest.cli.files import write_output
 
     at = moment or now()

@@ -173,15 +173,15 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, output: str, force: bool) -> int:
     """Make evidence of simulated devices, as 'attest collect gpu' writes it. The same options give the same bytes."""
-    from attest.cli.clock import now
     from attest.cli.files import write_output
+    from attest.clock import this_second
     from attest_simulator.cli.nvidia_devices import board_of
 
     if not devices.any:
         raise click.UsageError("--gpus, --switches: expected at least one device")
     shout()
     write_output(output, board_of(devices).evidence_json(nonce or bytes(NONCE_BYTES), settings=True), force=force)
-    write_endorsements(devices, at=moment or now(), force=force)
+    write_endorsements(devices, at=moment or this_second(), force=force)
     return 0
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 import click
 
-from attest.cli.clock import now
+from attest.clock import this_second
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence, EvidenceItem
@@ -84,12 +84,12 @@ def serve_nvidia(port: int) -> int:
 
     def get(path: str, query: str) -> Answer:
         del query
-        found = SimulatedNvidiaService.of(now()).answer(path)
+        found = SimulatedNvidiaService.of(this_second()).answer(path)
         return Answer(found.status, {"Content-Type": found.content_type}, found.body)
 
     def post(path: str, body: bytes) -> Answer:
         del path
-        found = SimulatedNvidiaService.of(now()).answer_ocsp(body)
+        found = SimulatedNvidiaService.of(this_second()).answer_ocsp(body)
         return Answer(found.status, {"Content-Type": found.content_type}, found.body)
 
     return serve(port, get, post)

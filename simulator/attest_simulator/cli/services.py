@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from attest.cli.clock import now
+from attest.clock import this_second
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.errors import ConfigurationError
 from attest.terminal.signals import stopped_by_signals
@@ -97,7 +97,7 @@ def serve_pcs(port: int, *, platform: str) -> int:
     """
 
     def answer(path: str, query: str) -> Answer:
-        service = SimulatedPcs.of(SimulatedPlatform.of(platform), at=now(), pccs=True)
+        service = SimulatedPcs.of(SimulatedPlatform.of(platform), at=this_second(), pccs=True)
         return Answer(*service.answer(path, query))
 
     return serve(port, answer)
@@ -180,5 +180,5 @@ def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
 
 def kds_of_today() -> SimulatedKds:
     """Return the service with revocation lists of this calendar year."""
-    year = now().year
+    year = this_second().year
     return SimulatedKds(this_update=datetime(year, 1, 1, tzinfo=UTC), next_update=datetime(year + 1, 1, 1, tzinfo=UTC))

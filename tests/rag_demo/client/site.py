@@ -20,9 +20,9 @@ from starlette.routing import Route
 from attest.channel import ChannelKey, Gateway, KeyDocument, KeyOffer, MemoryReplayWindow, ServiceKeys, channel_binding
 from attest.channel.asgi import ChannelGateway
 from attest.channel.keys import Proofs
+from attest.clock import system_clock
 from attest_simulator.machines import SimulatedMachine
 from rag_demo.client import Demands, RagClient, UserToken, read_demands
-from rag_demo.client.clock import now
 
 NAME = "rag.example"
 DOCUMENT = {
@@ -91,7 +91,7 @@ class Site:
     offers: int = 0
     offer_delay: float = 0.0
     port: int = 0
-    clock: Callable[[], datetime] = now
+    clock: Callable[[], datetime] = system_clock
 
     def __post_init__(self) -> None:
         self.key = ChannelKey.born(random=os.urandom, at=self.clock())
@@ -223,7 +223,7 @@ class Site:
             allow_simulated=True,
             offline=True,
             max_age=timedelta(minutes=5),
-            at=now(),
+            at=system_clock(),
         )
         return replace(found, **changes)
 

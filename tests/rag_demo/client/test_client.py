@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from attest.channel import ChannelKey
+from attest.clock import system_clock
 from attest.errors import (
     AppraisalError,
     AttestError,
@@ -37,7 +38,6 @@ from rag_demo.client import (
     UserToken,
     Watch,
 )
-from rag_demo.client.clock import now
 from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STATE, Site
 
 pytestmark = pytest.mark.loopback
@@ -122,7 +122,7 @@ def test_one_proof_is_enough_for_questions_and_each_upload_takes_a_new_one(site:
 def test_a_proof_ends(site: Site) -> None:
     off = timedelta(0)
     demands = site.demands(max_age=timedelta(seconds=10))
-    with site.client(demands=demands, clock=lambda: now() + off) as client:
+    with site.client(demands=demands, clock=lambda: system_clock() + off) as client:
         client.state()
         off = timedelta(seconds=9)
         client.state()
@@ -237,7 +237,7 @@ def test_evidence_of_another_service_or_under_another_nonce_is_refused(site: Sit
 
 
 def test_keys_that_the_evidence_does_not_commit_to_are_refused(site: Site) -> None:
-    other = ChannelKey.born(random=os.urandom, at=now())
+    other = ChannelKey.born(random=os.urandom, at=system_clock())
     honest = site.offer
     site.offer = lambda document, nonce: replace(  # type: ignore[method-assign]  # a relay with keys of its own
         honest(document, nonce), keys=other.document.to_bytes()

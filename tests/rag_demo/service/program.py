@@ -11,9 +11,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from attest.clock import system_clock
 from attest.release.names import KeyReference
 from attest.sealed import SealingNames
-from kms.clock import system_clock
 from rag_demo.enclave.embedding import installed_model, seal_model
 from tests.kms.process import REPOSITORY
 from tests.kms.proving import POLICIES, endorsements

@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.channel import AttestedTrust, ChannelExpectation
 from attest.channel.transport import ChannelTransport
+from attest.clock import system_clock
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.policy import load_policy
 from attest.release.notes import verifier_key
 from attest.session import load_settings
 from attest_simulator.machines import SimulatedMachine
-from kms.clock import system_clock
 from kms.config.settings import load_settings as load_kms_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.keys import KeyName

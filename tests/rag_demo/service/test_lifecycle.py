@@ -16,9 +16,9 @@ import pytest
 from attest.channel import MessageForm
 from attest.channel.asgi import GATEWAY_PATH
 from attest.channel.transport import ChannelTransport
+from attest.clock import system_clock
 from attest.encoding import JsonValue
 from attest.errors import AttestError, CollectionError, ConfigurationError, LeaseLostError, PolicyNotMetError
-from kms.clock import system_clock
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
 from rag_demo.enclave.service.assembly import RagService

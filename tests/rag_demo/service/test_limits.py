@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attest.clock import system_clock, ticks
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.app import Inside, create_app
-from rag_demo.enclave.service.clock import now, ticks
 from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.concurrency import Turns
 from rag_demo.enclave.service.lifecycle import Life
@@ -60,7 +60,7 @@ def played(
             state=lambda: None,  # type: ignore[arg-type,return-value]  # nobody asks
             limits=limits,
             threads=threads,
-            clock=now,
+            clock=system_clock,
             ticks=ticks,
         )
         transport = httpx.ASGITransport(app=create_app(inside))

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from attest.channel import ChannelExpectation, ChannelKey, KeyDocument, KeyOffer, verify_offer
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.channel.ohttp import MessageForm
+from attest.clock import system_clock
 from attest.encoding import base64url_text, json_value
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS
@@ -29,7 +30,6 @@ from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence
 from attest.page import PageFile
 from attest.policy import load_policy
 from attest_simulator.machines import MachineKind, SimulatedMachine
-from kms.clock import system_clock
 from rag_demo.enclave.service.assembly import RagService, attester_of
 from rag_demo.enclave.service.attestation import KEPT, Offers, Vendors, files_of
 from rag_demo.enclave.service.outer_app import Doors

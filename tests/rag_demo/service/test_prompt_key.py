@@ -16,11 +16,11 @@ from attest.channel import HeldTrust, MessageForm, PromptRecord
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
 from attest.channel.replay_store import SqliteReplayWindow
 from attest.channel.transport import ChannelTransport
+from attest.clock import system_clock
 from attest.errors import ConfigurationError, EndorsementError
 from attest.policy import load_policy
 from attest.release.client import KeyReleaseClient
 from attest.release.prompt_keys import PromptKey
-from kms.clock import system_clock
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.channel import ReleasedChannel
 from rag_demo.enclave.service.settings import ServiceLimits

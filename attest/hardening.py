@@ -1,6 +1,6 @@
-"""What the kernel is asked to do for a process that holds keys: no core dumps, no looking in, no swapping.
+"""The one hardening call: no core dumps, no looking in by the same user and, where asked for, no swapping.
 
-Python cannot promise that a copy of a key is gone from memory. What can be done is to keep the memory to ourselves.
+Python cannot promise that a copy of a key is gone from memory. What can be done is to keep the memory to this process.
 """
 
 from __future__ import annotations
@@ -9,38 +9,40 @@ import ctypes
 import os
 import resource
 import sys
-from collections.abc import Callable
+from typing import Final
 
 from attest.errors import ConfigurationError
 
 __all__ = ["harden"]
 
-_PR_GET_DUMPABLE = 3
-_PR_SET_DUMPABLE = 4
-_MCL_CURRENT_AND_FUTURE = 1 | 2
+_PR_GET_DUMPABLE: Final = 3
+_PR_SET_DUMPABLE: Final = 4
+_MCL_CURRENT_AND_FUTURE: Final = 1 | 2
 
 
-def harden(*, lock_memory: bool, report: Callable[[str], None]) -> None:
-    """Turn core dumps off and keep other processes of this user out of our memory, before any key is read.
-
-    Neither outlives ``exec``, except the limit of core dumps: each process that opens keys calls this itself.
+def harden(*, inherited: bool = True, lock_memory: bool = False) -> bool:
+    """Keep the memory of this process to itself, before any key is read.
 
     Args:
+        inherited: set the limit of core dumps too, which outlives ``exec`` and holds for programs that this one starts.
+            Nothing else does: each process that opens keys makes this call itself.
         lock_memory: keep all memory of this process out of the swap.
-        report: takes what an operator should know.
+
+    Returns:
+        Whether other processes of this user are kept out of the memory; Linux alone does that.
 
     Raises:
         ConfigurationError: ``memory-lock-refused``.
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if not _undumpable():
-        report("warning: this system does not keep other processes of the same user out of this one's memory")
+    if inherited:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    kept_out = _keep_out()
     if lock_memory:
         _lock()
+    return kept_out
 
 
-def _undumpable() -> bool:
-    """Say whether the kernel took the process for one whose memory is nobody's business (Linux alone knows this)."""
+def _keep_out() -> bool:
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
