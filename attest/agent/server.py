@@ -14,7 +14,6 @@ from http import HTTPStatus
 from typing import Final
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
-from attest.agent.concurrency import Turns
 from attest.agent.config import AgentConfig
 from attest.agent.http import Conversation
 from attest.agent.keys import AgentKeys, KeyHolder
@@ -27,6 +26,7 @@ from attest.clock import ticks
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
 from attest.session.key import SessionKey
+from attest.turns import Turns
 
 __all__ = ["Agent"]
 
@@ -52,8 +52,8 @@ class Agent:
         self._own_uid = os.geteuid() if own_uid is None else own_uid
         self._streams = Streams()
         limits = config.limits
-        self._connections = Turns(total=limits.connections, per_uid=limits.connections_per_uid)
-        self._files = Turns(total=limits.streams, per_uid=limits.streams_per_uid)
+        self._connections = Turns(total=limits.connections, each=limits.connections_per_uid)
+        self._files = Turns(total=limits.streams, each=limits.streams_per_uid)
         self._lock = threading.Lock()
         self._threads: dict[threading.Thread, socket.socket] = {}
         self._ending = threading.Event()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from typing import Final, Literal
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.rate_limits import Rate, RateTable, caller_of
+from attest.turns import Turns
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
@@ -60,8 +60,9 @@ class RequestLimits:
         """Wrap an application."""
         self._app = app
         self._simulated = settings.allow_simulated
-        self._most = {group: max(1, int(share * settings.max_concurrent)) for group, share in _SHARES.items()}
-        self._under_way: Counter[Group] = Counter()
+        self._turns = {
+            group: Turns(total=max(1, int(share * settings.max_concurrent))) for group, share in _SHARES.items()
+        }
         self._limited = limited
         self._monotonic = monotonic
         rate = settings.client_requests_per_second
@@ -78,13 +79,13 @@ class RequestLimits:
             self._limited(refusal.limit)
             await self._answer(refusal)(scope, receive, send)
             return
-        self._under_way[group] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._under_way[group] -= 1
+            self._turns[group].give_back()
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
+        """Say what stands against a request; one against which nothing stands has taken a turn of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
             text = f"the address is longer than {URL_BYTES} bytes"
             return _Refusal(limit="url", status=HTTPStatus.REQUEST_URI_TOO_LONG, code="url-too-long", detail=text)
@@ -99,9 +100,9 @@ class RequestLimits:
             return _Refusal(
                 limit="rate", status=status, code="rate-limited", detail=text, retry_seconds=math.ceil(wait)
             )
-        if self._under_way[group] >= self._most[group]:
+        if not self._turns[group].take():
             status = HTTPStatus.SERVICE_UNAVAILABLE
-            text = f"{self._most[group]} requests of this kind are being worked on; nothing was decided"
+            text = f"{self._turns[group].total} requests of this kind are being worked on; nothing was decided"
             return _Refusal(limit="concurrency", status=status, code="too-busy", detail=text, retry_seconds=1)
         return None
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attest.agent.answers import AgentRequest
-from attest.agent.concurrency import Turns
 from attest.agent.config import AgentLimits
 from attest.agent.http import MAX_HEAD_BYTES
 from attest.agent.keys import AgentKeys
@@ -196,19 +195,6 @@ def test_ending_breaks_off_what_takes_too_long(folder: Path, place: Place) -> No
         running.thread.join(30)
         assert not running.thread.is_alive()
         assert len(begun + raw.rest()) < int(headers["content-length"])
-
-
-def test_one_user_does_not_take_the_turns_of_others() -> None:
-    turns = Turns(total=3, per_uid=2)
-    assert [turns.take(1), turns.take(1), turns.take(1), turns.take(2), turns.take(2)] == [
-        True,
-        True,
-        False,
-        True,
-        False,
-    ]
-    turns.give_back(1)
-    assert [turns.take(2), turns.take(2), turns.take(1)] == [True, False, False]
 
 
 def test_messages_that_somebody_can_cause_are_seldom() -> None:

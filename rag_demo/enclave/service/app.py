@@ -34,9 +34,10 @@ from attest.clock import Clock
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
+from attest.turns import Turns
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
-from rag_demo.enclave.service.concurrency import Turns, too_often
+from rag_demo.enclave.service.concurrency import take_turn, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
 from rag_demo.enclave.service.lifecycle import Enclave, Life
@@ -130,9 +131,9 @@ class _Api:
     def __init__(self, inside: Inside) -> None:
         limits = inside.limits
         self._inside = inside
-        self._uploads = Turns("uploads", most=limits.uploads, each=limits.uploads_per_user)
-        self._questions = Turns("questions", most=limits.questions, each=limits.questions_per_user)
-        self._calls = Turns("requests", most=limits.questions, each=limits.questions_per_user)
+        self._uploads = Turns(total=limits.uploads, each=limits.uploads_per_user)
+        self._questions = Turns(total=limits.questions, each=limits.questions_per_user)
+        self._calls = Turns(total=limits.questions, each=limits.questions_per_user)
         self._rates = RateTable(Rate(per_second=limits.requests_per_minute / 60, burst=limits.request_burst))
         self._embedding = threading.Lock()
 
@@ -190,7 +191,7 @@ class _Api:
         if not data:
             raise invalid("the body", "a file", "nothing")
         upload = Upload(collection=user, document=replace(document, size=len(data)), data=data)
-        return self._ingest(life, upload, self._uploads.take(user))
+        return self._ingest(life, upload, take_turn(self._uploads, user, "uploads"))
 
     def _ingest(self, life: Life, upload: Upload, give_back: Callable[[], None]) -> Response:
         inside, loop = self._inside, asyncio.get_running_loop()
@@ -223,7 +224,7 @@ class _Api:
         life, user = self._user(request)
         _require_query(request, set())
         question = _question(await self._body(request, MAX_QUESTION_BODY), self._inside.limits.question_characters)
-        give_back, gone = self._questions.take(user), threading.Event()
+        give_back, gone = take_turn(self._questions, user, "questions"), threading.Event()
         inside = self._inside
 
         async def events() -> AsyncGenerator[bytes, None]:
@@ -261,7 +262,7 @@ class _Api:
 
     async def _blocking(self, life: Life, user: bytes, work: Callable[[], _T]) -> _T:
         # Threads are few, and deleting out of a large collection takes half a second: nobody has all of them.
-        give_back = self._calls.take(user)
+        give_back = take_turn(self._calls, user, "requests")
         try:
             return await life.during(in_thread(self._inside.threads.questions, work))
         finally:

@@ -2,57 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 
+from attest.turns import Turns
 from rag_demo.enclave.errors import RefusedError
 
-__all__ = ["Turns", "busy", "too_often"]
+__all__ = ["busy", "take_turn", "too_often"]
 
 
-class Turns:
-    """Something that may be under way so many times.
+def take_turn(turns: Turns, user: bytes, what: str) -> Callable[[], None]:
+    """Take a turn; return what gives it back, once, however often it is called.
 
     Args:
-        what: it is, for errors.
-        most: in all.
-        each: of one user.
+        turns: of all users.
+        user: the caller.
+        what: is under way, for errors.
+
+    Raises:
+        RefusedError: ``rag-too-busy``.
     """
+    if not turns.take(user):
+        if turns.of(user) >= turns.each:
+            raise busy(f"{turns.each} {what} of yours are under way")
+        raise busy(f"{turns.total} {what} are under way")
+    given_back = False
 
-    def __init__(self, what: str, *, most: int, each: int) -> None:
-        """Begin with none."""
-        self._what = what
-        self._most = most
-        self._each = each
-        self._of: Counter[bytes] = Counter()
+    def give_back() -> None:
+        nonlocal given_back
+        if not given_back:
+            given_back = True
+            turns.give_back(user)
 
-    @property
-    def under_way(self) -> int:
-        """How many there are now."""
-        return self._of.total()
-
-    def take(self, user: bytes) -> Callable[[], None]:
-        """Take a turn; return what gives it back, once, however often it is called.
-
-        Raises:
-            RefusedError: ``rag-too-busy``.
-        """
-        if self._of[user] >= self._each:
-            raise busy(f"{self._each} {self._what} of yours are under way")
-        if self.under_way >= self._most:
-            raise busy(f"{self._most} {self._what} are under way")
-        self._of[user] += 1
-        given_back = False
-
-        def give_back() -> None:
-            nonlocal given_back
-            if not given_back:
-                given_back = True
-                self._of[user] -= 1
-                self._of += Counter()  # forgets those who have none
-
-        return give_back
+    return give_back
 
 
 def busy(problem: str) -> RefusedError:

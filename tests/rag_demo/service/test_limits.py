@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from attest.clock import system_clock, ticks
 from attest.errors import AttestError, ConfigurationError
+from attest.turns import Turns
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.composition import bench_of
-from rag_demo.enclave.service.concurrency import Turns
+from rag_demo.enclave.service.concurrency import take_turn
 from rag_demo.enclave.service.lifecycle import Life
 from rag_demo.enclave.service.refusals import problem, status_of
 from rag_demo.enclave.service.resources import Bench, ReleasedKeys
@@ -195,11 +196,11 @@ def test_a_store_that_fails_is_told_and_so_is_a_defect_of_it() -> None:
 
 
 def test_turns_are_given_back_once_however_often_that_is_said() -> None:
-    turns = Turns("things", most=2, each=1)
-    first, second = turns.take(b"a"), turns.take(b"b")
+    turns = Turns(total=2, each=1)
+    first, second = take_turn(turns, b"a", "things"), take_turn(turns, b"b", "things")
     for user in (b"a", b"c"):
         with pytest.raises(RefusedError) as refused:
-            turns.take(user)
+            take_turn(turns, user, "things")
         assert refused.value.code == "rag-too-busy"
     first()
     first()
