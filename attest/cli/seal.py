@@ -101,7 +101,7 @@ def seal(
     key, names = key_from.for_sealing(
         ctx, reference, policy=policy_digest, creator=creator, network=network, display=display
     )
-    with shown_progress("sealing", scan.size, display=display) as progress:
+    with shown_progress("sealing", scan.size, quiet=display.quiet) as progress:
         made = seal_directory(
             model,
             target,
@@ -186,7 +186,7 @@ def unseal(
     threads = connections_of(store) if threads is None else threads
     verified = verify_directory(store, trusted=trusted, model=model_id)
     if verify_digests:
-        with shown_progress("comparing", _sealed_size(verified), display=display) as progress:
+        with shown_progress("comparing", _sealed_size(verified), quiet=display.quiet) as progress:
             verified = verify_directory(
                 store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
             )
@@ -200,7 +200,7 @@ def unseal(
     size = sum(one.size for one in verified.manifest.files)
     with (
         verified.unlock(obtain, threads=threads) as directory,
-        shown_progress("unsealing", size, display=display) as progress,
+        shown_progress("unsealing", size, quiet=display.quiet) as progress,
     ):
         made = unseal_directory(
             directory,

@@ -115,7 +115,7 @@ def verify(
     verified = verify_directory(store, trusted=trusted, model=model_id)
     if not sizes_only:
         size = sum(one.sealed_size for one in verified.manifest.files)
-        with shown_progress("comparing", size, display=display) as progress:
+        with shown_progress("comparing", size, quiet=display.quiet) as progress:
             verified = verify_directory(
                 store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
             )

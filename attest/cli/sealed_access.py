@@ -183,7 +183,7 @@ def _write(reader: SealedReader, offset: int, length: int | None, *, display: Di
     end = reader.size if length is None else min(reader.size, begin + length)
     out = standard_output().buffer
     buffer = memoryview(bytearray(min(PIECE_BYTES, end - begin)))
-    with shown_progress("reading", end - begin, display=display) as progress:
+    with shown_progress("reading", end - begin, quiet=display.quiet) as progress:
         for position in range(begin, end, PIECE_BYTES):
             piece = buffer[: min(PIECE_BYTES, end - position)]
             reader.read_into(position, piece)

@@ -1,20 +1,27 @@
-"""How far a long work is: a bar with throughput on a terminal, a line before and after elsewhere."""
+"""The one progress display: a bar with throughput on a terminal, a line before and after elsewhere."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import monotonic
+from typing import Final
 
 import click
 
-from attest.terminal.display import Display
+from attest.clock import ticks
 
-__all__ = ["byte_count", "shown_progress"]
+__all__ = ["CLEARED_LINE", "bar", "byte_count", "shown_progress"]
 
-_LEAST_BYTES = 64 << 20
+CLEARED_LINE: Final = "\r\x1b[K"
+_BAR_WIDTH: Final = 24
+_TERMINAL: Final = (100, 24)
+"""Columns and lines of a terminal that does not say how large it is."""
+_REDRAW_SECONDS: Final = 0.1
+_LEAST_BYTES: Final = 64 << 20
 """Below it a work is over before a line about it is read."""
 
 
@@ -27,60 +34,90 @@ def byte_count(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-@contextmanager
-def shown_progress(word: str, total: int, *, display: Display) -> Iterator[Callable[[str, int], None]]:
-    """Show how far a work is, on standard error; yields what is told about it, from any thread.
+def bar(done: float, text: str) -> str:
+    """Return what draws a bar over the line of a terminal, no wider than the terminal.
 
     Args:
-        word: what is done, ``sealing`` say.
-        total: bytes.
-        display: quiet shows nothing.
+        done: from 0 to 1.
+        text: stands behind the bar.
     """
-    if display.quiet:
-        yield _unheard
-        return
-    if sys.stderr.isatty():
-        with _bar(word, total, display=display) as tell:
-            yield tell
-        return
-    done, began, lock = 0, monotonic(), threading.Lock()
-
-    def count_bytes(_: str, count: int) -> None:
-        nonlocal done
-        with lock:
-            done += count
-
-    if total >= _LEAST_BYTES:
-        click.echo(f"{word} {byte_count(total)}", err=True)
-    yield count_bytes
-    took = max(monotonic() - began, 1e-3)
-    if total >= _LEAST_BYTES:
-        click.echo(f"{word}: {byte_count(done)} in {took:.1f} s, {byte_count(done / took)}/s", err=True)
+    full = round(_BAR_WIDTH * min(done, 1.0))
+    shown = f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {text}"
+    # A bar that wraps is drawn over its last line alone.
+    columns = shutil.get_terminal_size(_TERMINAL).columns
+    return f"{CLEARED_LINE}{shown[: max(1, columns - 1)]}"
 
 
 @contextmanager
-def _bar(word: str, total: int, *, display: Display) -> Iterator[Callable[[str, int], None]]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+def shown_progress(
+    word: str, total: int, *, quiet: bool = False, unit: str | None = None, clock: Callable[[], float] = ticks
+) -> Iterator[Callable[[str, int], None]]:
+    """Show how far a work is, on standard error.
 
-    console = Console(stderr=True, no_color=not display.colour, markup=False, highlight=False)
-    columns = (TextColumn(word), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(word, total=total)
+    Args:
+        word: the work, ``sealing`` say.
+        total: bytes, or how many of ``unit``.
+        quiet: shows nothing.
+        unit: of what is counted; None for bytes.
+        clock: returns seconds that never run backwards.
 
-        def advance(_: str, count: int) -> None:
-            progress.advance(task, count)
+    Yields:
+        Function that gets the name of a part and how much of it was done since; from any thread.
+    """
+    work = _Work(word, total, unit, clock)
+    if quiet:
+        yield work.count
+    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        try:
+            yield work.draw
+        finally:
+            click.echo(CLEARED_LINE, err=True, nl=False)
+    else:
+        is_long = unit is not None or total >= _LEAST_BYTES
+        if is_long:
+            click.echo(f"{word} {work.amount(total)}", err=True)
+        yield work.count
+        if is_long:
+            click.echo(f"{word}: {work.amount(work.done)} in {work.seconds():.1f} s, {work.rate()}", err=True)
 
-        yield advance
 
+class _Work:
+    """A work, and how much of it is done."""
 
-def _unheard(name: str, count: int) -> None:
-    """Be told, and tell nobody."""
-    del name, count
+    def __init__(self, word: str, total: int, unit: str | None, clock: Callable[[], float]) -> None:
+        self.done = 0
+        self._word = word
+        self._total = total
+        self._unit = unit
+        self._clock = clock
+        self._began = self._drawn = clock()
+        self._lock = threading.Lock()
+
+    def count(self, _: str, count: int) -> None:
+        with self._lock:
+            self.done += count
+
+    def draw(self, _: str, count: int) -> None:
+        with self._lock:
+            self.done += count
+            now = self._clock()
+            if self.done < self._total and now - self._drawn < _REDRAW_SECONDS:
+                return
+            self._drawn = now
+            text = f"{self._word} {self.amount(self.done)} of {self.amount(self._total)}, {self.rate()}"
+            click.echo(bar(self.done / max(self._total, 1), f"{text}{self._left()}"), err=True, nl=False)
+
+    def seconds(self) -> float:
+        return max(self._clock() - self._began, 1e-3)
+
+    def rate(self) -> str:
+        return f"{self.amount(self.done / self.seconds())}/s"
+
+    def amount(self, count: float) -> str:
+        return byte_count(count) if self._unit is None else f"{count:.0f} {self._unit}"
+
+    def _left(self) -> str:
+        if not 0 < self.done < self._total:
+            return ""
+        seconds = round(self.seconds() * (self._total - self.done) / self.done)
+        return f", {seconds // 60}:{seconds % 60:02} left"

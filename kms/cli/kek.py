@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -122,14 +121,15 @@ def kek_rotate(
 
 
 def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
+    from attest.terminal.progress import shown_progress
     from kms.domain.actors import local_actor
     from kms.domain.errors import KmsError
     from kms.operations.kek_rotation import finish, move
 
     problems: list[str] = []
-    with click.progressbar(length=count, label="wrapped anew", file=sys.stderr) as bar:
+    with shown_progress("wrapping anew", count, unit="keys") as tell:
         for moved in move(opened, target, origin=origin):
-            bar.update(moved.done)
+            tell(target.short_id, moved.done)
             problems += moved.problems
     left = finish(opened, target, actor=local_actor(), at=moment())
     for problem in problems:

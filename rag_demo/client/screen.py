@@ -16,6 +16,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.terminal.boundary import ReaderGoneError
+from attest.terminal.progress import CLEARED_LINE, bar
 from attest.terminal.visible_text import visible
 from rag_demo.client.answers import Answer, Document, UploadProgress
 from rag_demo.client.trust import TrustStatus
@@ -26,7 +27,6 @@ __all__ = ["Screen", "facts_of", "status_of", "word_of"]
 _COLOURS: Final = {"good": "\x1b[32m", "bad": "\x1b[1;31m", "odd": "\x1b[33m", "dim": "\x1b[2m", "": ""}
 _RESET: Final = "\x1b[0m"
 _WIDTH: Final = 100
-_BAR: Final = 24
 _LIST: Final = 40
 _OUTCOMES: Final = {
     Outcome.PASS: ("✓ pass", "+ pass", "good"),
@@ -213,12 +213,8 @@ class Screen:
             done = step.pages / step.of if step.of else 0.0
             of = f" of {step.of}" if step.of else ""
             text = f"read {step.pages}{of} pages, {step.passages} passages"
-        full = round(_BAR * min(done, 1.0))
-        shown = f"[{'#' * full}{'.' * (_BAR - full)}] {text}"
-        # A bar that wraps is drawn over its last line alone.
-        columns = shutil.get_terminal_size((_WIDTH, 24)).columns
         with self._lock:
-            self._write(f"\r\x1b[K{shown[: max(1, columns - 1)]}")
+            self._write(bar(done, text))
             self._bar_shown = True
 
     # -- bytes
@@ -234,7 +230,7 @@ class Screen:
     def _clear_bar(self) -> None:
         if self._bar_shown:
             self._bar_shown = False
-            self._write("\r\x1b[K")
+            self._write(CLEARED_LINE)
 
     def _write(self, text: str) -> None:
         try:

@@ -10,7 +10,6 @@ import pytest
 
 from attest.sealed import open_directory
 from attest.sealed.staging import is_memory
-from attest.terminal.display import Display
 from attest.terminal.progress import byte_count, shown_progress
 from tests.cli.conftest import Attest, Ran
 from tests.sealed.made import FILES, KEY, OTHER_KEY, OWNER, STRANGER, private_pem, public_pem, read_files, write_files
@@ -377,7 +376,7 @@ def test_a_number_of_bytes_is_written_for_people(count: float, text: str) -> Non
 
 
 def test_progress_is_two_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown_progress("sealing", 100_000_000, display=Display()) as tell:
+    with shown_progress("sealing", 100_000_000) as tell:
         tell("a", 60_000_000)
         tell("b", 40_000_000)
     said = capsys.readouterr()
@@ -386,10 +385,15 @@ def test_progress_is_two_lines_where_there_is_no_terminal(capsys: pytest.Capture
     assert first == "sealing 100.0 MB"
     assert last.startswith("sealing: 100.0 MB in ")
     assert last.endswith("/s")
-    for total, display in ((1000, Display()), (100_000_000, Display(quiet=True))):
-        with shown_progress("sealing", total, display=display) as tell:
+    for total, quiet in ((1000, False), (100_000_000, True)):
+        with shown_progress("sealing", total, quiet=quiet) as tell:
             tell("a", total)
         assert capsys.readouterr().err == ""
+    with shown_progress("wrapping anew", 3, unit="keys") as tell:
+        tell("a", 3)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "wrapping anew 3 keys"
+    assert last.startswith("wrapping anew: 3 keys in ")
 
 
 def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,9 +404,25 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with shown_progress("unsealing", 1000, display=Display(colour=False)) as tell:
+    monkeypatch.setenv("COLUMNS", "200")
+    with shown_progress("unsealing", 1000) as tell:
         tell("a", 1000)
-    assert "unsealing" in screen.getvalue()
+    drawn, cleared = screen.getvalue()[:-4], screen.getvalue()[-4:]
+    assert drawn.startswith("\r\x1b[K[########################] unsealing 1.0 kB of 1.0 kB, ")
+    assert drawn.endswith("/s")
+    assert cleared == "\r\x1b[K"
+    screen.truncate(0)
+    seconds = iter((0.0, 0.01, 2.0, 2.0, 2.0))  # began, too soon to draw again, drawn with its rate and what is left
+    with shown_progress("unsealing", 4_000_000, clock=seconds.__next__) as tell:
+        tell("a", 1_000_000)
+        tell("b", 1_000_000)
+    drawn = screen.getvalue().split("\r\x1b[K")
+    assert drawn[1:] == ["[############............] unsealing 2.0 MB of 4.0 MB, 1.0 MB/s, 0:02 left", ""]
+    monkeypatch.setenv("TERM", "dumb")
+    screen.truncate(0)
+    with shown_progress("unsealing", 1000) as tell:
+        tell("a", 1000)
+    assert screen.getvalue() == ""
 
 
 def test_every_document_names_its_schema(attest: Attest, folder: Path) -> None:
