@@ -22,7 +22,16 @@ from kms.config.settings import Settings
 from kms.domain.errors import LogBrokenError, UnavailableError
 from kms.log import verify_log
 from kms.operations.services import initialise, open_vault
-from kms.store import Access, create_database, locate, migrate_database, open_store, postgres
+from kms.store import (
+    Access,
+    ReadTransaction,
+    WriteTransaction,
+    create_database,
+    locate,
+    migrate_database,
+    open_store,
+    postgres,
+)
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
 from kms.store.timeouts import WRITING
@@ -42,6 +51,27 @@ def database(path: Path) -> sqlite3.Connection:
 def make(path: Path) -> str:
     create_database(str(path), fill=lambda _: None)
     return str(path)
+
+
+# -- units of work
+
+
+def test_a_reading_transaction_offers_only_the_part_of_each_repository_that_reads(tmp_path: Path) -> None:
+    def public(part: type) -> set[str]:
+        return {name for name in vars(part) if not name.startswith("_")}
+
+    names = public(ReadTransaction)
+    store = open_store(make(tmp_path / "kms.db"))
+    with store.reading() as tx:
+        reading = {name: type(getattr(tx, name)) for name in names}
+    with store.writing() as tx:
+        writing = {name: type(getattr(tx, name)) for name in names}
+    store.close()
+    assert public(WriteTransaction) == (names - {"audit"}) | {"part"}
+    for name in names - {"audit"}:
+        assert issubclass(writing[name], reading[name]), name
+        assert public(writing[name]), f"{name}: nothing is written"
+        assert not {"add", "put", "remove", "append", "use"} & public(reading[name]), name
 
 
 # -- making and opening

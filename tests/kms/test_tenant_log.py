@@ -350,7 +350,11 @@ def _logged_kinds() -> set[str]:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name)):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-            given = [one.value for one in node.keywords if one.arg == "kind"] if name in {"prepare", "add_key"} else []
+            given = (
+                [one.value for one in node.keywords if one.arg == "kind"]
+                if name in {"prepare", "add", "add_key"}
+                else []
+            )
             given += node.args[:2] if name in {"log", "_log"} else []
             for one in given:
                 value = one.value if isinstance(one, ast.Constant) else getattr(module, getattr(one, "id", ""), None)
