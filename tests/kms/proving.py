@@ -56,7 +56,9 @@ class Proving:
     status: int = 200
 
     def __post_init__(self) -> None:
-        self.desk = open_attestation(self.harness.settings, self.harness.services, tls=self.tls, evidence=self.collect)
+        self.self_evidence = open_attestation(
+            self.harness.settings, self.harness.services, tls=self.tls, evidence=self.collect
+        )
 
     def collect(self, binding: Binding) -> Evidence:
         return SOURCES[self.tee](self.change(binding))
@@ -66,7 +68,7 @@ class Proving:
         parts = urlsplit(path)
         query = parse_qs(parts.query)
         nonce = base64url_bytes(query["nonce"][0], what="nonce")
-        made = self.answered(self.desk.answer(nonce=nonce, audience=query["audience"][0]))
+        made = self.answered(self.self_evidence.answer(nonce=nonce, audience=query["audience"][0]))
         return AttestationAnswer(status=self.status, document=made.to_json(), tls_key=self.seen)
 
     def expecting(self, **changes: Any) -> MutualAttestation:  # noqa: ANN401  fields of an expectation

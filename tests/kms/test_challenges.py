@@ -17,7 +17,7 @@ AUDIENCE = "kms.test/unit+00000000+AAAA"
 TICK = timedelta(milliseconds=1)
 
 
-def desk(**changes: object) -> ChallengeIssuer:
+def issuer(**changes: object) -> ChallengeIssuer:
     values: dict[str, object] = {
         "mac_key": SecretBytes(bytes(32)),
         "audience": AUDIENCE,
@@ -29,12 +29,12 @@ def desk(**changes: object) -> ChallengeIssuer:
 
 
 def issued() -> Challenge:
-    return desk().issue(at=AT)
+    return issuer().issue(at=AT)
 
 
 def test_a_challenge_comes_back_as_it_was_issued() -> None:
     challenge = issued()
-    opened = desk().open(challenge.token, at=AT)
+    opened = issuer().open(challenge.token, at=AT)
     assert opened.nonce == challenge.nonce
     assert len(opened.nonce) == 32
     assert opened.issued_at == AT
@@ -44,37 +44,37 @@ def test_a_challenge_comes_back_as_it_was_issued() -> None:
 
 
 def test_no_two_challenges_have_one_nonce() -> None:
-    one = desk()
+    one = issuer()
     assert len({one.issue(at=AT).nonce for _ in range(100)}) == 100
 
 
 def test_a_challenge_begins_in_the_millisecond_of_its_issue() -> None:
     at = AT + timedelta(microseconds=1999)
-    assert desk().open(desk().issue(at=at).token, at=at).issued_at == AT + TICK
+    assert issuer().open(issuer().issue(at=at).token, at=at).issued_at == AT + TICK
 
 
 @pytest.mark.parametrize("late", [timedelta(0), TICK, timedelta(seconds=300) - timedelta(microseconds=1)])
 def test_a_challenge_counts_from_its_issue_to_just_before_its_end(late: timedelta) -> None:
-    desk().open(issued().token, at=AT + late)
+    issuer().open(issued().token, at=AT + late)
 
 
 @pytest.mark.parametrize("late", [timedelta(seconds=300), timedelta(seconds=300) + TICK, timedelta(days=400)])
 def test_a_challenge_does_not_count_at_its_end_or_after(late: timedelta) -> None:
     with pytest.raises(ChallengeExpiredError) as caught:
-        desk().open(issued().token, at=AT + late)
+        issuer().open(issued().token, at=AT + late)
     assert caught.value.code == "challenge-expired"
 
 
 @pytest.mark.parametrize("early", [timedelta(microseconds=1), TICK, timedelta(days=1)])
 def test_a_challenge_from_the_future_is_refused(early: timedelta) -> None:
     with pytest.raises(ChallengeError) as caught:
-        desk().open(issued().token, at=AT - early)
+        issuer().open(issued().token, at=AT - early)
     assert caught.value.code == "challenge-from-the-future"
 
 
 def test_the_lifetime_is_that_of_the_issue() -> None:
     with pytest.raises(ChallengeExpiredError):
-        desk(lifetime_seconds=3600).open(issued().token, at=AT + timedelta(seconds=300))
+        issuer(lifetime_seconds=3600).open(issued().token, at=AT + timedelta(seconds=300))
 
 
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
@@ -85,7 +85,7 @@ def test_every_altered_byte_is_refused(mask: int) -> None:
         altered = bytearray(content)
         altered[index] ^= mask
         with pytest.raises(ChallengeError) as caught:
-            desk().open(urlsafe_b64encode(altered).decode().rstrip("="), at=AT)
+            issuer().open(urlsafe_b64encode(altered).decode().rstrip("="), at=AT)
         assert caught.value.code == "challenge-invalid", index
 
 
@@ -99,7 +99,7 @@ def test_every_shorter_and_longer_token_is_refused() -> None:
         " " + token,
     ]:
         with pytest.raises(ChallengeError) as caught:
-            desk().open(text, at=AT)
+            issuer().open(text, at=AT)
         assert caught.value.code == "challenge-invalid"
 
 
@@ -113,23 +113,23 @@ def test_every_shorter_and_longer_token_is_refused() -> None:
 )
 def test_a_challenge_of_another_service_or_setting_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ChallengeError) as caught:
-        desk(**changes).open(issued().token, at=AT)
+        issuer(**changes).open(issued().token, at=AT)
     assert caught.value.code == "challenge-invalid"
 
 
 def test_a_token_says_whether_simulated_evidence_is_accepted() -> None:
     assert urlsafe_b64decode(issued().token)[:2] == b"\x01\x00"
-    assert urlsafe_b64decode(desk(simulated=True).issue(at=AT).token)[:2] == b"\x01\x01"
+    assert urlsafe_b64decode(issuer(simulated=True).issue(at=AT).token)[:2] == b"\x01\x01"
 
 
 @given(st.text(max_size=200) | st.binary(min_size=78, max_size=78).map(lambda b: urlsafe_b64encode(b).decode()))
 def test_any_text_at_all_is_refused(text: str) -> None:
     with pytest.raises(ChallengeError):
-        desk().open(text, at=AT)
+        issuer().open(text, at=AT)
 
 
 def test_an_authentic_token_of_another_version_is_refused() -> None:
-    one = desk()
+    one = issuer()
     body = bytearray(urlsafe_b64decode(issued().token)[:46])
     body[0] = 2
     mac = one._mac(bytes(body))  # noqa: SLF001  what a later version of this service would issue

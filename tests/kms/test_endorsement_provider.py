@@ -31,7 +31,7 @@ EVIDENCE = Workload().attest(
 )
 
 
-def desk(
+def provider(
     *paths: Path, report: Callable[[str], None] = lambda _: None, service: FetchService | None = None
 ) -> EndorsementProvider:
     made = EndorsementProvider(paths, report=report, service=service)
@@ -42,15 +42,15 @@ def desk(
 def test_files_and_directories_are_read_with_all_below_them(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "crl.der").write_bytes(CRL)
-    assert len(desk(tmp_path).current(at=AT).crls) == 1
-    assert len(desk(tmp_path / "a" / "b" / "crl.der").current(at=AT).crls) == 1
-    assert desk().current(at=AT).crls == ()
+    assert len(provider(tmp_path).current(at=AT).crls) == 1
+    assert len(provider(tmp_path / "a" / "b" / "crl.der").current(at=AT).crls) == 1
+    assert provider().current(at=AT).crls == ()
 
 
 def test_a_missing_file_is_refused_and_what_was_read_before_stays(tmp_path: Path) -> None:
     path = tmp_path / "crl.der"
     path.write_bytes(CRL)
-    one = desk(path)
+    one = provider(path)
     path.unlink()
     with pytest.raises(ConfigurationError) as caught:
         one.reload(at=AT)
@@ -61,7 +61,7 @@ def test_a_missing_file_is_refused_and_what_was_read_before_stays(tmp_path: Path
 def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path) -> None:
     (tmp_path / "crl.der").write_bytes(CRL[:-1])
     lines: list[str] = []
-    assert desk(tmp_path, report=lines.append).current(at=AT).crls == ()
+    assert provider(tmp_path, report=lines.append).current(at=AT).crls == ()
     assert len(lines) == 1
     assert lines[0].startswith("warning: endorsements: ")
 
@@ -71,7 +71,7 @@ def test_mc_9_a_bundle_that_ends_while_the_service_runs_is_no_longer_used(tmp_pa
         [BundleEntry(kind="amd-crl", source="test", data=CRL)], created=AT, expires=AT + timedelta(hours=1)
     )
     (tmp_path / "bundle.cbor").write_bytes(bundle.to_bytes())
-    one = desk(tmp_path)
+    one = provider(tmp_path)
     assert one.current(at=AT).crls[0].is_current(AT)
     late = AT + timedelta(hours=1, seconds=REREAD_SECONDS)
     assert not any(crl.is_current(late) for crl in one.current(at=late).crls)
@@ -141,7 +141,7 @@ def test_what_a_quote_of_intel_needs_is_fetched(tee: str) -> None:
     td = SimulatedTd(platform=PLATFORM) if tee == "tdx" else SimulatedEnclave(platform=PLATFORM)
     item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=td.quote(bytes(64)))
     amd, intel = FakeSource(), FakePcs()
-    found = desk(service=asking(amd=amd, intel=intel)).fetched(Evidence(items=(item,)), at=AT)
+    found = provider(service=asking(amd=amd, intel=intel)).fetched(Evidence(items=(item,)), at=AT)
     assert found is not None
     assert (len(found.documents), len(found.crls)) == (2, 2)
     assert (len(intel.asked), amd.asked) == (4, [])
@@ -151,7 +151,7 @@ def test_what_a_quote_of_intel_needs_is_fetched(tee: str) -> None:
 def test_what_a_gpu_of_nvidia_needs_is_fetched() -> None:
     value = SimulatedGpu.of("gpu 0").device_item(bytes(32))
     evidence = Evidence(items=(EvidenceItem(name="gpu", media_type=MEDIA_NVIDIA_DEVICE, value=value),))
-    found = desk(service=asking()).fetched(evidence, at=AT)
+    found = provider(service=asking()).fetched(evidence, at=AT)
     assert found is not None
     assert len(found.rims) == 2
     assert {answer.status for answer in found.ocsp} == {"good"}
@@ -159,9 +159,9 @@ def test_what_a_gpu_of_nvidia_needs_is_fetched() -> None:
 
 def test_what_the_files_lack_is_fetched_when_that_is_wanted(harness: Harness) -> None:
     source = FakeSource()
-    assert desk().fetched(EVIDENCE, at=AT) is None
-    assert desk(service=asking(amd=DeadSource())).fetched(EVIDENCE, at=AT) is None
-    found = desk(service=asking(amd=source)).fetched(EVIDENCE, at=AT)
+    assert provider().fetched(EVIDENCE, at=AT) is None
+    assert provider(service=asking(amd=DeadSource())).fetched(EVIDENCE, at=AT) is None
+    found = provider(service=asking(amd=source)).fetched(EVIDENCE, at=AT)
     assert found is not None
     assert len(found.crls) == 1
     assert any(url.endswith("/crl") for url in source.asked)

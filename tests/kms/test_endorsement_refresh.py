@@ -106,9 +106,9 @@ def scene(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> S
     cache = NotedCache(tmp_path / "cache" if request.param == "disk" else None, clock=clock)
     told: list[tuple[str, str]] = []
     lines: list[str] = []
-    desk = EndorsementProvider((), service=FetchService(vendors=vendors, cache=cache))
-    desk.reload(at=AT)
-    services = replace(harness.services, endorsements=desk)
+    provider = EndorsementProvider((), service=FetchService(vendors=vendors, cache=cache))
+    provider.reload(at=AT)
+    services = replace(harness.services, endorsements=provider)
     refresher = Refresher(
         vendors,
         cache,

@@ -38,8 +38,8 @@ def stop(harness: Harness, scope: str, name: str | None = None) -> None:
 
 def go_on(harness: Harness, scope: str, name: str | None = None, *, alone: bool = True) -> None:
     vault = Vault(store=harness.services.store, kek=harness.services.kek)
-    desk = QuorumService(vault=vault, audience=harness.audience, alone=alone)
-    change_now(desk, Thaw(target=target(scope, name), reason="done"), actor=ALICE, at=harness.clock())
+    service = QuorumService(vault=vault, audience=harness.audience, alone=alone)
+    change_now(service, Thaw(target=target(scope, name), reason="done"), actor=ALICE, at=harness.clock())
 
 
 def release(harness: Harness, *key_ids: str, workload: Workload | None = None) -> None:
@@ -106,7 +106,7 @@ def test_a_freeze_stops_nothing_else(harness: Harness) -> None:
 
 @dataclass
 class Interrupting:
-    """A desk of endorsements during whose first answer everything is frozen."""
+    """A provider of endorsements during whose first answer everything is frozen."""
 
     harness: Harness
     asked: int = 0
@@ -121,12 +121,12 @@ class Interrupting:
 def test_mc_19_a_freeze_that_comes_while_a_release_is_being_decided_stops_it(harness: Harness) -> None:
     harness.add_key("model")
     request = Workload().request(harness.releases.challenge(), "model")
-    desk = Interrupting(harness)
-    services = replace(harness.services, endorsements=desk)  # type: ignore[arg-type]  # freezes, then does as the desk
+    provider = Interrupting(harness)
+    services = replace(harness.services, endorsements=provider)  # type: ignore[arg-type]  # freezes, then does as the provider
     with pytest.raises(ReleaseDeniedError) as caught:
         replace(harness, services=services).releases.release(request)
     assert caught.value.code == "service-frozen"
-    assert desk.asked == 2, "it was decided anew on the state of the moment"
+    assert provider.asked == 2, "it was decided anew on the state of the moment"
 
 
 def test_one_person_thaws_only_where_the_setting_says_so(harness: Harness) -> None:

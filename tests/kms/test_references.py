@@ -226,20 +226,20 @@ def test_a_document_again_changes_nothing_and_is_no_entry(harness: Harness) -> N
 def test_mc_19_a_newer_document_while_a_release_is_decided_is_not_passed_over(harness: Harness) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(), ALICE),))
     added: list[Intake] = []
-    desk = harness.services.endorsements
+    provider = harness.services.endorsements
 
-    class Desk:
+    class Provider:
         """Endorsements during whose lookup the operator adds a document."""
 
         def current(self, **arguments: object) -> object:
             if not added:
                 added.append(add(harness, given(images(2, values=(OTHER,)), ALICE)))
-            return desk.current(**arguments)  # type: ignore[arg-type]
+            return provider.current(**arguments)  # type: ignore[arg-type]
 
         def fetched(self, *arguments: object, **more: object) -> None:
             return None
 
-    services = dataclasses.replace(harness.services, endorsements=Desk())  # type: ignore[arg-type]
+    services = dataclasses.replace(harness.services, endorsements=Provider())  # type: ignore[arg-type]
     from kms.release.service import ReleaseService
 
     releases = ReleaseService(services)

@@ -404,7 +404,7 @@ def test_the_client_asks_for_nothing_before_the_service_has_proved_itself(harnes
         assert [path.partition("?")[0] for path in asked] == ["/v1/attestation"]
 
 
-# -- the desk
+# -- self-evidence
 
 
 class Device:
@@ -430,50 +430,52 @@ def device() -> Device:
 
 
 @pytest.fixture
-def desk(harness: Harness, device: Device) -> SelfEvidenceService:
+def self_evidence(harness: Harness, device: Device) -> SelfEvidenceService:
     proving = Proving(harness=harness)
-    statement = ServiceStatement.parse(proving.desk.answer(nonce=NONCE, audience="x").statement)
+    statement = ServiceStatement.parse(proving.self_evidence.answer(nonce=NONCE, audience="x").statement)
     return SelfEvidenceService(
         device, identity=harness.services.identity, state=lambda: statement, clock=harness.clock, per_minute=3
     )
 
 
 def test_the_same_question_is_answered_without_asking_the_device_again(
-    harness: Harness, desk: SelfEvidenceService, device: Device
+    harness: Harness, self_evidence: SelfEvidenceService, device: Device
 ) -> None:
-    first = desk.answer(nonce=NONCE, audience="a")
+    first = self_evidence.answer(nonce=NONCE, audience="a")
     harness.clock.forward(seconds=REPEAT_SECONDS - 1)
-    assert desk.answer(nonce=NONCE, audience="a") is first
+    assert self_evidence.answer(nonce=NONCE, audience="a") is first
     assert device.asked == 1
-    desk.answer(nonce=NONCE, audience="b")
+    self_evidence.answer(nonce=NONCE, audience="b")
     harness.clock.forward(seconds=1)
-    assert desk.answer(nonce=NONCE, audience="a") is not first
+    assert self_evidence.answer(nonce=NONCE, audience="a") is not first
     assert device.asked == 3
 
 
 def test_mc_32_the_device_is_asked_so_often_in_a_minute_and_not_more(
-    harness: Harness, desk: SelfEvidenceService, device: Device
+    harness: Harness, self_evidence: SelfEvidenceService, device: Device
 ) -> None:
     for number in range(3):
-        desk.answer(nonce=bytes([number]) * 32, audience="a")
+        self_evidence.answer(nonce=bytes([number]) * 32, audience="a")
     harness.clock.forward(seconds=59)
     with pytest.raises(UnavailableError) as caught:
-        desk.answer(nonce=NONCE, audience="a")
+        self_evidence.answer(nonce=NONCE, audience="a")
     assert (caught.value.code, caught.value.retryable) == ("attestation-busy", True)
     harness.clock.forward(seconds=1)
-    desk.answer(nonce=NONCE, audience="a")
+    self_evidence.answer(nonce=NONCE, audience="a")
     assert device.asked == 4
 
 
-def test_who_waits_for_a_slow_device_are_bounded(desk: SelfEvidenceService, device: Device) -> None:
+def test_who_waits_for_a_slow_device_are_bounded(self_evidence: SelfEvidenceService, device: Device) -> None:
     device.hold.clear()
-    threads = [threading.Thread(target=partial(desk.answer, nonce=NONCE, audience="a")) for _ in range(MAX_WAITING)]
+    threads = [
+        threading.Thread(target=partial(self_evidence.answer, nonce=NONCE, audience="a")) for _ in range(MAX_WAITING)
+    ]
     for thread in threads:
         thread.start()
-    while desk._waiting._value:  # noqa: SLF001  nothing else shows that all of them wait
+    while self_evidence._waiting._value:  # noqa: SLF001  nothing else shows that all of them wait
         pass
     with pytest.raises(UnavailableError) as caught:
-        desk.answer(nonce=NONCE, audience="a")
+        self_evidence.answer(nonce=NONCE, audience="a")
     assert caught.value.code == "attestation-busy"
     device.hold.set()
     for thread in threads:
@@ -481,36 +483,38 @@ def test_who_waits_for_a_slow_device_are_bounded(desk: SelfEvidenceService, devi
     assert device.asked == 1
 
 
-def test_a_device_that_fails_is_503_and_its_words_stay_here(desk: SelfEvidenceService, device: Device) -> None:
+def test_a_device_that_fails_is_503_and_its_words_stay_here(self_evidence: SelfEvidenceService, device: Device) -> None:
     device.fails = True
     with pytest.raises(UnavailableError) as caught:
-        desk.answer(nonce=NONCE, audience="a")
+        self_evidence.answer(nonce=NONCE, audience="a")
     assert caught.value.code == "attestation-failed"
     assert "secret words" not in caught.value.message
     device.fails = False
-    desk.answer(nonce=NONCE, audience="a")
+    self_evidence.answer(nonce=NONCE, audience="a")
 
 
 def test_so_many_answers_are_remembered_and_no_more(harness: Harness, device: Device) -> None:
-    statement = ServiceStatement.parse(Proving(harness=harness).desk.answer(nonce=NONCE, audience="x").statement)
-    desk = SelfEvidenceService(
+    statement = ServiceStatement.parse(
+        Proving(harness=harness).self_evidence.answer(nonce=NONCE, audience="x").statement
+    )
+    self_evidence = SelfEvidenceService(
         device, identity=harness.services.identity, state=lambda: statement, clock=harness.clock, per_minute=6000
     )
     for number in range(MAX_REMEMBERED + 1):
-        desk.answer(nonce=number.to_bytes(32, "big"), audience="a")
+        self_evidence.answer(nonce=number.to_bytes(32, "big"), audience="a")
     before = device.asked
-    desk.answer(nonce=MAX_REMEMBERED.to_bytes(32, "big"), audience="a")
+    self_evidence.answer(nonce=MAX_REMEMBERED.to_bytes(32, "big"), audience="a")
     assert device.asked == before
-    desk.answer(nonce=bytes(32), audience="a")
+    self_evidence.answer(nonce=bytes(32), audience="a")
     assert device.asked == before + 1
 
 
 def test_nothing_is_answered_where_it_is_off(harness: Harness) -> None:
-    desk = SelfEvidenceService(
+    self_evidence = SelfEvidenceService(
         None, identity=harness.services.identity, state=lambda: pytest.fail("asked"), clock=harness.clock, per_minute=1
     )
     with pytest.raises(AttestationOffError):
-        desk.answer(nonce=NONCE, audience="a")
+        self_evidence.answer(nonce=NONCE, audience="a")
 
 
 # -- where evidence comes from
