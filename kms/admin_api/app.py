@@ -7,6 +7,7 @@ from typing import Final
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
+from pydantic import BaseModel
 
 from attest import __version__
 from attest.errors import AttestError, ConfigurationError
@@ -30,10 +31,7 @@ from kms.admin_api import (
     whoami,
 )
 from kms.admin_api.context import AdminContext, OwnThread, Room
-from kms.admin_api.models import access as access_models
-from kms.admin_api.models import common as common_models
-from kms.admin_api.models import controls as brakes_models
-from kms.admin_api.models import keys as keys_models
+from kms.admin_api.routes import AdminRoute
 from kms.admin_api.services import AdminServices, of_running
 from kms.api.app import equip
 from kms.api.context import Workroom
@@ -67,30 +65,6 @@ _DESCRIPTION = """Administers the key-release service: keys, policies, reference
 
 Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
-_READ_BY_HAND = (
-    imports.KeyImportModel,
-    brakes_models.ApprovalModel,
-    brakes_models.ChangeRequestModel,
-    common_models.ConfirmModel,
-    keys_models.DestroyModel,
-    brakes_models.FreezeRequestModel,
-    keys_models.KeyRequestModel,
-    brakes_models.LeaseQueryModel,
-    brakes_models.LeaseResumeModel,
-    brakes_models.LeaseStopModel,
-    brakes_models.LimitsTrialModel,
-    brakes_models.PolicyTrialRequestModel,
-    brakes_models.ReasonModel,
-    keys_models.ReferencesRequestModel,
-    keys_models.ReleaseSettingsModel,
-    access_models.RoleRequestModel,
-    keys_models.RotateModel,
-    keys_models.ScheduleModel,
-    keys_models.TagsModel,
-    keys_models.TenantRequestModel,
-    brakes_models.TrialRequestModel,
-    keys_models.VersionModel,
-)
 _ROOMS = (
     whoami,
     tenants,
@@ -129,8 +103,15 @@ def describe_admin() -> FastAPI:
     )
     for module in _ROOMS:
         app.include_router(module.router)
-    app.openapi = lambda: document_of(app, also=_READ_BY_HAND, security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
+    app.openapi = lambda: document_of(app, also=_bodies(), security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
     return app
+
+
+def _bodies() -> tuple[type[BaseModel], ...]:
+    """Return the models of bodies, which handlers read themselves."""
+    routes = (route for module in _ROOMS for route in module.router.routes)
+    models = (route.body_model for route in routes if isinstance(route, AdminRoute))
+    return tuple(dict.fromkeys(one for one in models if one is not None))
 
 
 def create_admin_app(

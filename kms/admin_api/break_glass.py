@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import require
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
@@ -20,16 +20,11 @@ from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/break-glass", tags=["break-glass"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/break-glass", tags=["break-glass"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
-@router.get(
-    "",
-    operation_id="listBreakGlass",
-    summary="What was ever relaxed, and how it stands",
-    responses=refusals(401, 403, 500, 503),
-)
+@router.get("", operation_id="listBreakGlass", summary="What was ever relaxed, and how it stands", responses=reads())
 @in_thread
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
@@ -42,11 +37,7 @@ def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
 
 
 @router.post(
-    "/{number}/close",
-    operation_id="closeBreakGlass",
-    summary="End it before its time",
-    openapi_extra=request_body(ReasonModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
+    "/{number}/close", operation_id="closeBreakGlass", summary="End it before its time", responses=changes(409)
 )
 @in_thread
 def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]) -> BreakGlassListModel:

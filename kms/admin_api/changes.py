@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
 
-from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.common import ConfirmModel
 from kms.admin_api.models.controls import (
@@ -25,7 +25,7 @@ from kms.admin_api.models.controls import (
     ProposalModel,
     ReasonModel,
 )
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import opened, require
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
@@ -54,9 +54,8 @@ from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["changes"])
+router = APIRouter(route_class=AdminRoute, tags=["changes"])
 Which = Annotated[str, Path(max_length=64, description="The SHA-256 of a proposal, hex, or its number.")]
-_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
 _SERVICE_WIDE: Final = {QuorumSet.action: Operation.QUORUM_CHANGE, "anchors-approve": Operation.ANCHORS_CHANGE}
 
 
@@ -76,13 +75,7 @@ def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
             return None if operation is None else (operation, None)
 
 
-@router.post(
-    "/v1/changes",
-    operation_id="makeChange",
-    summary="Make or propose a change",
-    openapi_extra=request_body(ChangeRequestModel),
-    responses=_CHANGE,
-)
+@router.post("/v1/changes", operation_id="makeChange", summary="Make or propose a change", responses=changes(404, 409))
 @in_thread
 def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(ChangeRequestModel)]) -> ChangeModel:
     """Make a change for which one person suffices, or write it down for others to sign."""
@@ -98,9 +91,7 @@ def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(C
     return ChangeModel(proposal=made.digest, serial=made.serial)
 
 
-@router.get(
-    "/v1/proposals", operation_id="listProposals", summary="Every proposal", responses=refusals(401, 403, 500, 503)
-)
+@router.get("/v1/proposals", operation_id="listProposals", summary="Every proposal", responses=reads())
 @in_thread
 def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
@@ -114,7 +105,7 @@ def list_proposals(caller: WithCaller) -> ProposalListModel:
     "/v1/proposals/{digest}",
     operation_id="readProposal",
     summary="A proposal and how it stands",
-    responses=refusals(401, 403, 404, 422, 500, 503),
+    responses=reads(404, 422),
 )
 @in_thread
 def read_proposal(digest: Which, caller: WithCaller) -> ProposalModel:
@@ -126,8 +117,7 @@ def read_proposal(digest: Which, caller: WithCaller) -> ProposalModel:
     "/v1/proposals/{digest}/approve",
     operation_id="approveProposal",
     summary="Hand a signature in",
-    openapi_extra=request_body(ApprovalModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def approve_proposal(
@@ -145,16 +135,13 @@ def approve_proposal(
 @router.post(
     "/v1/proposals/{digest}/execute",
     operation_id="executeProposal",
+    dependencies=[body(ConfirmModel)],
     summary="Do what was approved",
-    openapi_extra=request_body(ConfirmModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
-def execute_proposal(
-    digest: Which, caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]
-) -> ExecutedModel:
+def execute_proposal(digest: Which, caller: WithCaller) -> ExecutedModel:
     """Do what enough people signed, once; for those who may make such a change."""
-    del confirmed
     found = _require_proposal(caller, digest)
     done = execute(_desk(caller), found, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
@@ -165,8 +152,7 @@ def execute_proposal(
     "/v1/proposals/{digest}/withdraw",
     operation_id="withdrawProposal",
     summary="End it without doing it",
-    openapi_extra=request_body(ReasonModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def withdraw_proposal(

@@ -9,12 +9,9 @@ from functools import partial, wraps
 from typing import Annotated, Any, Final, ParamSpec, Protocol, TypeVar
 
 from fastapi import Depends, Request
-from fastapi.params import Depends as DependsMarker
-from pydantic import BaseModel
 
 from attest.release import KeyName, VerifierKey
 from kms.admin_api.services import AdminServices
-from kms.api.body import read_json
 from kms.auth.authentication import Authenticating
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
 from kms.config.settings import Settings
@@ -32,14 +29,12 @@ __all__ = [
     "OwnThread",
     "Room",
     "WithCaller",
-    "body",
     "certificate_of",
     "in_thread",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Model = TypeVar("Model", bound=BaseModel)
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
 MATERIAL: Final = "kms.material"
@@ -164,20 +159,6 @@ def in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         return done
 
     return run
-
-
-def body(model: type[Model]) -> DependsMarker:
-    """Read the body of a request, which is strict JSON of a model's shape, once the caller is identified.
-
-    Raises:
-        RequestError: as ``read_json``.
-    """
-
-    async def read(request: Request, caller: WithCaller) -> Model:
-        seconds = caller.settings.request_seconds
-        return (await read_json(request, model, limit=MAX_BODY_BYTES, seconds=seconds))[0]
-
-    return DependsMarker(read)
 
 
 def certificate_of(request: Request) -> bytes | None:

@@ -7,16 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.controls import FreezeListModel, FreezeRequestModel
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.controls.admin import freeze
 from kms.domain.freezes import Scope, Target, target
 from kms.domain.permissions import Operation
 
 __all__ = ["router", "tenant_of"]
 
-router = APIRouter(prefix="/v1/freezes", tags=["freezes"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/freezes", tags=["freezes"])
 
 
 def tenant_of(what: Target) -> str | None:
@@ -26,7 +26,7 @@ def tenant_of(what: Target) -> str | None:
     return what.name if what.scope is Scope.TENANT else None
 
 
-@router.get("", operation_id="listFreezes", summary="What is frozen", responses=refusals(401, 403, 500, 503))
+@router.get("", operation_id="listFreezes", summary="What is frozen", responses=reads())
 @in_thread
 def list_freezes(caller: WithCaller) -> FreezeListModel:
     """List what is frozen, since when, by whom and why."""
@@ -36,13 +36,7 @@ def list_freezes(caller: WithCaller) -> FreezeListModel:
     return FreezeListModel(freezes=[dict(one.members()) for one in found])
 
 
-@router.post(
-    "",
-    operation_id="createFreeze",
-    summary="Stop releases, at once",
-    openapi_extra=request_body(FreezeRequestModel),
-    responses=refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503),
-)
+@router.post("", operation_id="createFreeze", summary="Stop releases, at once", responses=changes(404, 409))
 @in_thread
 def create_freeze(
     caller: WithCaller, wanted: Annotated[FreezeRequestModel, body(FreezeRequestModel)]

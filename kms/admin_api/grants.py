@@ -6,17 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel
 from kms.admin_api.models.common import ConfirmModel
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.grants import give_role, grant_members, read_role, revoke_role
 from kms.auth.names import parse_identity
 from kms.domain.permissions import Grant, Operation
 
 __all__ = ["grant_model", "router"]
 
-router = APIRouter(prefix="/v1/grants", tags=["grants"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/grants", tags=["grants"])
 Revoked = Annotated[bool, Query(description="Those that were revoked, too.")]
 
 
@@ -25,7 +25,7 @@ def grant_model(grant: Grant) -> GrantModel:
     return GrantModel.model_validate(grant_members(grant))
 
 
-@router.get("", operation_id="listGrants", summary="Who has which role", responses=refusals(401, 403, 422, 500, 503))
+@router.get("", operation_id="listGrants", summary="Who has which role", responses=reads(422))
 @in_thread
 def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
     """List the grants that count, or all that were ever given."""
@@ -35,13 +35,7 @@ def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListMod
     return GrantListModel(grants=[grant_model(grant) for grant in found if revoked or grant.counts])
 
 
-@router.post(
-    "",
-    operation_id="createGrant",
-    summary="Give somebody a role",
-    openapi_extra=request_body(RoleRequestModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
-)
+@router.post("", operation_id="createGrant", summary="Give somebody a role", responses=changes(409))
 @in_thread
 def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(RoleRequestModel)]) -> GrantModel:
     """Give a role to somebody else."""
@@ -60,13 +54,12 @@ def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(Ro
 @router.post(
     "/{number}/revoke",
     operation_id="revokeGrant",
+    dependencies=[body(ConfirmModel)],
     summary="Take a role away",
-    openapi_extra=request_body(ConfirmModel),
-    responses=refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503),
+    responses=changes(404, 409),
 )
 @in_thread
-def revoke_grant(number: int, caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]) -> GrantModel:
+def revoke_grant(number: int, caller: WithCaller) -> GrantModel:
     """Take a role away, from the next transaction on. The last administrator stays."""
-    del confirmed
     caller.require(Operation.GRANTS_CHANGE)
     return grant_model(revoke_role(caller.vault.store, number, actor=caller.identity, at=caller.now()))

@@ -10,19 +10,19 @@ from pydantic import Field
 
 from attest.release import KeyName, WorkloadKey, sign_note
 from attest.release.key_import import import_key_text
-from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.keys import algorithm_of, keep_key, require_creation
 from kms.admin_api.models.common import ConfirmModel, Tenant
 from kms.admin_api.models.keys import KeyRequestModel, KeyStateModel
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.api.log import NoteResponse
-from kms.api.schema import refusals, request_body
 from kms.domain.permissions import Operation
 from kms.keys.admin import KEY_IMPORTED
 from kms.keys.import_key import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
 
 __all__ = ["KeyImportModel", "router"]
 
-router = APIRouter(tags=["keys"])
+router = APIRouter(route_class=AdminRoute, tags=["keys"])
 
 
 class KeyImportModel(KeyRequestModel):
@@ -36,7 +36,7 @@ class KeyImportModel(KeyRequestModel):
     operation_id="readImportKey",
     summary="What owners seal their keys to",
     response_class=NoteResponse,
-    responses=refusals(401, 403, 409, 422, 500, 503),
+    responses=reads(409, 422),
 )
 @in_thread
 def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
@@ -51,17 +51,14 @@ def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
 @router.post(
     "/v1/import-key",
     operation_id="makeImportKey",
+    dependencies=[body(ConfirmModel)],
     summary="The same; the first time it is made",
     response_class=NoteResponse,
-    openapi_extra=request_body(ConfirmModel),
-    responses=refusals(400, 401, 403, 413, 415, 422, 500, 503),
+    responses=changes(),
 )
 @in_thread
-def create_import_key(
-    tenant: Tenant, caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]
-) -> Response:
+def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     """Make the import key, once for the whole service, and return it."""
-    del confirmed
     caller.require(Operation.KEYS_CREATE, tenant=tenant)
     made = make_import_key(
         caller.vault.store,
@@ -74,13 +71,7 @@ def create_import_key(
     return _note(caller, made)
 
 
-@router.post(
-    "/v1/keys/import",
-    operation_id="importKey",
-    summary="Bring a sealed key in",
-    openapi_extra=request_body(KeyImportModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
-)
+@router.post("/v1/keys/import", operation_id="importKey", summary="Bring a sealed key in", responses=changes(409))
 @in_thread
 def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImportModel)]) -> KeyStateModel:
     """Keep a key that was sealed to this service, as this key and under this policy alone."""

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.keys import key_members, key_model, key_state
 from kms.admin_api.models.common import ConfirmModel, KeyId, Tenant
 from kms.admin_api.models.keys import (
@@ -29,7 +29,7 @@ from kms.admin_api.models.keys import (
     TagsModel,
     VersionModel,
 )
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.keys import Disclosure
 from kms.domain.permissions import Operation
 from kms.keys.admin import find_key, require_key
@@ -41,10 +41,8 @@ from kms.keys.tags import change_tags, parse_tags
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["keys"])
+router = APIRouter(route_class=AdminRoute, tags=["keys"])
 _KEY = "/v1/keys/{tenant}/{key_id}"
-_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
-_DUE = refusals(400, 401, 403, 413, 415, 422, 500, 503)
 
 
 class _Failures(list[FailureModel]):
@@ -58,14 +56,13 @@ class _Failures(list[FailureModel]):
 @router.post(
     "/v1/keys/rotate-due",
     operation_id="rotateDueKeys",
+    dependencies=[body(ConfirmModel)],
     summary="Make the rotations that are due",
-    openapi_extra=request_body(ConfirmModel),
-    responses=_DUE,
+    responses=changes(),
 )
 @in_thread
-def rotate_due_keys(caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]) -> RotatedModel:
+def rotate_due_keys(caller: WithCaller) -> RotatedModel:
     """Make the rotations that schedules say are due, as the service does by itself; for owners of all keys."""
-    del confirmed
     caller.require(Operation.KEYS_CHANGE)
     failed, at = _Failures(), caller.now()
     made = rotate_due(_rotator(caller), at=at, failed=failed)
@@ -75,14 +72,13 @@ def rotate_due_keys(caller: WithCaller, confirmed: Annotated[ConfirmModel, body(
 @router.post(
     "/v1/keys/destroy-due",
     operation_id="destroyDueKeys",
+    dependencies=[body(ConfirmModel)],
     summary="Destroy what is due",
-    openapi_extra=request_body(ConfirmModel),
-    responses=_DUE,
+    responses=changes(),
 )
 @in_thread
-def destroy_due_keys(caller: WithCaller, confirmed: Annotated[ConfirmModel, body(ConfirmModel)]) -> DestroyedModel:
+def destroy_due_keys(caller: WithCaller) -> DestroyedModel:
     """Destroy the versions whose moment has come, as the service does by itself; for owners of all keys."""
-    del confirmed
     caller.require(Operation.KEYS_DESTROY)
     failed = _Failures()
     done = destroy_due(caller.vault.store, at=caller.now(), failed=failed)
@@ -90,11 +86,7 @@ def destroy_due_keys(caller: WithCaller, confirmed: Annotated[ConfirmModel, body
 
 
 @router.post(
-    f"{_KEY}/rotate",
-    operation_id="rotateKey",
-    summary="Make a new version current",
-    openapi_extra=request_body(RotateModel),
-    responses=_CHANGE,
+    f"{_KEY}/rotate", operation_id="rotateKey", summary="Make a new version current", responses=changes(404, 409)
 )
 @in_thread
 def rotate(
@@ -117,8 +109,7 @@ def rotate(
     f"{_KEY}/schedule",
     operation_id="scheduleKey",
     summary="Rotate it by itself, or no more",
-    openapi_extra=request_body(ScheduleModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def schedule(
@@ -139,11 +130,7 @@ def schedule(
 
 
 @router.post(
-    f"{_KEY}/destroy",
-    operation_id="destroyKey",
-    summary="Destroy it after a delay",
-    openapi_extra=request_body(DestroyModel),
-    responses=_CHANGE,
+    f"{_KEY}/destroy", operation_id="destroyKey", summary="Destroy it after a delay", responses=changes(404, 409)
 )
 @in_thread
 def destroy(
@@ -164,13 +151,7 @@ def destroy(
     return DestructionModel(versions=numbers, destroy_at=rfc3339_text(planned.at), done=not wanted.dry_run)
 
 
-@router.post(
-    f"{_KEY}/restore",
-    operation_id="restoreKey",
-    summary="Cancel a destruction",
-    openapi_extra=request_body(VersionModel),
-    responses=_CHANGE,
-)
+@router.post(f"{_KEY}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409))
 @in_thread
 def restore(
     tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
@@ -186,11 +167,7 @@ def restore(
 
 
 @router.post(
-    f"{_KEY}/tags",
-    operation_id="tagKey",
-    summary="Put tags on it and take others away",
-    openapi_extra=request_body(TagsModel),
-    responses=_CHANGE,
+    f"{_KEY}/tags", operation_id="tagKey", summary="Put tags on it and take others away", responses=changes(404, 409)
 )
 @in_thread
 def tag(
@@ -209,8 +186,7 @@ def tag(
     f"{_KEY}/release-settings",
     operation_id="setReleaseSettings",
     summary="How it is released",
-    openapi_extra=request_body(ReleaseSettingsModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def release_settings(

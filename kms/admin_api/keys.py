@@ -10,11 +10,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
 from kms.admin_api.references import stored_documents
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import require
 from kms.domain.actors import Actor
 from kms.domain.keys import KeyPurpose, KeyRecord
@@ -32,12 +32,11 @@ from kms.store import ReadTransaction, Store
 
 __all__ = ["algorithm_of", "keep_key", "key_members", "key_model", "key_state", "require_creation", "router"]
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"])
-_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
+router = APIRouter(route_class=AdminRoute, prefix="/v1/keys", tags=["keys"])
 Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 
 
-@router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=refusals(401, 403, 422, 500, 503))
+@router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=reads(422))
 @in_thread
 def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
     """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
@@ -51,13 +50,7 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
-@router.post(
-    "",
-    operation_id="createKey",
-    summary="Make a key",
-    openapi_extra=request_body(KeyRequestModel),
-    responses=_CHANGE,
-)
+@router.post("", operation_id="createKey", summary="Make a key", responses=changes(404, 409))
 @in_thread
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
     """Make a new key, which only this service and conforming workloads ever see.
@@ -94,22 +87,9 @@ def algorithm_of(wanted: KeyRequestModel) -> str:
 
 
 def keep_key(
-    caller: Caller,
-    wanted: KeyRequestModel,
-    material: SecretBytes,
-    documents: tuple[StoredDocument, ...],
-    *,
-    kind: str,
+    caller: Caller, wanted: KeyRequestModel, material: SecretBytes, documents: tuple[StoredDocument, ...], *, kind: str
 ) -> KeyStateModel:
-    """Keep a key.
-
-    Args:
-        caller: who may make it, as ``require_creation`` found.
-        wanted: which key, and what guards it.
-        material: of the key.
-        documents: of reference values, that come with it.
-        kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
-    """
+    """Keep a key that ``require_creation`` lets the caller make; the log tells of it by its ``kind``."""
     at = caller.now()
     record = add_key(
         caller.vault.store,
@@ -132,12 +112,7 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get(
-    "/{tenant}/{key_id}",
-    operation_id="readKey",
-    summary="A key and what guards it",
-    responses=refusals(401, 403, 404, 422, 500, 503),
-)
+@router.get("/{tenant}/{key_id}", operation_id="readKey", summary="A key and what guards it", responses=reads(404, 422))
 @in_thread
 def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
     """Show a key's versions, its policy, and the documents of reference values in force for it."""
@@ -150,8 +125,7 @@ def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
     "/{tenant}/{key_id}/disable",
     operation_id="disableKey",
     summary="Release a key to nobody",
-    openapi_extra=request_body(VersionModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def disable_key(
@@ -167,8 +141,7 @@ def disable_key(
     "/{tenant}/{key_id}/enable",
     operation_id="enableKey",
     summary="Let a disabled key be released again",
-    openapi_extra=request_body(VersionModel),
-    responses=_CHANGE,
+    responses=changes(404, 409),
 )
 @in_thread
 def enable_key(

@@ -11,9 +11,9 @@ from fastapi import APIRouter
 from attest.encoding import hex_bytes, rfc3339
 from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.controls import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.errors import KeyConflictError
 from kms.domain.leases import LeaseFilter
 from kms.domain.permissions import Operation
@@ -27,16 +27,11 @@ from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/leases", tags=["leases"])
-_CHANGE = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
+router = APIRouter(route_class=AdminRoute, prefix="/v1/leases", tags=["leases"])
 
 
 @router.post(
-    "/query",
-    operation_id="queryLeases",
-    summary="Who holds what, and whom news concerns",
-    openapi_extra=request_body(LeaseQueryModel),
-    responses=_CHANGE,
+    "/query", operation_id="queryLeases", summary="Who holds what, and whom news concerns", responses=changes(404, 409)
 )
 @in_thread
 def query(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryModel)]) -> LeaseListModel:
@@ -51,13 +46,7 @@ def query(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryM
     return _listed(page, at, more=more)
 
 
-@router.post(
-    "/stop",
-    operation_id="stopRenewals",
-    summary="Renew them no more",
-    openapi_extra=request_body(LeaseStopModel),
-    responses=_CHANGE,
-)
+@router.post("/stop", operation_id="stopRenewals", summary="Renew them no more", responses=changes(404, 409))
 @in_thread
 def stop(caller: WithCaller, asked: Annotated[LeaseStopModel, body(LeaseStopModel)]) -> LeaseListModel:
     """Refuse the renewal of every lease that is found, and the release of its key to that machine with that image."""
@@ -71,13 +60,7 @@ def stop(caller: WithCaller, asked: Annotated[LeaseStopModel, body(LeaseStopMode
     return _listed(list(done), at, more=False)
 
 
-@router.post(
-    "/resume",
-    operation_id="resumeRenewals",
-    summary="Let them be renewed again",
-    openapi_extra=request_body(LeaseResumeModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
-)
+@router.post("/resume", operation_id="resumeRenewals", summary="Let them be renewed again", responses=changes(409))
 @in_thread
 def resume(caller: WithCaller, asked: Annotated[LeaseResumeModel, body(LeaseResumeModel)]) -> LeaseListModel:
     """Take stops back; for those who own the keys of every tenant."""

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from attest.release.tlog.checkpoints import MAX_SIZE
 from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.access import LogEntryModel, LogPageModel
+from kms.admin_api.routes import AdminRoute, reads
 from kms.api.log import NoteResponse
-from kms.api.schema import refusals
 from kms.domain.permissions import Operation
 from kms.log.render import entry_members
 from kms.store import ReadTransaction
@@ -19,15 +19,10 @@ from kms.store import ReadTransaction
 __all__ = ["MAX_PAGE", "router"]
 
 MAX_PAGE = 500
-router = APIRouter(prefix="/v1/log", tags=["log"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/log", tags=["log"])
 
 
-@router.get(
-    "/entries",
-    operation_id="listLogEntries",
-    summary="Entries, oldest first",
-    responses=refusals(401, 403, 422, 500, 503),
-)
+@router.get("/entries", operation_id="listLogEntries", summary="Entries, oldest first", responses=reads(422))
 @in_thread
 def list_entries(
     caller: WithCaller,
@@ -40,7 +35,7 @@ def list_entries(
         return _page(reader, after, limit)
 
 
-@router.get("/tail", operation_id="tailLog", summary="The newest entries", responses=refusals(401, 403, 422, 500, 503))
+@router.get("/tail", operation_id="tailLog", summary="The newest entries", responses=reads(422))
 @in_thread
 def tail(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10) -> LogPageModel:
     """Return the newest entries in their order."""
@@ -54,7 +49,7 @@ def tail(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1
     operation_id="readCheckpoint",
     summary="The state of the log, signed",
     response_class=NoteResponse,
-    responses=refusals(401, 403, 500, 503),
+    responses=reads(),
 )
 @in_thread
 def read_checkpoint(caller: WithCaller) -> Response:

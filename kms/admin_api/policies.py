@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.common import Digest, Tenant
 from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummaryModel
-from kms.api.schema import refusals
+from kms.admin_api.routes import AdminRoute, reads
 from kms.domain.errors import PolicyUnknownError
 from kms.domain.permissions import Operation
 from kms.references.resolution import find_guard
@@ -15,15 +15,10 @@ from kms.store import ReadTransaction
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/policies", tags=["policies"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/policies", tags=["policies"])
 
 
-@router.get(
-    "",
-    operation_id="listPolicies",
-    summary="The policies of a tenant's keys",
-    responses=refusals(401, 403, 422, 500, 503),
-)
+@router.get("", operation_id="listPolicies", summary="The policies of a tenant's keys", responses=reads(422))
 @in_thread
 def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     """List the policies that guard any version of a key of the tenant."""
@@ -33,12 +28,7 @@ def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
         return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
 
 
-@router.get(
-    "/{tenant}/{digest}",
-    operation_id="readPolicy",
-    summary="A policy document",
-    responses=refusals(401, 403, 404, 422, 500, 503),
-)
+@router.get("/{tenant}/{digest}", operation_id="readPolicy", summary="A policy document", responses=reads(404, 422))
 @in_thread
 def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
     """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""

@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.errors import ConfigurationError
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.keys import (
     GivenReferencesModel,
     ReferenceListModel,
     ReferencesAddedModel,
     ReferencesRequestModel,
 )
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, add_document, list_documents, read_given
@@ -23,12 +23,10 @@ from kms.references.render import in_force_members
 
 __all__ = ["router", "stored_documents"]
 
-router = APIRouter(prefix="/v1/references", tags=["references"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/references", tags=["references"])
 
 
-@router.get(
-    "", operation_id="listReferences", summary="Documents of reference values", responses=refusals(401, 403, 500, 503)
-)
+@router.get("", operation_id="listReferences", summary="Documents of reference values", responses=reads())
 @in_thread
 def list_references(caller: WithCaller) -> ReferenceListModel:
     """List every version of every document, whether it counts, and for which keys it is in force."""
@@ -40,11 +38,7 @@ def list_references(caller: WithCaller) -> ReferenceListModel:
 
 
 @router.post(
-    "",
-    operation_id="addReferences",
-    summary="Put a document of reference values into force",
-    openapi_extra=request_body(ReferencesRequestModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
+    "", operation_id="addReferences", summary="Put a document of reference values into force", responses=changes(409)
 )
 @in_thread
 def add_references(

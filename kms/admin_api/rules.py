@@ -10,7 +10,7 @@ from attest.release import KeyName
 from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.controls import AnchorsModel, LimitsModel, QuorumModel
-from kms.api.schema import refusals
+from kms.admin_api.routes import AdminRoute, reads
 from kms.config.configuration import trust_lines
 from kms.config.external_files import read_anchors
 from kms.controls.limit_rules import usage_of
@@ -24,14 +24,14 @@ from kms.store import ReadTransaction
 
 __all__ = ["limits_model", "router"]
 
-router = APIRouter(tags=["changes"])
+router = APIRouter(route_class=AdminRoute, tags=["changes"])
 
 
 @router.get(
     "/v1/keys/{tenant}/{key_id}/limits",
     operation_id="readLimits",
     summary="The limits of a key",
-    responses=refusals(401, 403, 404, 422, 500, 503),
+    responses=reads(404, 422),
 )
 @in_thread
 def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsModel:
@@ -44,12 +44,7 @@ def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsMode
         return limits_model(reader, name, found, at=caller.now())
 
 
-@router.get(
-    "/v1/quorum",
-    operation_id="readQuorum",
-    summary="Who can sign, and what changes take",
-    responses=refusals(401, 403, 500, 503),
-)
+@router.get("/v1/quorum", operation_id="readQuorum", summary="Who can sign, and what changes take", responses=reads())
 @in_thread
 def read_quorum(caller: WithCaller) -> QuorumModel:
     """Show the registered people and the rules, as a change of them starts from."""
@@ -60,10 +55,7 @@ def read_quorum(caller: WithCaller) -> QuorumModel:
 
 
 @router.get(
-    "/v1/anchors",
-    operation_id="readAnchors",
-    summary="The trust anchors of the settings",
-    responses=refusals(401, 403, 422, 500, 503),
+    "/v1/anchors", operation_id="readAnchors", summary="The trust anchors of the settings", responses=reads(422)
 )
 @in_thread
 def read_trust_anchors(caller: WithCaller) -> AnchorsModel:

@@ -15,7 +15,7 @@ from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
 from kms.admin_api.models.common import Tenant
-from kms.api.schema import refusals
+from kms.admin_api.routes import AdminRoute, reads
 from kms.domain.freezes import Scope, Target
 from kms.domain.permissions import Operation
 from kms.log.tenant_view import Owners, seen_by
@@ -29,14 +29,14 @@ MAX_PAGE: Final = 200
 MAX_LOOKED_AT: Final = 2000
 """Entries that one request looks at, whoever's they are: it takes no longer where a tenant has few."""
 
-router = APIRouter(prefix="/v1/log/tenants", tags=["log"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/log/tenants", tags=["log"])
 
 
 @router.get(
     "/{tenant}/entries",
     operation_id="listTenantLogEntries",
     summary="A tenant's entries, oldest first",
-    responses=refusals(401, 403, 422, 500, 503),
+    responses=reads(422),
 )
 @in_thread
 def list_tenant_entries(

@@ -7,18 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.encoding import rfc3339_text
-from kms.admin_api.context import WithCaller, body, in_thread
+from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.keys import TenantListModel, TenantRequestModel
-from kms.api.schema import refusals, request_body
+from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.domain.permissions import Operation
 from kms.keys.tenants import create_tenant
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
+router = APIRouter(route_class=AdminRoute, prefix="/v1/tenants", tags=["tenants"])
 
 
-@router.get("", operation_id="listTenants", summary="Every tenant", responses=refusals(401, 403, 500, 503))
+@router.get("", operation_id="listTenants", summary="Every tenant", responses=reads())
 @in_thread
 def list_tenants(caller: WithCaller) -> TenantListModel:
     """List every tenant with the moment at which it was made."""
@@ -28,13 +28,7 @@ def list_tenants(caller: WithCaller) -> TenantListModel:
     return TenantListModel(tenants={name: rfc3339_text(at) for name, at in found.items()})
 
 
-@router.post(
-    "",
-    operation_id="createTenant",
-    summary="Make a tenant",
-    openapi_extra=request_body(TenantRequestModel),
-    responses=refusals(400, 401, 403, 409, 413, 415, 422, 500, 503),
-)
+@router.post("", operation_id="createTenant", summary="Make a tenant", responses=changes(409))
 @in_thread
 def make_tenant(caller: WithCaller, wanted: Annotated[TenantRequestModel, body(TenantRequestModel)]) -> TenantListModel:
     """Make a tenant; nobody has a role in it yet. One that was made stays."""

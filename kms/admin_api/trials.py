@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from attest import Check, Evidence, parse_envelope
 from attest.encoding import rfc3339
 from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, body, in_thread
+from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.models.controls import (
     LimitsModel,
@@ -22,8 +22,8 @@ from kms.admin_api.models.controls import (
     TrialRequestModel,
 )
 from kms.admin_api.references import stored_documents
+from kms.admin_api.routes import AdminRoute, body, changes
 from kms.admin_api.rules import limits_model
-from kms.api.schema import refusals, request_body
 from kms.domain.actors import Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.limits import read_limits
@@ -35,17 +35,10 @@ from kms.release.service import ReleaseService
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["releases"])
-_OF_A_KEY = refusals(400, 401, 403, 404, 409, 413, 415, 422, 500, 503)
+router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 
-@router.post(
-    "/v1/releases/try",
-    operation_id="tryRelease",
-    summary="What a release would come to",
-    openapi_extra=request_body(TrialRequestModel),
-    responses=refusals(400, 401, 403, 413, 415, 422, 500, 503),
-)
+@router.post("/v1/releases/try", operation_id="tryRelease", summary="What a release would come to", responses=changes())
 @in_thread
 def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
     """Judge evidence as a release would, tell every reason and check, and change nothing.
@@ -71,8 +64,7 @@ def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(Tri
     "/v1/keys/{tenant}/{key_id}/policy/try",
     operation_id="tryPolicy",
     summary="What another policy would change",
-    openapi_extra=request_body(PolicyTrialRequestModel),
-    responses=_OF_A_KEY,
+    responses=changes(404, 409),
 )
 @in_thread
 def try_policy(
@@ -107,8 +99,7 @@ def try_policy(
     "/v1/keys/{tenant}/{key_id}/limits/try",
     operation_id="tryLimits",
     summary="What would be used of other limits",
-    openapi_extra=request_body(LimitsTrialModel),
-    responses=_OF_A_KEY,
+    responses=changes(404, 409),
 )
 @in_thread
 def try_limits(

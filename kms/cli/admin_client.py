@@ -223,44 +223,29 @@ def _token(file: Path) -> str:
     return token
 
 
+_UNTRUSTED = "name the authority of its certificate with --ca, and the server as its certificate does"
+_AWAY = "does 'kms serve' run there, with an administration listener at this address?"
+_ENDED = (
+    "if it asks for a client certificate, give one that it accepts with --client-cert and --client-key; look whether "
+    "the change was made before you repeat it"
+)
+
+
 def _unreachable(error: Exception) -> KmsError:
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return KmsError(
-            f"the server is not trusted: {text}",
-            code="server-untrusted",
-            field="--server",
-            hint="name the authority of its certificate with --ca, and the server as its certificate does",
-        )
+        return KmsError(f"the server is not trusted: {text}", code="server-untrusted", hint=_UNTRUSTED)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.InvalidURL):
-        return UnavailableError(
-            f"the server cannot be reached: {text}",
-            code="server-unreachable",
-            field="--server",
-            hint="does 'kms serve' run there, with an administration listener at this address?",
-            retryable=True,
-        )
-    return UnavailableError(
-        f"the server ended the connection: {text}",
-        code="server-disconnected",
-        field="--server",
-        hint="if it asks for a client certificate, give one that it accepts with --client-cert and --client-key; "
-        "look whether the change was made before you repeat it",
-    )
+        problem = f"the server cannot be reached: {text}"
+        return UnavailableError(problem, code="server-unreachable", hint=_AWAY, retryable=True)
+    return UnavailableError(f"the server ended the connection: {text}", code="server-disconnected", hint=_ENDED)
 
 
 def _refusal(answer: httpx.Response) -> AttestError:
     """Make the error that a problem document tells of."""
     problem = _problem(answer)
     if problem is None:
-        return KmsError(
-            f"the server answered {answer.status_code}, and not as an administration API does",
-            code="server-answer-unreadable",
-            field="--server",
-            expected=_PROBLEM,
-            got=answer.headers.get("content-type", "nothing")[:100],
-            hint="name the address of the administration listener",
-        )
+        return _no_answer_of_the_api(answer)
     kind = _CLASSES.get(answer.status_code, KmsError)
     return kind(
         str(problem.get("detail", answer.reason_phrase)),
@@ -270,6 +255,16 @@ def _refusal(answer: httpx.Response) -> AttestError:
         got=_text(problem, "got"),
         hint=_hint(answer, problem),
         retryable=problem.get("retryable") is True,
+    )
+
+
+def _no_answer_of_the_api(answer: httpx.Response) -> KmsError:
+    return KmsError(
+        f"the server answered {answer.status_code}, and not as an administration API does",
+        code="server-answer-unreadable",
+        expected=_PROBLEM,
+        got=answer.headers.get("content-type", "nothing")[:100],
+        hint="name the address of the administration listener",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, carry_out
+from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.options import AS_JSON, administering, print_json
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def anchors_show(service: AdminClient, *, as_json: bool) -> None:
 
 
 @anchors.command("approve")
-@click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
-@administering(*CHANGING, _FILE)
-def anchors_approve(service: AdminClient, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
+@changing()
+@administering(_FILE)
+def anchors_approve(service: AdminClient, *, manner: Manner) -> None:
     """Approve the trust anchors of the settings. Do it before the rule for 'anchors' is set, or propose it."""
     from kms.quorum.anchors import AnchorsApprove
 
     change = AnchorsApprove(lines=tuple(service.get("/v1/anchors")["anchors"]))
-    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, manner)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, administering, print_json, read_policy_input, read_time, say
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def break_glass() -> None:
 @click.option("--lift-freeze", metavar="SCOPE:NAME", help="The freeze that is not to count: key:…, tenant:…, … or all.")
 @click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="The policy that is to judge instead.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-@administering(*CHANGING)
+@changing(needs_reason=True)
+@administering()
 def break_glass_open(
     service: AdminClient,
     *,
@@ -45,10 +45,7 @@ def break_glass_open(
     lift_freeze: str | None,
     policy_file: Path | None,
     until: str,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
+    manner: Manner,
 ) -> None:
     """Propose a relaxation: one freeze does not count for the key, or another policy judges for it."""
     from attest.release import KeyName
@@ -62,10 +59,10 @@ def break_glass_open(
         name=KeyName.parse(key_text),
         lifts=None if lift_freeze is None else target(scope, frozen or None),
         policy=None if policy_file is None else read_policy_input(policy_file),
-        reason=require_reason(reason),
+        reason=require_reason(manner.reason),
         until=read_time(until, "--until").replace(microsecond=0),
     )
-    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, manner)
 
 
 @break_glass.command("list")

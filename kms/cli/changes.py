@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import wraps
 from typing import TYPE_CHECKING
 
 import click
@@ -14,15 +17,33 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
-__all__ = ["CHANGING", "PROPOSING", "TELLING", "carry_out", "tell_change", "wants_json"]
+__all__ = ["TELLING", "Manner", "carry_out", "changing", "tell_change", "wants_json"]
 
-PROPOSING = (
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a change is made.
+
+    Attributes:
+        reason: why.
+        propose: whether it is written down for others to sign, instead of made.
+        hours: how long the proposal stands.
+        person: the registered person who proposes it.
+    """
+
+    reason: str
+    propose: bool
+    hours: int
+    person: str | None
+
+
+_PROPOSING = (
     click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
     click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
     click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
 )
-
-
+_REQUIRED = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
+_OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 _AS_JSON = "kms.cli.changes.as_json"
 
 
@@ -39,8 +60,29 @@ TELLING = click.option(
     help="What came of it, for programs (schema kms.change/1).",
 )
 """``--json`` of a command of which nothing is told but what came of its change; ``tell_change`` looks at it."""
-CHANGING = (*PROPOSING, TELLING)
-"""``PROPOSING`` for such a command; ``carry_out`` tells."""
+
+
+def changing(
+    *, needs_reason: bool = False, telling: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of a change that may take a quorum; the command gets them as ``manner``.
+
+    Args:
+        needs_reason: whether it takes a reason even where it is made at once.
+        telling: whether ``--json`` is ``TELLING``; else the command has its own.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(*, reason: str, propose: bool, hours: int, person: str | None, **given: object) -> None:
+            command(manner=Manner(reason=reason, propose=propose, hours=hours, person=person), **given)
+
+        options = (_REQUIRED if needs_reason else _OPTIONAL, *_PROPOSING, *((TELLING,) if telling else ()))
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return decorate
 
 
 def wants_json() -> bool:
@@ -67,18 +109,10 @@ def tell_change(action: str, *lines: str, details: Mapping[str, object] | None =
 
 
 def carry_out(
-    service: AdminClient,
-    change: ProposedChange,
-    *,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
-    document: Mapping[str, object] | None = None,
+    service: AdminClient, change: ProposedChange, manner: Manner, *, document: Mapping[str, object] | None = None
 ) -> None:
     """Make a change, or propose it; with a document for programs, what came of it is printed as members of that."""
-    wanted = {"action": change.action, "arguments": change.arguments(), "reason": reason}
-    came = service.post("/v1/changes", {**wanted, "propose": propose, "hours": hours, "person": person})
+    came = service.post("/v1/changes", {"action": change.action, "arguments": change.arguments(), **asdict(manner)})
     if document is None and wants_json():
         document = {"schema": "kms.change/1", "action": change.action, "would": None, "details": {}}
     made = None if came["proposal"] is None else {"serial": came["serial"], "sha256": came["proposal"]}

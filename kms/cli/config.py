@@ -18,7 +18,7 @@ _WARN_DAYS = 14
 
 @click.group()
 def config() -> None:
-    """See and check the settings."""
+    """See and check the settings, on the service's machine."""
 
 
 @config.command("show")

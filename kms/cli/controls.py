@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, administering, print_json, say
 
 if TYPE_CHECKING:
@@ -49,14 +49,12 @@ def _freezing(scope: str) -> Callable[..., None]:
 
 
 def _thawing(scope: str) -> Callable[..., None]:
-    def command(
-        service: AdminClient, *, reason: str, propose: bool, hours: int, person: str | None, name: str | None = None
-    ) -> None:
+    def command(service: AdminClient, *, manner: Manner, name: str | None = None) -> None:
         from kms.domain.freezes import require_reason, target
         from kms.quorum.changes import Thaw
 
-        change = Thaw(target=target(scope, name), reason=require_reason(reason))
-        carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+        change = Thaw(target=target(scope, name), reason=require_reason(manner.reason))
+        carry_out(service, change, manner)
 
     return command
 
@@ -70,17 +68,20 @@ _WHAT = {
 
 
 def _add(
-    group: click.Group, verb: str, make: Callable[[str], Callable[..., None]], more: tuple[Callable[..., object], ...]
+    group: click.Group,
+    verb: str,
+    make: Callable[[str], Callable[..., None]],
+    changed: Callable[[Callable[..., None]], Callable[..., None]],
 ) -> None:
     for scope, what in _WHAT.items():
-        options = [_REASON, *more]
+        command = changed(make(scope))
         if scope != "all":
-            options.insert(0, click.argument("name"))
-        group.command(scope, help=f"{verb} {what}.")(administering(*options)(make(scope)))
+            command = click.argument("name")(command)
+        group.command(scope, help=f"{verb} {what}.")(command)
 
 
-_add(freeze, "Stop", _freezing, (TELLING,))
-_add(thaw, "Thaw", _thawing, CHANGING)
+_add(freeze, "Stop", _freezing, administering(_REASON, TELLING))
+_add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 
 @freeze.command("list")

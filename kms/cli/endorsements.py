@@ -14,7 +14,7 @@ __all__ = ["endorsements"]
 
 @click.group()
 def endorsements() -> None:
-    """See what vendors say, and until when."""
+    """See what vendors say and until when, on the service's machine."""
 
 
 @endorsements.command("status")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change, wants_json
+from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change, wants_json
 from kms.cli.options import AS_JSON, SETTINGS, load, local, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["kek"]
 
-_REASON = click.option("--reason", default="", help="Why, for the proposal.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could be done, and change nothing.")
 
 
@@ -78,19 +77,9 @@ def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
 @kek.command("rotate")
 @click.argument("kek_id")
 @_DRY_RUN
-@_REASON
-@with_options(*CHANGING, *SETTINGS)
-def kek_rotate(
-    *,
-    kek_id: str,
-    dry_run: bool,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
-    config: Path | None,
-    **flags: object,
-) -> None:
+@changing()
+@with_options(*SETTINGS)
+def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | None, **flags: object) -> None:
     """Let the key-encryption key KEK_ID wrap from now on, and move everything to it. Services may run.
 
     KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
@@ -109,11 +98,11 @@ def kek_rotate(
         say("note: a dry run; nothing was changed")
         return
     change = KekRotation(kek_id=target.id)
-    if propose:
-        carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+    if manner.propose:
+        carry_out(service, change, manner)
         return
     if not target.wraps:
-        wanted = {"action": change.action, "arguments": change.arguments(), "reason": reason}
+        wanted = {"action": change.action, "arguments": change.arguments(), "reason": manner.reason}
         click.echo(
             service.post("/v1/changes", wanted)["done"], err=wants_json()
         )  # programs get one document, when everything was moved
@@ -149,19 +138,9 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
 @kek.command("retire")
 @click.argument("kek_id")
 @_DRY_RUN
-@_REASON
-@with_options(*CHANGING, *SETTINGS)
-def kek_retire(
-    *,
-    kek_id: str,
-    dry_run: bool,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
-    config: Path | None,
-    **flags: object,
-) -> None:
+@changing()
+@with_options(*SETTINGS)
+def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | None, **flags: object) -> None:
     """Retire a key-encryption key under which nothing is wrapped any more. There is no way back for it.
 
     Services do not start with a retired key first in their settings, so name its successor there before.
@@ -186,7 +165,7 @@ def kek_retire(
         tell_change("kek-retire", f"{record.short_id} can be retired", details=_named(record), would=True)
         say("note: a dry run; nothing was changed")
         return
-    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, manner)
 
 
 def _named(record: KekRecord) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.keys import material_options, read_material, read_wrapped, require_one_source, tell_versions
+from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
     administering,
@@ -46,18 +46,18 @@ def key_rotate(
     as_json: bool,
 ) -> None:
     """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
+    from kms.cli.admin_client import key_path
+
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
         _rotate_due(service, as_json=as_json)
-        return
-    from kms.cli.admin_client import key_path
-
-    require_one_source(service, source, wrapped)
-    wanted = {"overlap_seconds": _seconds(overlap), "wrapped": None if wrapped is None else read_wrapped(wrapped)}
-    material = None if source is None else read_material(source)
-    made = service.post(key_path(name, "rotate"), wanted, material=material)
-    tell_versions([made["versions"][-1]], as_json=as_json)
+    else:
+        require_one_source(service, source, wrapped)
+        sealed = None if wrapped is None else read_wrapped(wrapped)
+        wanted = {"overlap_seconds": _seconds(overlap), "wrapped": sealed}
+        made = service.post(key_path(name, "rotate"), wanted, material=material_of(source))
+        tell_versions([made["versions"][-1]], as_json=as_json)
 
 
 def _rotate_due(service: AdminClient, *, as_json: bool) -> None:
@@ -107,13 +107,7 @@ def key_schedule(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @administering(TELLING)
 def key_destroy(
-    *,
-    service: AdminClient,
-    asked: KeyReference | None,
-    due: bool,
-    after: timedelta | None,
-    dry_run: bool,
-    yes: bool,
+    *, service: AdminClient, asked: KeyReference | None, due: bool, after: timedelta | None, dry_run: bool, yes: bool
 ) -> None:
     """Release a key, or an old version of one, to nobody from now on, and destroy it later.
 

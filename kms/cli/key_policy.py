@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.changes import PROPOSING, carry_out
+from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.options import (
     AS_JSON,
     administering,
@@ -59,9 +59,9 @@ def policy() -> None:
     help="Recorded evidence: what does each policy say of it? With --dry-run. Repeatable.",
 )
 @click.option("--at", "at_text", metavar="TIME", help="Moment for which it is judged (RFC 3339). Default: now.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 @references_options
-@administering(*PROPOSING, AS_JSON)
+@changing(telling=False)
+@administering(AS_JSON)
 def policy_set(
     *,
     service: AdminClient,
@@ -70,11 +70,8 @@ def policy_set(
     dry_run: bool,
     evidence: tuple[Path, ...],
     at_text: str | None,
-    reason: str,
     references: tuple[StoredDocument, ...],
-    propose: bool,
-    hours: int,
-    person: str | None,
+    manner: Manner,
     as_json: bool,
 ) -> None:
     """Put all versions of a key under a higher version of its policy, from the next request on.
@@ -98,7 +95,7 @@ def policy_set(
         _show(answer)
     if not dry_run:
         document = {"schema": "kms.policy-change/1", **told} if as_json else None
-        carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person, document=document)
+        carry_out(service, change, manner, document=document)
         return
     if as_json:
         print_json({"schema": "kms.policy-trial/1", **told, "evidence": trials})

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes
 
-__all__ = ["key", "material_options", "read_material", "read_wrapped", "require_one_source", "tell_versions"]
+__all__ = [
+    "key",
+    "material_of",
+    "material_options",
+    "read_material",
+    "read_wrapped",
+    "require_one_source",
+    "tell_versions",
+]
 
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,13 +98,13 @@ def key_import(
 ) -> None:
     """Keep a key that its owner made. To a server it goes sealed, as 'kms key wrap' writes it, and not otherwise."""
     require_one_source(service, source, wrapped)
+    if source is None and wrapped is None:
+        raise click.UsageError("give the key with --from or --wrapped")
     wanted = _wanted(name, policy_file, algorithm, references)
     if wrapped is not None:
         made = service.post("/v1/keys/import", {**wanted, "wrapped": read_wrapped(wrapped)})
-    elif source is not None:
-        made = service.post("/v1/keys", wanted, material=read_material(source))
     else:
-        raise click.UsageError("give the key with --from or --wrapped")
+        made = service.post("/v1/keys", wanted, material=material_of(source))
     tell_versions([made], as_json=as_json)
 
 
@@ -141,6 +149,11 @@ def read_wrapped(file: Path) -> str:
     return read_input(file).decode("utf-8", errors="replace")
 
 
+def material_of(source: Path | None) -> SecretBytes | None:
+    """Read a key from a file, where one is named."""
+    return None if source is None else read_material(source)
+
+
 def read_material(source: Path) -> SecretBytes:
     """Read a key from a file, or from standard input, and say when others can read the file too."""
     from kms.domain.secret import SecretBytes
@@ -178,6 +191,10 @@ def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "kms.key/1", **found})
         return
+    _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:  # Any: members of JSON
     *before, newest = found["versions"]
     for label, value in newest.items():
         click.echo(f"{label + ':':15} {value}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.changes import CHANGING, carry_out, wants_json
+from kms.cli.changes import Manner, carry_out, changing, wants_json
 from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, read_input, say
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def limits() -> None:
 @click.option("--most-per-chip", metavar="N[/PERIOD]", help="Most releases to one chip.")
 @click.option("--window", "windows", multiple=True, metavar="TEXT", help="'Mon-Fri 08:00-18:00 UTC'. Repeatable.")
 @click.option("--clear", multiple=True, type=click.Choice(list(_CLEARED)), help="Take a limit away. Repeatable.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in force, and what was used of it.")
-@administering(*CHANGING)
+@changing()
+@administering()
 def limits_set(
     service: AdminClient,
     *,
@@ -61,11 +61,8 @@ def limits_set(
     most_per_chip: str | None,
     windows: tuple[str, ...],
     clear: tuple[str, ...],
-    reason: str,
     dry_run: bool,
-    propose: bool,
-    hours: int,
-    person: str | None,
+    manner: Manner,
 ) -> None:
     """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
     from kms.cli.admin_client import key_path
@@ -86,7 +83,7 @@ def limits_set(
         say("note: a dry run; nothing was changed")
         return
     change = KeyLimitsSet(name=name, limits=then)
-    carry_out(service, change, reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, change, manner)
 
 
 @limits.command("show")
@@ -118,7 +115,10 @@ def _show(name: KeyName, answer: dict[str, Any], *, as_json: bool) -> None:  # A
     if as_json:
         print_json({**answer["limits"], "key": str(name), "used": used})
         return
-    found = read_limits(answer["limits"])
+    _show_lines(name, read_limits(answer["limits"]), used)
+
+
+def _show_lines(name: KeyName, found: Limits, used: dict[str, Any]) -> None:  # Any: members of JSON
     click.echo(f"{name}: version {found.version} of its limits")
     for budget in found.releases:
         click.echo(f"  most releases: {budget} (so far {used['releases'][str(budget)]})")

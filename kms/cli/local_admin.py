@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from kms.config.settings import Settings
     from kms.keys.vault import Vault
-    from kms.release.services import Identity, Services
+    from kms.release.services import Services
 
-__all__ = ["in_this_process", "local_services"]
+__all__ = ["connected", "in_this_process"]
 
 
 def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
@@ -38,34 +38,41 @@ def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
 
 def connected(settings: Settings, vault: Vault) -> httpx.Client:
     """Return the way to an application on a database that is open; it is closed with it."""
-    services, close = local_services(settings, vault)
-    transport = InThisProcess(create_local_app(settings, services), close=close)
+    opening = _Opening(settings, vault)
+    transport = InThisProcess(create_local_app(settings, opening.services()), close=opening.close)
     return httpx.Client(transport=transport, base_url="http://kms")
 
 
-def local_services(settings: Settings, vault: Vault) -> tuple[AdminServices, Callable[[], None]]:
-    """Return what the application works with, and what closes it."""
-    opened = [vault.store]
+class _Opening:
+    """Opens what a command needs of a service, once, and closes it.
 
-    @cache
-    def identity() -> Identity:
-        return open_identity(vault, settings)
+    Args:
+        settings: say where.
+        vault: open; closed with the rest.
+    """
 
-    @cache
-    def releases() -> Services:
-        services = open_services(settings, clock=system_clock, random=secrets.token_bytes, report=say)
-        opened.append(services.store)
+    def __init__(self, settings: Settings, vault: Vault) -> None:
+        """Open nothing more yet."""
+        self._settings = settings
+        self._vault = vault
+        self._stores = [vault.store]
+
+    def services(self) -> AdminServices:
+        """Return what the application works with."""
+        return AdminServices(
+            vault=self._vault,
+            clock=system_clock,
+            identity=cache(lambda: open_identity(self._vault, self._settings)),
+            log=lambda: open_publisher(self._vault, self._settings, clock=system_clock, report=say)[0],
+            releases=cache(self._releases),
+        )
+
+    def _releases(self) -> Services:
+        services = open_services(self._settings, clock=system_clock, random=secrets.token_bytes, report=say)
+        self._stores.append(services.store)
         return services
 
-    def close() -> None:
-        for store in opened:
+    def close(self) -> None:
+        """Close every database."""
+        for store in self._stores:
             store.close()
-
-    services = AdminServices(
-        vault=vault,
-        clock=system_clock,
-        identity=identity,
-        log=lambda: open_publisher(vault, settings, clock=system_clock, report=say)[0],
-        releases=releases,
-    )
-    return services, close

@@ -112,7 +112,7 @@ def log_export(directory: Path, config: Path | None, as_json: bool, **flags: obj
     """Write the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
 
     Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
-    name keys and policies: whoever may read the directory may read them.
+    name keys and policies: whoever may read the directory may read them. It takes the service's machine.
     """
     from attest.clock import system_clock
     from kms.log.static_export import export_log

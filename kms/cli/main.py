@@ -186,7 +186,10 @@ def init(
 @cli.command()
 @with_options(*SETTINGS, TELLING)
 def migrate(config: Path | None, **flags: object) -> None:
-    """Bring the database to this version's schema. Stop every service and back the database up first."""
+    """Bring the database to this version's schema, on the service's machine.
+
+    Stop every service and back the database up first.
+    """
     from kms.store import migrate_database
 
     settings = load(config, flags).settings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attest.files import write_result
-from kms.cli.changes import CHANGING, TELLING, carry_out, tell_change
+from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.options import AS_JSON, administering, print_json, read_input, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def proposal() -> None:
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
 @click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long it stands (default 72).")
 @click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it.")
-@administering(CHANGING[-1])
+@administering(TELLING)
 def proposal_create(
     service: AdminClient, *, action: str, arguments: Path, reason: str, hours: int, person: str | None
 ) -> None:
@@ -55,7 +55,7 @@ def proposal_create(
     if not isinstance(members, dict):
         raise ConfigurationError("the arguments are no JSON object", code="change-invalid", field="arguments")
     change = read_change(action, members)
-    carry_out(service, change, reason=reason, propose=True, hours=hours, person=person)
+    carry_out(service, change, Manner(reason=reason, propose=True, hours=hours, person=person))
 
 
 @proposal.command("list")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.changes import CHANGING, carry_out
+from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.options import AS_JSON, administering, print_json, read_input, say
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kms.domain.people import ChangeKind, Quorum
 
 __all__ = ["people", "quorum"]
-
-_REASON = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 
 
 # -- people and rules
@@ -50,34 +48,23 @@ def people_list(service: AdminClient, *, as_json: bool) -> None:
 @people.command("add")
 @click.argument("name")
 @click.option("--key", required=True, type=click.Path(path_type=Path), help="Public key (PEM).")
-@_REASON
-@administering(*CHANGING)
-def people_add(
-    service: AdminClient,
-    *,
-    name: str,
-    key: Path,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
-) -> None:
+@changing()
+@administering()
+def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) -> None:
     """Register somebody with a public key: Ed25519, P-256 or P-384."""
     public = read_input(key)
     then = _now(service).with_person(name, public)
-    _set(then, service, reason=reason, propose=propose, hours=hours, person=person)
+    _set(then, service, manner)
 
 
 @people.command("remove")
 @click.argument("name")
-@_REASON
-@administering(*CHANGING)
-def people_remove(
-    service: AdminClient, *, name: str, reason: str, propose: bool, hours: int, person: str | None
-) -> None:
+@changing()
+@administering()
+def people_remove(service: AdminClient, *, name: str, manner: Manner) -> None:
     """Remove somebody whom no rule names any more."""
     then = _now(service).without_person(name)
-    _set(then, service, reason=reason, propose=propose, hours=hours, person=person)
+    _set(then, service, manner)
 
 
 @quorum.command("show")
@@ -102,37 +89,26 @@ def quorum_show(service: AdminClient, *, as_json: bool) -> None:
 @click.option("--of", "threshold", type=int, required=True, metavar="M", help="How many must sign.")
 @click.option("--person", "names", multiple=True, required=True, metavar="NAME", help="Who may sign. Repeatable.")
 @click.option("--proposer-apart", is_flag=True, help="Whoever proposes must sign as well, and does not count.")
-@_REASON
-@administering(*CHANGING)
+@changing()
+@administering()
 def quorum_set(
-    service: AdminClient,
-    *,
-    kind: str,
-    threshold: int,
-    names: tuple[str, ...],
-    proposer_apart: bool,
-    reason: str,
-    propose: bool,
-    hours: int,
-    person: str | None,
+    service: AdminClient, *, kind: str, threshold: int, names: tuple[str, ...], proposer_apart: bool, manner: Manner
 ) -> None:
     """Set what a kind of change takes: key-policy, anchors, kek, thaw, break-glass or quorum (first of all)."""
     from kms.domain.people import QuorumRule
 
     rule = QuorumRule(kind=_kind(kind), threshold=threshold, people=names, proposer_counts=not proposer_apart)
-    _set(_now(service).with_rule(rule), service, reason=reason, propose=propose, hours=hours, person=person)
+    _set(_now(service).with_rule(rule), service, manner)
 
 
 @quorum.command("clear")
 @click.argument("kind")
-@_REASON
-@administering(*CHANGING)
-def quorum_clear(
-    service: AdminClient, *, kind: str, reason: str, propose: bool, hours: int, person: str | None
-) -> None:
+@changing()
+@administering()
+def quorum_clear(service: AdminClient, *, kind: str, manner: Manner) -> None:
     """Take the rule for a kind of change away; it takes the signatures of that rule as well."""
     then = _now(service).without_rule(_kind(kind))
-    _set(then, service, reason=reason, propose=propose, hours=hours, person=person)
+    _set(then, service, manner)
 
 
 def _kind(text: str) -> ChangeKind:
@@ -149,10 +125,10 @@ def _now(service: AdminClient) -> Quorum:
     return read_quorum(service.get("/v1/quorum")["quorum"])
 
 
-def _set(then: Quorum, service: AdminClient, *, reason: str, propose: bool, hours: int, person: str | None) -> None:
+def _set(then: Quorum, service: AdminClient, manner: Manner) -> None:
     from kms.quorum.changes import QuorumSet
 
-    carry_out(service, QuorumSet(then=then), reason=reason, propose=propose, hours=hours, person=person)
+    carry_out(service, QuorumSet(then=then), manner)
 
 
 def _names(names: tuple[str, ...]) -> str:

@@ -71,8 +71,6 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
             "everything": everything,
             "after": after,
         }
-        if chip is not None and not _CHIP.fullmatch(chip):
-            raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
         if after is not None and not _MARK.fullmatch(after):
             raise click.UsageError("--after: expected the mark that a page before ended with")
         command(wanted=wanted, **options)
@@ -156,6 +154,7 @@ def releases_affected(
     wanted |= {"advisories": list(advisory), "tcb_below": list(tcb_below)}
     wanted["policy"] = None if policy_file is None else read_policy_input(policy_file).decode()
     if stop_renewals and yes:
+        _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
         _show(done, None, as_json=as_json)
         say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
@@ -186,8 +185,15 @@ def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason:
     tell_change("releases-resume", text, details={"leases": asked})
 
 
+def _require_chip(wanted: dict[str, Any]) -> None:
+    """Refuse a chip that cannot be: an empty list would be taken for "nobody is concerned"."""
+    if wanted["chip"] is not None and not _CHIP.fullmatch(wanted["chip"]):
+        raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
+
+
 def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], str | None]:
     """Return up to so many leases, page by page, and the mark behind which there are more."""
+    _require_chip(wanted)
     found: list[dict[str, Any]] = []
     mark = wanted["after"]
     while True:

@@ -22,7 +22,7 @@ __all__ = ["backup", "fsck", "restore"]
 def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> None:
     """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
 
-    Keys are in it wrapped, and the key-encryption key is not in it.
+    Keys are in it wrapped, and the key-encryption key is not in it. It is made on the service's machine.
     """
     from kms.operations.backup import back_up
 
@@ -69,7 +69,8 @@ def restore(
 ) -> None:
     """Make the database that the settings name from a backup; nothing is ever overwritten.
 
-    It may be of another kind than the one that was backed up: this is also the way from SQLite to PostgreSQL.
+    It is made on the service's machine. It may be of another kind than the one that was backed up: this is also the way
+    from SQLite to PostgreSQL.
     """
     from kms.domain.actors import local_actor
     from kms.domain.log_verification import parse_noted
@@ -104,7 +105,8 @@ def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **fla
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
     Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
-    policy, every signature over a document of reference values, and every lease. The service may run.
+    policy, every signature over a document of reference values, and every lease. It takes the service's machine, where
+    the service may run.
     """
     from kms.domain.errors import KmsError
     from kms.domain.log_verification import parse_noted

@@ -416,8 +416,8 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     with shown_progress("unsealing", 4_000_000, clock=seconds.__next__) as tell:
         tell("a", 1_000_000)
         tell("b", 1_000_000)
-    drawn = screen.getvalue().split("\r\x1b[K")
-    assert drawn[1:] == ["[############............] unsealing 2.0 MB of 4.0 MB, 1.0 MB/s, 0:02 left", ""]
+    lines = screen.getvalue().split("\r\x1b[K")
+    assert lines[1:] == ["[############............] unsealing 2.0 MB of 4.0 MB, 1.0 MB/s, 0:02 left", ""]
     monkeypatch.setenv("TERM", "dumb")
     screen.truncate(0)
     with shown_progress("unsealing", 1000) as tell:

@@ -1,0 +1,71 @@
+"""Routes as they are declared: the body that a handler takes, and the refusals that each kind of request has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from fastapi import Request
+from fastapi.params import Depends
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from kms.admin_api.context import MAX_BODY_BYTES, WithCaller
+from kms.api.body import read_json
+from kms.api.schema import refusals, request_body
+
+__all__ = ["AdminRoute", "body", "changes", "reads"]
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class BodyReader(Generic[Model]):
+    """Reads the body of a request, which is strict JSON of a model's shape, once the caller is identified.
+
+    Args:
+        model: the shape.
+    """
+
+    def __init__(self, model: type[Model]) -> None:
+        """Read nothing yet."""
+        self.model = model
+
+    async def __call__(self, request: Request, caller: WithCaller) -> Model:
+        """Read a body.
+
+        Raises:
+            RequestError: as ``read_json``.
+        """
+        seconds = caller.settings.request_seconds
+        return (await read_json(request, self.model, limit=MAX_BODY_BYTES, seconds=seconds))[0]
+
+
+def body(model: type[Model]) -> Depends:
+    """Make a handler's parameter the body of the request."""
+    return Depends(BodyReader(model))
+
+
+class AdminRoute(APIRoute):
+    """A route that describes the body which its handler takes."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:  # noqa: ANN401  as FastAPI's own
+        """Add the body to what the document says of the route."""
+        super().__init__(path, endpoint, **options)
+        if self.body_model is not None:
+            self.openapi_extra = request_body(self.body_model)
+
+    @property
+    def body_model(self) -> type[BaseModel] | None:
+        """The shape of the body; None where there is none."""
+        readers = (one.call for one in self.dependant.dependencies)
+        return next((one.model for one in readers if isinstance(one, BodyReader)), None)
+
+
+def reads(*more: int) -> dict[int | str, dict[str, Any]]:  # Any: a piece of an OpenAPI document
+    """Describe the refusals of a request that reads."""
+    return refusals(401, 403, 500, 503, *more)
+
+
+def changes(*more: int) -> dict[int | str, dict[str, Any]]:  # Any: as above
+    """Describe the refusals of a request that has a body."""
+    return refusals(400, 401, 403, 413, 415, 422, 500, 503, *more)
