@@ -163,7 +163,7 @@ class Procedure:
         """
         if self._held:
             raise self._worst()
-        return self._findings()
+        return Findings(self._prefix, self._steps, tuple(self._told))
 
     def require(self, found: _T | None) -> _T:
         """Return what an attempt found, which is there once nothing was refused.
@@ -177,18 +177,14 @@ class Procedure:
 
     def refusal(self, failure: AttestError) -> AttestError:
         """Return a refusal with the checks of all steps."""
-        failure.checks = self._findings().checks
+        told = self._told if self._independent else _until_refused(self._told)
+        failure.checks = Findings(self._prefix, self._steps, tuple(told)).checks
         return failure
 
     def refuse(self, failure: AttestError) -> None:
         """Let the open step fail."""
         failure.check, failure.clause = self._prefix + self._open.id, failure.clause or self._open.clause
         self.tell(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
-
-    def settle(self) -> None:
-        """Take back what the open attempt told, if it stands on something that was refused."""
-        if self._held and not self._independent:
-            self._told = [each for each in self._told if each[0] is not self._open]
 
     def hold(self, failure: AttestError) -> bool:
         """Hold the refusal of the open step back, unless it ends this procedure."""
@@ -201,9 +197,6 @@ class Procedure:
     def _worst(self) -> AttestError:
         return self.refusal(min(self._held, key=_severity))
 
-    def _findings(self) -> Findings:
-        return Findings(prefix=self._prefix, steps=self._steps, told=tuple(self._told))
-
     def __enter__(self) -> None:
         pass
 
@@ -211,6 +204,13 @@ class Procedure:
         if failure is not None and isinstance(failure, AttestError):
             self.refuse(failure)
             self.refusal(failure)
+
+
+def _until_refused(told: list[_Told]) -> list[_Told]:
+    """Return how steps came out up to the first refusal, and after it only what else was refused."""
+    outcomes = [outcome for _, outcome, _, _ in told]
+    first = outcomes.index(Outcome.FAIL) if Outcome.FAIL in outcomes else len(told)
+    return [*told[:first], *(each for each in told[first:] if each[1] is Outcome.FAIL)]
 
 
 def _severity(failure: AttestError) -> tuple[bool, int]:
@@ -232,8 +232,8 @@ class _Attempt:
             return self._procedure.hold(failure)
         if isinstance(failure, _LackingError):
             self._procedure.tell("", str(failure), Outcome.NOT_EVALUATED)
-        self._procedure.settle()
-        return isinstance(failure, _LackingError)
+            return True
+        return False
 
 
 class _LackingError(Exception):
