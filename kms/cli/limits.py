@@ -118,7 +118,7 @@ def _show(name: KeyName, answer: dict[str, Any], *, as_json: bool) -> None:  # A
     _show_lines(name, read_limits(answer["limits"]), used)
 
 
-def _show_lines(name: KeyName, found: Limits, used: dict[str, Any]) -> None:  # Any: members of JSON
+def _show_lines(name: KeyName, found: KeyLimits, used: dict[str, Any]) -> None:  # Any: members of JSON
     click.echo(f"{name}: version {found.version} of its limits")
     for budget in found.releases:
         click.echo(f"  most releases: {budget} (so far {used['releases'][str(budget)]})")

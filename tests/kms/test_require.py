@@ -34,7 +34,7 @@ def test_a_handler_that_requires_nothing_reaches_no_database(harness: Harness) -
         pass
     caller.require(Operation.TENANTS_READ)
     with caller.vault.store.reading() as reader:
-        assert reader.is_tenant("default")
+        assert reader.tenants.exists("default")
 
 
 def test_what_no_role_allows_is_refused_at_once(harness: Harness) -> None:
@@ -54,12 +54,12 @@ def test_a_role_that_goes_between_two_transactions_counts_in_no_later_one(harnes
     store, caller = harness.services.store, calling(harness, identity)
     caller.require(Operation.TENANTS_CREATE)
     with store.writing() as writer:
-        (grant,) = writer.grants_of(identity)
-        writer.revoke_grant(grant.number, by=ROOT, at=grant.granted_at)
+        (grant,) = writer.grants.held_by(identity)
+        writer.grants.revoke(grant.number, by=ROOT, at=grant.granted_at)
     with pytest.raises(ForbiddenError):
         create_tenant(caller.vault.store, "late", actor=identity, at=harness.clock())
     with store.reading() as reader:
-        assert not reader.is_tenant("late")
+        assert not reader.tenants.exists("late")
 
 
 def test_everything_that_was_required_holds_together(harness: Harness) -> None:
@@ -70,8 +70,8 @@ def test_everything_that_was_required_holds_together(harness: Harness) -> None:
     caller.require(Operation.TENANTS_CREATE)
     caller.require(Operation.LOG_READ)
     with store.writing() as writer:
-        auditor = next(one for one in writer.grants_of(identity) if one.role is Role.AUDITOR)
-        writer.revoke_grant(auditor.number, by=ROOT, at=auditor.granted_at)
+        auditor = next(one for one in writer.grants.held_by(identity) if one.role is Role.AUDITOR)
+        writer.grants.revoke(auditor.number, by=ROOT, at=auditor.granted_at)
     with pytest.raises(ForbiddenError, match=r"log\.read"), caller.vault.store.reading():
         pass
 
