@@ -472,7 +472,7 @@ def test_who_waits_for_a_slow_device_are_bounded(self_evidence: SelfEvidenceServ
     ]
     for thread in threads:
         thread.start()
-    while self_evidence._waiting._value:  # noqa: SLF001  nothing else shows that all of them wait
+    while self_evidence._waiting.under_way < MAX_WAITING:  # noqa: SLF001  nothing else shows that all of them wait
         pass
     with pytest.raises(UnavailableError) as caught:
         self_evidence.answer(nonce=NONCE, audience="a")
