@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, read_input, say
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -69,13 +70,8 @@ def admin_revoke(service: AdminClient, *, number: int) -> None:
 def admin_list(service: AdminClient, *, everything: bool, as_json: bool) -> None:
     """List who has which role where."""
     found = service.get("/v1/grants", revoked=everything)["grants"]
-    if as_json:
-        print_json({"schema": "kms.grants/1", "grants": found})
-        return
-    for grant in found:
-        click.echo(_line(grant))
-    if not found:
-        say("note: nobody has a role; 'kms admin grant IDENTITY administrator' makes the first administrator")
+    none = "nobody has a role; 'kms admin grant IDENTITY administrator' makes the first administrator"
+    print_rows({"schema": "kms.grants/1", "grants": found}, found, _line, as_json=as_json, none=none)
 
 
 @admin.command("whois")
@@ -89,11 +85,7 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
     from kms.auth.certificates import identities_of, read_certificate
 
     found = identities_of(read_certificate(read_input(certificate)))
-    if as_json:
-        print_json({"schema": "kms.identities/1", "identities": found})
-        return
-    for identity in found:
-        click.echo(identity)
+    print_rows({"schema": "kms.identities/1", "identities": found}, found, str, as_json=as_json)
 
 
 def _line(grant: dict[str, Any]) -> str:  # Any: members of JSON

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, read_policy_input, read_time, say
+from kms.cli.inputs import read_policy_input, read_time
+from kms.cli.options import AS_JSON, administering, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -69,19 +70,9 @@ def break_glass_open(
 @administering(AS_JSON)
 def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
-    from attest.release import KeyName
-
     found = service.get("/v1/break-glass")["break_glass"]
-    if as_json:
-        print_json({"schema": "kms.break-glass/1", "break_glass": found})
-        return
-    for one in found:
-        name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
-        click.echo(
-            f"{one['number']}  {one['state']}  {_relaxed(one)}  for {name}  until {one['until']}  {one['reason']}"
-        )
-    if not found:
-        say("note: break-glass was never opened")
+    document = {"schema": "kms.break-glass/1", "break_glass": found}
+    print_rows(document, found, _line, as_json=as_json, none="break-glass was never opened")
 
 
 @break_glass.command("close")
@@ -92,6 +83,13 @@ def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None
     """End a relaxation before its time, at once."""
     service.post(f"/v1/break-glass/{number}/close", {"reason": reason})
     tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})
+
+
+def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+    from attest.release import KeyName
+
+    name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
+    return f"{one['number']}  {one['state']}  {_relaxed(one)}  for {name}  until {one['until']}  {one['reason']}"
 
 
 def _relaxed(one: dict[str, Any]) -> str:  # Any: members of JSON

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, say
+from kms.cli.options import AS_JSON, administering, print_rows, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,11 +89,10 @@ _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(adminis
 def freeze_list(service: AdminClient, *, as_json: bool) -> None:
     """List what is frozen, since when, by whom and why."""
     found = service.get("/v1/freezes")["freezes"]
-    if as_json:
-        print_json({"schema": "kms.freezes/1", "freezes": found})
-        return
-    for one in found:
-        target = " ".join(filter(None, (one["scope"], one["name"])))
-        click.echo(f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}")
-    if not found:
-        say("note: nothing is frozen")
+    document = {"schema": "kms.freezes/1", "freezes": found}
+    print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
+
+
+def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+    target = f"{one['scope']} {one['name']}".rstrip()
+    return f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}"

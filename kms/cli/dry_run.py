@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import AS_JSON, administering, print_json, read_evidence_input, read_time, say
+from kms.cli.inputs import read_evidence_input, read_time
+from kms.cli.options import AS_JSON, administering, print_json, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.inputs import read_input, read_policy_input
 from kms.cli.keys import read_material
-from kms.cli.options import administering, key_argument, read_input, read_policy_input, say
+from kms.cli.options import administering, key_argument, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import Manner, carry_out, changing
-from kms.cli.options import (
-    AS_JSON,
-    administering,
-    given_references,
-    key_argument,
-    moment,
-    print_json,
-    read_evidence_input,
-    read_policy_input,
-    read_time,
-    references_options,
-    say,
-)
+from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
+from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

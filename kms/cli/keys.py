@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import (
-    AS_JSON,
-    administering,
-    given_references,
-    key_argument,
-    print_json,
-    read_input,
-    read_policy_input,
-    reference_argument,
-    references_options,
-    say,
-)
+from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
+from kms.cli.options import AS_JSON, administering, key_argument, print_json, print_rows, reference_argument, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
@@ -116,13 +106,9 @@ def _wanted(
     return {**named, "policy": policy, "references": given_references(references)}
 
 
-def tell_versions(keys: Iterable[dict[str, Any]], *, as_json: bool) -> None:  # Any: members of JSON
+def tell_versions(keys: Sequence[dict[str, Any]], *, as_json: bool) -> None:  # Any: members of JSON
     """Tell of versions of keys: a line each, or one document."""
-    if as_json:
-        print_json({"schema": "kms.keys/1", "keys": list(keys)})
-        return
-    for one in keys:
-        click.echo(_line(one))
+    print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line, as_json=as_json)
 
 
 def _line(one: dict[str, Any]) -> str:  # Any: members of JSON

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import Manner, carry_out, changing, wants_json
-from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, read_input, say
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, say
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import (
-    AS_JSON,
-    SETTINGS,
-    administering,
-    load,
-    moment,
-    print_json,
-    read_input,
-    say,
-    vault,
-    with_options,
-)
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, SETTINGS, administering, load, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

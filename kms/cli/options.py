@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
     from kms.domain.keys import KeyName, KeyReference
-    from kms.domain.references import StoredDocument
     from kms.keys.vault import Vault
 
 __all__ = [
@@ -28,27 +26,20 @@ __all__ = [
     "SETTINGS",
     "administering",
     "duration_option",
-    "given_references",
     "key_argument",
     "load",
     "local",
     "moment",
     "print_json",
-    "read_documents",
-    "read_evidence_input",
-    "read_hex",
-    "read_input",
-    "read_policy_input",
-    "read_time",
+    "print_rows",
     "reference_argument",
-    "references_options",
     "say",
     "vault",
     "with_options",
 ]
 
 P = ParamSpec("P")
-_MAX_INPUT_BYTES = 2 * 1024 * 1024
+T = TypeVar("T")
 
 
 def say(line: str) -> None:
@@ -59,6 +50,32 @@ def say(line: str) -> None:
 def print_json(document: object) -> None:
     """Print for programs."""
     click.echo(json.dumps(document, indent=2, sort_keys=True))
+
+
+def print_rows(
+    document: Mapping[str, object],
+    rows: Sequence[T],
+    line: Callable[[T], str],
+    *,
+    as_json: bool,
+    none: str | None = None,
+) -> None:
+    """Print a list: one document for programs, else a line a row, and a note where there is none.
+
+    Args:
+        document: for programs.
+        rows: for people.
+        line: writes a row.
+        as_json: whether a program reads it.
+        none: what to do where there is nothing.
+    """
+    if as_json:
+        print_json(document)
+        return
+    for row in rows:
+        click.echo(line(row))
+    if not rows and none is not None:
+        say(f"note: {none}")
 
 
 def moment() -> datetime:
@@ -151,28 +168,6 @@ def _read_reference(_context: click.Context, _parameter: click.Parameter, value:
 
 reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
 """A key, or one of its versions; the command gets it as ``asked``."""
-
-
-def read_time(text: str, option: str) -> datetime:
-    """Read the moment that an option names; what is none is wrong usage."""
-    from attest.encoding import rfc3339
-    from attest.errors import AttestError
-
-    try:
-        return rfc3339(text, what=option)
-    except AttestError as exc:
-        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
-
-
-def read_hex(text: str, option: str) -> bytes:
-    """Read the digest that an option names; what is none is wrong usage."""
-    from attest.encoding import hex_bytes
-    from attest.errors import AttestError
-
-    try:
-        return hex_bytes(text, what=option)
-    except AttestError as exc:
-        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own
@@ -276,104 +271,3 @@ def local(config: Path | None, flags: dict[str, object]) -> tuple[AdminClient, V
     service = AdminClient(lambda: connected(settings, opened), is_remote=False)
     click.get_current_context().call_on_close(service.close)
     return service, opened
-
-
-def read_input(path: Path) -> bytes:
-    """Read a file, or standard input for ``-``.
-
-    Raises:
-        ConfigurationError: ``file-unreadable``.
-    """
-    from attest.errors import ConfigurationError
-
-    try:
-        if str(path) == "-":
-            return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
-        with path.open("rb") as file:
-            return file.read(_MAX_INPUT_BYTES)
-    except OSError as exc:
-        raise ConfigurationError(
-            f"cannot read {path}: {exc.strerror or exc}",
-            code="file-unreadable",
-            field=str(path),
-            hint="check the path, and that it is a file which you may read",
-        ) from exc
-
-
-def read_policy_input(path: Path) -> bytes:
-    """Read a policy; what is wrong with it is told by the name of its file.
-
-    Raises:
-        ConfigurationError: ``file-unreadable``, or it is no policy.
-    """
-    from kms.references.resolution import named_by
-
-    data = read_input(path)
-    named_by(data, name=str(path))
-    return data
-
-
-def read_evidence_input(path: Path) -> object:
-    """Read evidence of whatever format, as the JSON in which it travels."""
-    from attest import read_evidence
-
-    return json.loads(read_evidence([(path.name, read_input(path))]).evidence.to_json())
-
-
-_REFERENCES = (
-    click.option(
-        "--references",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        help="Document of reference values that the policy names, unless it is in force already.",
-    ),
-    click.option(
-        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
-    ),
-    click.option(
-        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
-    ),
-)
-
-
-def references_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
-
-    @wraps(command)
-    def called(
-        *,
-        references: tuple[Path, ...],
-        references_signature: tuple[Path, ...],
-        references_key: tuple[Path, ...],
-        **options: object,
-    ) -> None:
-        command(references=read_documents(references, references_signature, references_key), **options)
-
-    for option in reversed(_REFERENCES):
-        called = option(called)
-    return called
-
-
-def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:
-    """Return documents of reference values as they travel, each with its own proofs."""
-    return [
-        {
-            "document": one.document.decode(),
-            "signatures": [proof.signature.decode() for proof in one.proofs],
-            "keys": [proof.public_key.decode() for proof in one.proofs],
-        }
-        for one in documents
-    ]
-
-
-def read_documents(
-    documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
-) -> tuple[StoredDocument, ...]:
-    """Read documents of reference values with what proves who signed them."""
-    from kms.references.intake import GivenFile, read_given
-
-    files = (
-        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
-    )
-    given, signed, publics = files
-    return read_given(given, signatures=signed, keys=publics)

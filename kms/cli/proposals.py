@@ -10,7 +10,8 @@ import click
 
 from attest.files import write_result
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, read_input, say
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, administering, print_json, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -63,12 +64,12 @@ def proposal_create(
 def proposal_list(service: AdminClient, *, as_json: bool) -> None:
     """List every proposal and how it stands."""
     found = service.get("/v1/proposals")["proposals"]
-    if as_json:
-        print_json({"schema": "kms.proposals/1", "proposals": found})
-        return
-    for one in found:
-        line = "{serial:4} {state:10} {kind:12} {action:16} {digest}  {reason}"
-        click.echo(line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]}))
+    print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line, as_json=as_json)
+
+
+def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+    line = "{serial:4} {state:10} {kind:12} {action:16} {digest}  {reason}"
+    return line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]})
 
 
 @proposal.command("show")

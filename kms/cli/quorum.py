@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.changes import Manner, carry_out, changing
-from kms.cli.options import AS_JSON, administering, print_json, read_input, say
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, administering, print_json, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -35,14 +36,10 @@ def quorum() -> None:
 def people_list(service: AdminClient, *, as_json: bool) -> None:
     """List the registered people with the ids of their keys."""
     found = _now(service)
-    if as_json:
-        rows = [{"name": one.name, "key_id": one.key_id, "public_key": one.public_key} for one in found.people]
-        print_json({"schema": "kms.people/1", "version": found.version, "people": rows})
-        return
-    for one in found.people:
-        click.echo(f"{one.name}  {one.key_id}")
-    if not found.people:
-        say("note: nobody is registered; 'kms people add NAME --key PUBLIC.pem'")
+    rows = [{"name": one.name, "key_id": one.key_id, "public_key": one.public_key} for one in found.people]
+    document = {"schema": "kms.people/1", "version": found.version, "people": rows}
+    none = "nobody is registered; 'kms people add NAME --key PUBLIC.pem'"
+    print_rows(document, rows, "{0[name]}  {0[key_id]}".format, as_json=as_json, none=none)
 
 
 @people.command("add")

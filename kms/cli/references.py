@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, administering, given_references, print_json, read_documents, say
+from kms.cli.inputs import given_references, read_documents
+from kms.cli.options import AS_JSON, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -55,12 +56,11 @@ def references_add(
 def references_list(service: AdminClient, *, as_json: bool) -> None:
     """List every version of every document, whether it counts, and for which keys it is in force."""
     found = service.get("/v1/references")["references"]
-    if as_json:
-        print_json({"schema": "kms.references/1", "references": found})
-        return
-    for one in found:
-        line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
-        keys = ", ".join(one["keys"]) or "no key"
-        click.echo(line.format(**{**one, "keys": keys, "expires": one["expires"] or "no end"}))
-    if not found:
-        say("note: there are no documents; 'kms key import --references' brings the first")
+    none = "there are no documents; 'kms key import --references' brings the first"
+    print_rows({"schema": "kms.references/1", "references": found}, found, _line, as_json=as_json, none=none)
+
+
+def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+    line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
+    keys = ", ".join(one["keys"]) or "no key"
+    return line.format(**{**one, "keys": keys, "expires": one["expires"] or "no end"})

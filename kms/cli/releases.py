@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, administering, print_json, read_hex, read_policy_input, read_time, say
+from kms.cli.inputs import read_hex, read_policy_input, read_time
+from kms.cli.options import AS_JSON, administering, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, read_input, say, vault, with_options
+from kms.cli.inputs import read_input
+from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
 
 if TYPE_CHECKING:
     from kms.store.backup import BackupSummary

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, administering, print_json
+from kms.cli.options import AS_JSON, administering, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -36,9 +36,6 @@ def tenant_create(service: AdminClient, name: str) -> None:
 def tenant_list(service: AdminClient, *, as_json: bool) -> None:
     """List the tenants."""
     found = service.get("/v1/tenants")["tenants"]
-    if as_json:
-        rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
-        print_json({"schema": "kms.tenants/1", "tenants": rows})
-        return
-    for name, since in found.items():
-        click.echo(f"{name}  since {since}")
+    rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
+    document = {"schema": "kms.tenants/1", "tenants": rows}
+    print_rows(document, rows, "{0[tenant]}  since {0[created_at]}".format, as_json=as_json)

@@ -1,0 +1,153 @@
+"""What commands read: files, standard input, moments and digests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kms.domain.references import StoredDocument
+
+__all__ = [
+    "given_references",
+    "read_documents",
+    "read_evidence_input",
+    "read_hex",
+    "read_input",
+    "read_policy_input",
+    "read_time",
+    "references_options",
+]
+
+_MAX_INPUT_BYTES = 2 * 1024 * 1024
+
+
+def read_input(path: Path) -> bytes:
+    """Read a file, or standard input for ``-``.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    from attest.errors import ConfigurationError
+
+    try:
+        if str(path) == "-":
+            return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
+        with path.open("rb") as file:
+            return file.read(_MAX_INPUT_BYTES)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"cannot read {path}: {exc.strerror or exc}",
+            code="file-unreadable",
+            field=str(path),
+            hint="check the path, and that it is a file which you may read",
+        ) from exc
+
+
+def read_time(text: str, option: str) -> datetime:
+    """Read the moment that an option names; what is none is wrong usage."""
+    from attest.encoding import rfc3339
+    from attest.errors import AttestError
+
+    try:
+        return rfc3339(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def read_hex(text: str, option: str) -> bytes:
+    """Read the digest that an option names; what is none is wrong usage."""
+    from attest.encoding import hex_bytes
+    from attest.errors import AttestError
+
+    try:
+        return hex_bytes(text, what=option)
+    except AttestError as exc:
+        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
+
+
+def read_policy_input(path: Path) -> bytes:
+    """Read a policy; what is wrong with it is told by the name of its file.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, or it is no policy.
+    """
+    from kms.references.resolution import named_by
+
+    data = read_input(path)
+    named_by(data, name=str(path))
+    return data
+
+
+def read_evidence_input(path: Path) -> object:
+    """Read evidence of whatever format, as the JSON in which it travels."""
+    from attest import read_evidence
+
+    return json.loads(read_evidence([(path.name, read_input(path))]).evidence.to_json())
+
+
+_REFERENCES = (
+    click.option(
+        "--references",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Document of reference values that the policy names, unless it is in force already.",
+    ),
+    click.option(
+        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
+    ),
+    click.option(
+        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
+    ),
+)
+
+
+def references_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
+
+    @wraps(command)
+    def called(
+        *,
+        references: tuple[Path, ...],
+        references_signature: tuple[Path, ...],
+        references_key: tuple[Path, ...],
+        **options: object,
+    ) -> None:
+        command(references=read_documents(references, references_signature, references_key), **options)
+
+    for option in reversed(_REFERENCES):
+        called = option(called)
+    return called
+
+
+def read_documents(
+    documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
+) -> tuple[StoredDocument, ...]:
+    """Read documents of reference values with what proves who signed them."""
+    from kms.references.intake import GivenFile, read_given
+
+    files = (
+        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
+    )
+    given, signed, publics = files
+    return read_given(given, signatures=signed, keys=publics)
+
+
+def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:
+    """Return documents of reference values as they travel, each with its own proofs."""
+    return [
+        {
+            "document": one.document.decode(),
+            "signatures": [proof.signature.decode() for proof in one.proofs],
+            "keys": [proof.public_key.decode() for proof in one.proofs],
+        }
+        for one in documents
+    ]
