@@ -56,19 +56,25 @@ class Selection:
         """Return the tests for a mutant: the nearest and quickest first.
 
         First those of the nearest files that reach the statement, then all others that do, then the nearest that reach
-        anything of the module: a result that is remembered hides its second caller from the trace.
+        anything of the module: a result that is remembered hides its second caller from the trace. What runs when it
+        is imported is reached by no test: for that, those that name the constant, then all that reach the module.
         """
         by_line = self._by_line(path)
         reaching = {test for number in statement_lines(source, line) for test in by_line.get(number, ())}
-        reaching |= self._naming(statement_names(source, line)) if not reaching else set()
         others = {test for tests in by_line.values() for test in tests} - reaching
-        near = frozenset(_nearest(path, reaching))
-        stages = (
-            (_ordered(path, (test for test in reaching if _file(test) in near), self._seconds), 6.0),
-            (_ordered(path, (test for test in reaching if _file(test) not in near), self._seconds), 15.0),
-            (_ordered(path, (test for test in others if _file(test) in _nearest(path, others)), self._seconds), 10.0),
-        )
-        return tuple(batch for tests, limit in stages if (batch := self._within(tests, limit)).tests)
+        if reaching:
+            near = frozenset(_nearest(path, reaching))
+            also = frozenset(_nearest(path, others))
+            stages = (
+                ({test for test in reaching if _file(test) in near}, 6.0),
+                ({test for test in reaching if _file(test) not in near}, 15.0),
+                ({test for test in others if _file(test) in also}, 10.0),
+            )
+        else:
+            naming = self._naming(statement_names(source, line))
+            stages = ((naming, 6.0), (others - naming, 25.0))
+        batches = (self._within(_ordered(path, tests, self._seconds), limit) for tests, limit in stages)
+        return tuple(batch for batch in batches if batch.tests)
 
     def _naming(self, names: frozenset[str]) -> set[str]:
         """Return the tests of files that speak of a constant; its line ran when it was imported, for no test."""

@@ -401,6 +401,14 @@ def test_what_the_tools_list_of_a_switch_is_carried_whole() -> None:
 GPU = {"x-nvidia-gpu-arch-check": True}
 
 
+def test_the_overall_result_alone_stands_for_all_that_is_strict_of_its_kind_of_device() -> None:
+    strict = {"rim": True, "fwid_required": True}
+    for kind, expected in (("gpu", strict), ("nvswitch", {"rim": True})):
+        detached = {"x-nvidia-device-type": kind}
+        document, _ = outcome(from_nvidia(detached, {"x-nvidia-overall-att-result": True}))
+        assert {key: document[kind].get(key) for key in strict} == {key: expected.get(key) for key in strict}
+
+
 @pytest.mark.parametrize(
     ("detached", "overall", "name", "why"),
     [

@@ -289,5 +289,8 @@ def test_any_json_is_a_document_or_a_documented_error(value: Any) -> None:  # no
             assert exc.code.startswith("policy-")  # noqa: PT017  either outcome is right
 
 
-def test_every_kind_is_a_digest() -> None:
-    assert set(KIND_BYTES.values()) == {32, 48}
+def test_every_kind_is_a_digest_of_its_own_length() -> None:
+    short = {"snp-host-data", "sgx-mr-enclave", "sgx-mr-signer", "nvidia-rim", *(f"azure-pcr{n}" for n in range(24))}
+    long = {"snp-measurement", "snp-id-key-digest", "snp-author-key-digest", "tdx-mr-td", "tdx-mr-seam", "gpu-fwid"}
+    long |= {f"tdx-rtmr{n}" for n in range(4)}
+    assert dict.fromkeys(short, 32) | dict.fromkeys(long, 48) == KIND_BYTES

@@ -195,6 +195,21 @@ def test_a_raw_quote_is_written_as_it_is_read() -> None:
     assert raw_tpm_quote(data) == SNP.raw_quote
 
 
+@pytest.mark.parametrize(
+    ("length", "begins", "expected"),
+    [
+        *((length, b"\xffTCG", True) for length in (256, 384, 512)),
+        *((length, b"\xffTCG", False) for length in (255, 257, 511, 513, 0)),
+        (256, b"\xffTCH", False),
+    ],
+)
+def test_a_raw_quote_is_known_by_the_length_of_its_signature_and_its_first_words(
+    length: int, begins: bytes, expected: bool
+) -> None:
+    signature = length.to_bytes(8, "little") + bytes(length)
+    assert is_raw_tpm_quote(signature + bytes(8) + begins + bytes(100)) is expected
+
+
 @given(st.binary(max_size=400) | st.integers(0, 1200).map(lambda n: raw_tpm_quote_bytes(SNP.raw_quote)[:n]))
 def test_any_bytes_are_a_raw_quote_or_a_documented_refusal(data: bytes) -> None:
     with contextlib.suppress(EvidenceError):
