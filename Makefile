@@ -96,7 +96,7 @@ $(MUTANTS_STAMP): .venv/bin/python requirements/mutants.txt
 	.venv/mutants/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --only-binary :all: -r requirements/mutants.txt
 	@touch $@
 
-# The compilers of the page, by the digests of the lock file; nothing of them runs while they are installed.
+# The page's compilers and linters, by the digests of the lock file; nothing of them runs while they are installed.
 $(PAGE_STAMP): page/package.json page/package-lock.json
 	@command -v npm >/dev/null \
 	    || { echo 'error: npm is missing; it builds the page' >&2; echo 'hint: on Debian or Ubuntu: apt-get install nodejs npm' >&2; exit 1; }
@@ -113,13 +113,17 @@ demo: install $(MODEL_STAMP) ## two owners and a confidential service on simulat
 test: check ## everything that must hold before a change is merged
 check: lint types imports tests coverage drift ## the same
 
-lint: $(DEV_STAMP)
+lint: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+	cd page && node_modules/.bin/eslint --max-warnings 0 .
+	cd page && node_modules/.bin/prettier --check --log-level warn .
 
-format: $(DEV_STAMP) ## rewrite the code in the one format
+format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+	cd page && node_modules/.bin/eslint --fix .
+	cd page && node_modules/.bin/prettier --write --log-level warn .
 
 # Each of the two has one thread.
 types: $(DEV_STAMP)
@@ -131,8 +135,9 @@ mypy: $(DEV_STAMP)
 pyright: $(DEV_STAMP)
 	$(BIN)/pyright
 
-imports: $(DEV_STAMP)
+imports: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/lint-imports
+	cd page && node tools/imports.mjs
 
 traced: $(DEV_STAMP)
 	@echo 'pytest: what covers the core, traced'

@@ -1,11 +1,12 @@
-// Builds the bundles: node build.mjs [FOLDER]; by default into ../attest/page/bundle. The same sources give the same bytes.
+// Builds the bundles: node build.mjs [FOLDER]; by default into ../attest/page/bundle.
+// The same sources give the same bytes.
 
 import { build } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { minify } from "terser";
 
@@ -13,7 +14,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const folder = resolve(process.argv[2] ?? join(here, "../attest/page/bundle"));
 const compiler = join(here, "node_modules/typescript/bin/tsc");
 
-/** Entry points; what several of them need, or what is fetched only when it is needed, goes to files of their own. */
+/** Entry points; code that several of them need, or that is fetched on demand, goes to files of its own. */
 const entryPoints = {
   badge: "src/badge.ts",
   channel: "src/channel/index.ts",
@@ -23,85 +24,121 @@ const entryPoints = {
   verifier: "src/verifier/index.ts",
 };
 
-// What an earlier build left behind; the package's Python file stays.
-mkdirSync(folder, { recursive: true });
-for (const name of readdirSync(folder)) if (/\.(?:js|d\.ts|json|css|html)$/.test(name)) rmSync(join(folder, name));
+const read = (name) => readFileSync(join(folder, name));
+const filesLike = (pattern) =>
+  readdirSync(folder)
+    .filter((name) => pattern.test(name))
+    .sort();
+const digestOf = (name, encoding) => createHash("sha256").update(read(name)).digest(encoding);
+const integrityOf = (name) => `sha256-${digestOf(name, "base64")}`;
 
-await build({
-  absWorkingDir: here,
-  entryPoints,
-  outdir: folder,
-  bundle: true,
-  charset: "utf8",
-  chunkNames: "[name]-[hash]",
-  format: "esm",
-  legalComments: "none",
-  minify: true,
-  splitting: true,
-  target: "es2022",
-});
+/** Remove an earlier build; the package's Python file stays. */
+function clear() {
+  mkdirSync(folder, { recursive: true });
+  for (const name of filesLike(/\.(?:js|d\.ts|json|css|html)$/)) rmSync(join(folder, name));
+}
 
-// A second pass makes everything 4 % smaller once it is compressed: it moves values to where they are used, and unfolds what is called once.
-for (const name of readdirSync(folder).filter((name) => name.endsWith(".js"))) {
-  const { code } = await minify(readFileSync(join(folder, name), "utf8"), {
-    module: true,
-    ecma: 2020,
-    compress: { passes: 3 },
+/** Bundle the sources, and return which files each file imports at once. */
+async function bundle() {
+  const { metafile } = await build({
+    absWorkingDir: here,
+    entryPoints,
+    outdir: folder,
+    bundle: true,
+    charset: "utf8",
+    chunkNames: "[name]-[hash]",
+    format: "esm",
+    legalComments: "none",
+    metafile: true,
+    minify: true,
+    splitting: true,
+    target: "es2022",
   });
-  writeFileSync(join(folder, name), code);
+  const imported = ({ imports }) => imports.filter(({ kind }) => kind === "import-statement").map(({ path }) => path);
+  return new Map(
+    Object.entries(metafile.outputs).map(([path, output]) => [
+      basename(path),
+      imported(output).map((each) => basename(each)),
+    ]),
+  );
 }
 
-// The public types stand in one file that imports nothing, so its declarations are the library's.
-const scratch = mkdtempSync(join(tmpdir(), "page-types-"));
-try {
-  const settings = [
-    "--project",
-    here,
-    "--noEmit",
-    "false",
-    "--declaration",
-    "--emitDeclarationOnly",
-    "--outDir",
-    scratch,
+/** A second pass makes everything 4 % smaller once it is compressed: it moves values to where they are used. */
+async function shrink() {
+  for (const name of filesLike(/\.js$/)) {
+    const settings = { module: true, ecma: 2020, compress: { passes: 3 } };
+    const { code } = await minify(read(name).toString(), settings);
+    writeFileSync(join(folder, name), code);
+  }
+}
+
+/** Write the declarations: the public types stand in one file that imports nothing, so they are the library's. */
+function writeTypes() {
+  const scratch = mkdtempSync(join(tmpdir(), "page-types-"));
+  try {
+    const settings = [
+      "--project",
+      here,
+      "--noEmit",
+      "false",
+      "--declaration",
+      "--emitDeclarationOnly",
+      "--outDir",
+      scratch,
+    ];
+    execFileSync(process.execPath, [compiler, ...settings], { stdio: "inherit" });
+    const types = readFileSync(join(scratch, "verifier/api.d.ts"), "utf8");
+    writeFileSync(join(folder, "verifier.d.ts"), `${types}export declare const verifyEvidence: VerifyEvidence;\n`);
+  } finally {
+    rmSync(scratch, { recursive: true });
+  }
+}
+
+/** The files that a module imports at once, and these import, without itself. */
+function reachedFrom(name, imports) {
+  const found = new Set();
+  const add = (each) => {
+    for (const next of imports.get(each)) {
+      if (found.has(next)) continue;
+      found.add(next);
+      add(next);
+    }
+  };
+  add(name);
+  return [...found].sort();
+}
+
+/**
+ * Write the page. An import map names each module with its digest before the first of them runs: none is another,
+ * whenever it is fetched. The modules that the page begins with are fetched ahead, by their digests, too.
+ */
+function writePage(imports) {
+  const modules = filesLike(/\.js$/).filter((name) => !["badge.js", "page.js"].includes(name));
+  const map = { integrity: Object.fromEntries(modules.map((name) => [`./${name}`, integrityOf(name)])) };
+  const ahead = reachedFrom("page.js", imports);
+  const head = [
+    `<script type="importmap">${JSON.stringify(map)}</script>`,
+    `<link rel="stylesheet" href="style.css" integrity="${integrityOf("style.css")}">`,
+    ...ahead.map((name) => `<link rel="modulepreload" href="${name}" integrity="${integrityOf(name)}">`),
+    `<script type="module" src="page.js" integrity="${integrityOf("page.js")}"></script>`,
   ];
-  execFileSync(process.execPath, [compiler, ...settings], { stdio: "inherit" });
-  writeFileSync(join(folder, "verifier.d.ts"), readFileSync(join(scratch, "verifier/api.d.ts")));
-} finally {
-  rmSync(scratch, { recursive: true });
+  const html = readFileSync(join(here, "src/ui/index.html"), "utf8");
+  writeFileSync(
+    join(folder, "index.html"),
+    html.replace("<!--files-->", () => head.join("\n")),
+  );
 }
 
-// All modules are named with their digests before the first of them runs: none is fetched later, and none is another.
-const integrity = (name) =>
-  `sha256-${createHash("sha256")
-    .update(readFileSync(join(folder, name)))
-    .digest("base64")}`;
-const modules = readdirSync(folder)
-  .filter((name) => name.endsWith(".js") && !["badge.js", "page.js"].includes(name))
-  .sort();
-// WebKit looks at no digest of what it fetches ahead, but at one in an import map; the page's policy names that map by its own.
-const map = JSON.stringify({ integrity: Object.fromEntries(modules.map((name) => [`./${name}`, integrity(name)])) });
-const head = [
-  `<script type="importmap">${map}</script>`,
-  `<link rel="stylesheet" href="style.css" integrity="${integrity("style.css")}">`,
-  ...modules.map((name) => `<link rel="modulepreload" href="${name}" integrity="${integrity(name)}">`),
-  `<script type="module" src="page.js" integrity="${integrity("page.js")}"></script>`,
-];
-const html = readFileSync(join(here, "src/ui/index.html"), "utf8");
-writeFileSync(
-  join(folder, "index.html"),
-  html.replace("<!--files-->", () => head.join("\n")),
-);
+function writeManifest() {
+  const names = filesLike(/^(?!manifest\.json$)(?!.*\.py$)/).filter((name) => !name.startsWith("__"));
+  const sha256 = Object.fromEntries(names.map((name) => [name, digestOf(name, "hex")]));
+  const manifest = JSON.stringify({ schema: "attest.page/1", sha256 }, null, 2);
+  writeFileSync(join(folder, "manifest.json"), `${manifest}\n`);
+}
 
-const names = readdirSync(folder)
-  .filter((name) => name !== "manifest.json" && !name.endsWith(".py"))
-  .sort();
-const digests = names.map((name) => [
-  name,
-  createHash("sha256")
-    .update(readFileSync(join(folder, name)))
-    .digest("hex"),
-]);
-writeFileSync(
-  join(folder, "manifest.json"),
-  `${JSON.stringify({ schema: "attest.page/1", sha256: Object.fromEntries(digests) }, null, 2)}\n`,
-);
+clear();
+const imports = await bundle();
+await shrink();
+writeTypes();
+writePage(imports);
+writeManifest();

@@ -22,7 +22,6 @@ const READABLE = {
   "no-param-reassign": "error",
   "no-sequences": "error",
   "no-unneeded-ternary": "error",
-  "no-void": ["error", { allowAsStatement: true }],
   "one-var": ["error", "never"],
   "prefer-const": "error",
   "page/no-parallel-declaration": "error",
@@ -40,6 +39,8 @@ export default tseslint.config(
       // A listener or a callback may be one expression, whose value nobody takes.
       "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
       "@typescript-eslint/no-unused-vars": ["error", { varsIgnorePattern: "^_", argsIgnorePattern: "^_" }],
+      // `noUncheckedIndexedAccess` makes every index possibly undefined; `!` marks one that was bounded before.
+      "@typescript-eslint/no-non-null-assertion": "off",
     },
     languageOptions: { parserOptions: { project: "./tsconfig.json", tsconfigRootDir: import.meta.dirname } },
   },

@@ -3,7 +3,8 @@
  *
  *     src       origin of the service; its evidence is asked across origins
  *     name      what its evidence must call it; what it calls itself unless said otherwise
- *     policy    address of a policy document (JSON), or several of it and the files that it needs; without one the badge never
+ *     policy    address of a policy document (JSON), or several of it and the files that it needs; without one the
+ * badge never
  *               says more than "genuine"
  *     page      address of the page that shows everything; the service's own unless said otherwise
  *
@@ -18,10 +19,20 @@ import { BEGINNING, type State } from "./ui/state";
 import { PHASES, joined, moment, reason } from "./ui/words";
 
 const CHECK_MS = 60_000;
-const STYLE = `:host{display:inline-block;font:1rem/1.5 system-ui,sans-serif;color-scheme:light dark}
-details{border:2px solid;border-radius:.5rem;padding:.2rem .7rem;max-width:30rem;background:Canvas;color:CanvasText;overflow-wrap:anywhere}
-details[data-phase=unknown]{border-color:#b45309}details[data-phase=trusted]{border-color:#15803d}details[data-phase=stopped]{border-color:#dc2626}
-summary{cursor:pointer;font-weight:600}p{margin:.4rem 0}a{color:inherit}:focus-visible{outline:3px solid;outline-offset:2px}`;
+const STYLE = `
+:host { display: inline-block; font: 1rem/1.5 system-ui, sans-serif; color-scheme: light dark }
+details {
+  border: 2px solid; border-radius: .5rem; padding: .2rem .7rem; max-width: 30rem;
+  background: Canvas; color: CanvasText; overflow-wrap: anywhere
+}
+details[data-phase=unknown] { border-color: #b45309 }
+details[data-phase=trusted] { border-color: #15803d }
+details[data-phase=stopped] { border-color: #dc2626 }
+summary { cursor: pointer; font-weight: 600 }
+p { margin: .4rem 0 }
+a { color: inherit }
+:focus-visible { outline: 3px solid; outline-offset: 2px }
+`;
 
 class AttestationBadge extends HTMLElement {
   static readonly observedAttributes = ["src", "name", "policy"];
@@ -59,7 +70,8 @@ class AttestationBadge extends HTMLElement {
     const src = this.getAttribute("src");
     const policy = this.getAttribute("policy");
     let session: Session | undefined;
-    const mine = (this.timer = setInterval(() => void session?.check(), CHECK_MS));
+    const mine = setInterval(() => void session?.check(), CHECK_MS);
+    this.timer = mine;
     try {
       const place: Place = {
         service: new URL(src ?? "", location.href).origin,

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from kms.clock import system_clock
 from playwright.sync_api import BrowserContext
 
 from attest.evidence.binding import Binding
@@ -31,6 +33,12 @@ from tests.rag_demo.service.support import (
 )
 
 KEY = "page"
+
+
+def machine_with_gpu() -> SimulatedMachine:
+    """Return the machine of the sample with a GPU, whose format the page fetches when it meets it."""
+    since = system_clock().replace(microsecond=0) - timedelta(days=7)
+    return SimulatedMachine.of("snp", gpus=1, certified_from=since)
 
 
 @dataclass

@@ -1,13 +1,19 @@
 """The rules of the page's sources and of the bundle that is checked in."""
 
+import base64
+import gzip
 import hashlib
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.page.browser import BUNDLE, REPOSITORY
 
+PAGE = REPOSITORY / "page"
 SOURCES = sorted((REPOSITORY / "page" / "src").rglob("*.ts"))
 VERIFIER = sorted((REPOSITORY / "page" / "src" / "verifier").rglob("*.ts"))
 IMPORTED = re.compile(r'(?:from|import\(|import)\s*"\./([^"]+)"')
@@ -17,6 +23,9 @@ MADE = re.compile(
     r'(?<!refused\()"(?:malformed|unsupported|verification|signature|chain|revoked|binding|endorsement)",\s*("[a-z0-9]+(?:-[a-z0-9]+)+")'
 )
 LONGEST_FILE = 400
+LONGEST_LINE = 120
+FIRST_LOAD_BYTES = 60_000
+FORMAT_BYTES = 15_000
 
 
 def _codes() -> Iterator[str]:
@@ -60,6 +69,43 @@ def test_every_file_of_the_bundle_is_imported_from_its_entry_points_and_nothing_
         assert [name for name in imported if not name.startswith("./")] == []
 
 
+def _at_once(*names: str) -> set[str]:
+    """Return these files and what they import at once."""
+    found: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo += re.findall(r'(?:from|import)"\./([^"]+)"', (BUNDLE / name).read_text())
+    return found
+
+
+def _weight(names: set[str]) -> int:
+    return sum(len(gzip.compress((BUNDLE / name).read_bytes(), 9)) for name in names)
+
+
+def test_the_page_fetches_little_at_first_and_little_for_each_format() -> None:
+    first = _at_once("page.js")
+    assert _weight(first | {"index.html", "style.css"}) <= FIRST_LOAD_BYTES
+    on_demand = {
+        name for path in BUNDLE.glob("*.js") for name in re.findall(r'import\("\./([^"]+)"\)', path.read_text())
+    }
+    assert {name.partition("-")[0] for name in on_demand} >= {"intel", "azure", "gpu", "eventlog", "files", "roots"}
+    assert on_demand & first == set()
+    assert [name for name in on_demand if _weight(_at_once(name) - first) > FORMAT_BYTES] == []
+
+
+def test_the_page_fetches_ahead_what_it_begins_with_and_names_all_else_by_digest() -> None:
+    html = (BUNDLE / "index.html").read_text()
+    ahead = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', html))
+    assert ahead == _at_once("page.js") - {"page.js"}
+    named = json.loads(re.findall(r'<script type="importmap">(.+?)</script>', html)[0])["integrity"]
+    modules = {path.name: path for path in BUNDLE.glob("*.js") if path.name not in {"badge.js", "page.js"}}
+    digests = {name: base64.b64encode(hashlib.sha256(path.read_bytes()).digest()) for name, path in modules.items()}
+    assert named == {f"./{name}": f"sha256-{digest.decode()}" for name, digest in digests.items()}
+
+
 def test_the_verifier_asks_nobody_and_runs_nothing_that_it_reads() -> None:
     for name, text in _reached("verifier.js").items():
         for word in ("fetch(", "XMLHttpRequest", "WebSocket", "eval(", "new Function", "innerHTML", "localStorage"):
@@ -76,6 +122,34 @@ def test_the_verifier_reads_no_clock_and_no_randomness() -> None:
 def test_a_source_file_is_short() -> None:
     long = {path.name: lines for path in SOURCES if (lines := path.read_text().count("\n")) > LONGEST_FILE}
     assert long == {}
+
+
+def test_no_line_of_a_source_is_long() -> None:
+    lines = (
+        (path.name, number, line) for path in SOURCES for number, line in enumerate(path.read_text().splitlines(), 1)
+    )
+    assert [(name, number) for name, number, line in lines if len(line) > LONGEST_LINE] == []
+
+
+@pytest.mark.parametrize(
+    ("golfed", "rule"),
+    [
+        ("export const f = (a: number): number => (a++, a);", "no-sequences"),
+        ("let a = 1; let b = 2; a = b = 3; export { a, b };", "no-multi-assign"),
+        ("export const f = (a: number): number => (a ? (a > 1 ? 2 : 1) : 0);", "no-nested-ternary"),
+        ("export const [a, b] = [1, 2];", "page/no-parallel-declaration"),
+        ("export const a = 1, b = 2;", "one-var"),
+        (f"export const a = '{'x' * LONGEST_LINE}';", "max-len"),
+    ],
+)
+def test_golf_is_refused(golfed: str, rule: str) -> None:
+    if not (PAGE / "node_modules" / ".bin" / "eslint").is_file():
+        pytest.skip("no page/node_modules here: make page installs the linters")
+    command = ["node_modules/.bin/eslint", "--stdin", "--stdin-filename", "build.mjs", "--format", "json"]
+    source = re.sub(r": number", "", golfed)
+    done = subprocess.run(command, cwd=PAGE, input=source, capture_output=True, text=True, check=False)
+    [found] = json.loads(done.stdout)
+    assert rule in {message["ruleId"] for message in found["messages"]}
 
 
 def test_development_packages_are_pinned_and_none_is_shipped() -> None:

@@ -23,7 +23,7 @@ from tests.page.browser import PREPARE, Verifier, serving
 from tests.page.engines import Engine, EngineName, driven, missing, promised, verifier_of
 from tests.page.reference import answer, differences
 from tests.page.served import served
-from tests.page.site import PagedSite, paged_site
+from tests.page.site import PagedSite, machine_with_gpu, paged_site
 from tests.page.test_channel import PREPARE_CHANNEL, channel_site, send
 from tests.page.test_conformance import KINDS, Cases
 from tests.page.test_fixtures import CASES, held, question_of
@@ -233,6 +233,24 @@ def test_no_part_that_was_changed_on_the_way_runs(engine: Engine, site: PagedSit
     imported = re.findall(r'(?:from|import)\s*"\.(/[^"]+)"', files["/page.js"].body.decode())
     for path in ("/page.js", max(imported, key=lambda path: len(files[path].body))):
         _is_refused(engine, files, path)
+
+
+def test_a_format_that_was_changed_on_the_way_does_not_run(engine: Engine, site: PagedSite) -> None:
+    site.machine.now = machine_with_gpu()
+    files = _watching(dict(page_files(service=site.url)))
+    [path] = [path for path in files if path.startswith("/gpu-")]
+    changed = replace(files[path], body=files[path].body + b"\n;globalThis.changed = true;")
+    with served(page_server(files, port=0)) as url:
+        engine.go(url)
+        Visit(engine).is_in("unknown")
+    with served(page_server(files | {path: changed}, port=0)) as url:
+        engine.go(url)
+        visit = Visit(engine)
+        visit.is_in("stopped")
+        assert "[page-incomplete]" in visit.text("#why")
+        assert engine.run("return globalThis.changed") is None
+        assert visit.is_closed()
+    site.machine.now = machine()
 
 
 def _is_refused(engine: Engine, files: dict[str, PageFile], path: str) -> None:

@@ -20,7 +20,7 @@ from benchmarks.page import bundle_size
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite, errorless, machine_with_gpu, paged_site
 from tests.page.threaded import expect
 from tests.rag_demo.service.support import NAME, machine
 
@@ -382,6 +382,39 @@ def test_a_part_of_the_page_that_was_changed_on_the_way_does_not_run(context: Br
     assert visit.page.evaluate("globalThis.changed") is None
     assert visit.page.locator("#status").get_attribute("data-phase") == "checking"
     visit.is_closed()
+
+
+def test_a_format_that_was_changed_on_the_way_does_not_run(context: BrowserContext, site: PagedSite) -> None:
+    site.machine.now = machine_with_gpu()
+    fetched: list[str] = []
+
+    def handle(route: Route) -> None:
+        answer = route.fetch()
+        fetched.append(route.request.url)
+        route.fulfill(response=answer, body=answer.text() + "\n;globalThis.changed = true;")
+
+    visit = Visit(context, "about:blank")
+    visit.page.route("**/gpu-*.js", handle)
+    visit.page.goto(site.url)
+    visit.is_in("stopped")
+    assert "[page-incomplete]" in visit.text("#why")
+    assert visit.page.evaluate("globalThis.changed") is None
+    assert len(fetched) == 1
+    visit.is_closed()
+
+
+def test_a_format_is_fetched_when_its_evidence_is_met(context: BrowserContext, site: PagedSite) -> None:
+    def fetched(visit: Visit) -> set[str]:
+        names = visit.page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name.split('/').pop())")
+        return {name.partition("-")[0] for name in names if name.endswith(".js")}
+
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog", "files"} == set()
+    site.machine.now = machine_with_gpu()
+    visit.again()
+    visit.is_in("unknown")
+    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog", "files"} == {"gpu"}
 
 
 def test_a_browser_without_ml_kem_is_told_that_this_service_offers_nothing_else(

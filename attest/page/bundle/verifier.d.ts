@@ -73,7 +73,8 @@ export interface ItemResult {
     readonly claims: Readonly<Record<string, ClaimJson>>;
 }
 /**
- * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and came as
+ * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and
+ * came as
  * no certificate, has a subject and a key only.
  */
 export interface CertificateResult {
@@ -131,4 +132,5 @@ export interface Result {
  * @returns a result for any evidence at all; `outcome` is `verified` or `refused`, and nothing else is a success.
  * @throws TypeError for options that no evidence could meet: a programmer's mistake
  */
-export declare function verifyEvidence(input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions): Promise<Result>;
+export type VerifyEvidence = (input: Uint8Array | object | readonly (Uint8Array | FileBytes)[], options: VerifyOptions) => Promise<Result>;
+export declare const verifyEvidence: VerifyEvidence;

@@ -1,1 +1,1 @@
-import{na as e}from"./chunk-JQD2KXWY.js";export{e as verifyEvidence};
+import{a as r}from"./chunk-VU3X2BN2.js";import"./chunk-2DVEVPSP.js";export{r as verifyEvidence};

@@ -1,5 +1,6 @@
 /**
- * Binary HTTP (RFC 9292): requests of indeterminate length are written, responses of both kinds are read as they arrive.
+ * Binary HTTP (RFC 9292): requests of indeterminate length are written, responses of both kinds are read as they
+ * arrive.
  *
  *     v(n)     QUIC variable-length integer             lp(x)    v(length) ‖ x
  *     2        lp(method) lp(scheme) lp(authority) lp(path) fields { v(n) n bytes }* 00 fields
@@ -66,7 +67,10 @@ function requireField(name: string, value: string, ordinary: boolean): boolean {
   return ordinary || !pseudo;
 }
 
-/** Read one response, the head first, then content. What is given out early is authentic, and not known to be valid to its end. */
+/**
+ * Read one response, the head first, then content. What is given out early is authentic, and not known to be valid to
+ * its end.
+ */
 export async function* responseOf(pieces: AsyncIterator<Bytes>): AsyncGenerator<ResponseHead | Bytes, void, void> {
   const message = cursorOf(pieces, truncated);
   // (1) Which framing.
@@ -98,7 +102,7 @@ async function headOf(message: Cursor, open: boolean): Promise<ResponseHead> {
     const status = await message.integer("status");
     need(status > 99 && status < 600, "malformed", "bhttp-field-invalid", "200 to 599", status, { field: "status" });
     const informs = status < 200;
-    limited(interim + +informs, "interim");
+    limited(informs ? interim + 1 : interim, "interim");
     if (informs && (await message.isOver())) truncated("status");
     const fields = await sectionOf(message, open, false);
     if (!informs) return { status, fields };

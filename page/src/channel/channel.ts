@@ -1,12 +1,14 @@
 /**
- * Encrypted requests to a service that proved itself (docs/channel.md): ask, judge, hold a record, seal to nothing else.
+ * Encrypted requests to a service that proved itself (docs/channel.md): ask, judge, hold a record, seal to nothing
+ * else.
  *
  *     const offer = await askForKeys(gateway, way)       nothing is sent but a nonce
  *     channel.hold(recordOf(offer, appraisal.affirmed))  refuses to exist unless everything holds
  *     const answer = await channel.send({ … })           names the key that it went to
  */
 
-import { type Bytes, base64urlBytes, base64urlText, concat, hex, unhex, utf8 } from "../verifier/bytes";
+import { type Bytes, base64urlText, concat, hex, unhex, utf8 } from "../verifier/bytes";
+import { base64urlBytes } from "../verifier/encoding";
 import type { BindingExpectation, Result } from "../verifier/api";
 import { sha256 } from "../verifier/crypto";
 import { AttestError, need, refuse } from "../verifier/errors";
@@ -73,7 +75,8 @@ export async function askForKeys(gateway: string, way: Way): Promise<Offer> {
   const { evidence, keys } = await offerOf(answer);
   const document = base64urlBytes(keys, "keys");
   const digest = await documentDigest(document);
-  // The binding names the purpose, this service, this nonce and this very document: nothing else can be under the report.
+  // The binding names the purpose, this service, this nonce and this very document: nothing else can be under the
+  // report.
   const binding = { context: "channel/v1", role: "service", audience: way.audience, nonce, key: digest };
   const result = await way.verify(evidence, binding, at);
   return { result, evidence, keys: parseKeyDocument(document), digest: hex(digest), at };
@@ -284,7 +287,9 @@ function brokenOff(error: Error): never {
   return truncated();
 }
 
-/** The answer's key comes from the request's context and a nonce that is drawn for each answer (RFC 9458, section 4.4). */
+/**
+ * The answer's key comes from the request's context and a nonce that is drawn for each answer (RFC 9458, section 4.4).
+ */
 async function answerAead(context: Context, enc: Bytes, nonce: Bytes): Promise<CountedAead> {
   const secret = await context.export("message/bhttp chunked response", KEY_BYTES);
   const prk = await extract(concat(enc, nonce), secret);
@@ -297,9 +302,9 @@ async function* piecesOf(answer: Response): AsyncGenerator<Bytes, void, void> {
   const reader = answer.body?.getReader();
   try {
     for (;;) {
-      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-      if (done) return;
-      if (value) yield value;
+      const next = await reader?.read();
+      if (!next || next.done) return;
+      yield next.value;
     }
   } finally {
     await reader?.cancel().catch(() => undefined);

@@ -43,16 +43,18 @@ export async function* sealed({ seal }: CountedAead, message: AsyncIterable<Byte
 /** Open chunks as they arrive. After one refusal everything is refused: the counter went on. */
 export async function* opened({ open }: CountedAead, chunks: Cursor): AsyncGenerator<Bytes, void, void> {
   const most = PIECE_BYTES + TAG_BYTES;
-  for (let [count, length] = [0, 1]; length;) {
+  let isFinal = false;
+  for (let count = 1; !isFinal; count++) {
     // (1) A length: 0 announces the final chunk, and no other chunk is empty (section 3).
-    length = await chunks.integer();
-    need(!length || (length > TAG_BYTES && length <= most), "malformed", "channel-chunk-invalid", most, length);
+    const length = await chunks.integer();
+    isFinal = length === 0;
+    need(isFinal || (length > TAG_BYTES && length <= most), "malformed", "channel-chunk-invalid", most, length);
     // (2) The chunk; the final one goes on to the end, and may be empty.
-    const chunk = length
-      ? await chunks.take(length)
-      : concat(await chunks.take(TAG_BYTES), await chunks.rest(PIECE_BYTES));
+    const chunk = isFinal
+      ? concat(await chunks.take(TAG_BYTES), await chunks.rest(PIECE_BYTES))
+      : await chunks.take(length);
     need(chunk.length <= most, "malformed", "channel-chunk-invalid", most, chunk.length);
-    need(++count <= MAX_CHUNKS, "malformed", "channel-too-long", MAX_CHUNKS);
-    yield open(chunk, length ? "" : FINAL);
+    need(count <= MAX_CHUNKS, "malformed", "channel-too-long", MAX_CHUNKS);
+    yield open(chunk, isFinal ? FINAL : "");
   }
 }

@@ -1,14 +1,16 @@
-/** Bytes that arrive in pieces, taken from their front; and the integers of variable length that are among them (RFC 9000, section 16). */
+/**
+ * Bytes that arrive in pieces, taken from their front, and integers of variable length among them (RFC 9000, section
+ * 16).
+ */
 
 import { type Bytes, NO_BYTES, concat } from "../verifier/bytes";
 
 /** Encode an integer below 2^30 in as few bytes as it takes. */
-export const varint = (number: number): Bytes =>
-  number < 0x40
-    ? Uint8Array.of(number)
-    : number < 0x4000
-      ? Uint8Array.of(0x40 | (number >> 8), number)
-      : Uint8Array.of(0x80 | (number >>> 24), number >> 16, number >> 8, number);
+export function varint(number: number): Bytes {
+  if (number < 0x40) return Uint8Array.of(number);
+  if (number < 0x4000) return Uint8Array.of(0x40 | (number >> 8), number);
+  return Uint8Array.of(0x80 | (number >>> 24), number >> 16, number >> 8, number);
+}
 
 /** Every method waits for what it needs; `what` names it where the bytes end before. */
 export interface Cursor {
@@ -30,9 +32,9 @@ export function cursorOf(pieces: AsyncIterator<Bytes>, cut: (what?: string) => n
   /** Wait until so many bytes are there, or the end. */
   const wait = async (size: number): Promise<void> => {
     while (buffer.length < size) {
-      const { done, value } = await pieces.next();
-      if (done) return;
-      buffer = concat(buffer, value);
+      const next = await pieces.next();
+      if (next.done) return;
+      buffer = concat(buffer, next.value);
     }
   };
   const take = async (size: number, what?: string): Promise<Bytes> => {

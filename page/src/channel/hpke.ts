@@ -29,7 +29,10 @@ export const be2 = (number: number): Bytes => Uint8Array.of(number >> 8, number 
 
 // -- key derivation
 
-/** HKDF-Extract, and each step of HKDF-Expand. HMAC fills its key up with zeros, which WebCrypto wants to see where it is empty. */
+/**
+ * HKDF-Extract, and each step of HKDF-Expand. HMAC fills its key up with zeros, which WebCrypto wants to see where it
+ * is empty.
+ */
 export async function extract(key: Bytes, data: Bytes): Promise<Bytes> {
   const imported = await crypto.subtle.importKey("raw", padded(key, 32), { name: "HMAC", hash: "SHA-256" }, false, [
     "sign",

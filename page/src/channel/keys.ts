@@ -7,9 +7,11 @@
  * Evidence commits to the whole document, so a service that was verified can be neither weakened nor joined by anybody.
  */
 
-import { type Bytes, NO_BYTES, Reader, concat, hex, utf8 } from "../verifier/bytes";
+import { type Bytes, NO_BYTES, concat, hex, utf8 } from "../verifier/bytes";
+import { Reader } from "../verifier/reader";
 import { sha256 } from "../verifier/crypto";
-import { type Shown, need, refuse } from "../verifier/errors";
+import type { Shown } from "../verifier/shown";
+import { need, refuse } from "../verifier/errors";
 import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES, be2 } from "./hpke";
 
 const MAX_CONFIGS = 16;
@@ -66,7 +68,9 @@ function configOf(data: Bytes): KeyConfig {
 
 const idText = (kem: number): string => `0x${hex(be2(kem))}`;
 
-/** Return the first configuration, in the document's order, that is acceptable and spoken: `channel-keys-unsupported`. */
+/**
+ * Return the first configuration, in the document's order, that is acceptable and spoken: `channel-keys-unsupported`.
+ */
 export function chooseKey(
   configs: readonly KeyConfig[],
   kems: readonly number[],

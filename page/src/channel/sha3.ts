@@ -1,4 +1,7 @@
-/** SHA3-256 (FIPS 202) for X-Wing's combiner, since WebCrypto's is not there where its ML-KEM is. For short public messages. */
+/**
+ * SHA3-256 (FIPS 202) for X-Wing's combiner, since WebCrypto's is not there where its ML-KEM is. For short public
+ * messages.
+ */
 
 import { type Bytes, concat, padded } from "../verifier/bytes";
 
@@ -30,13 +33,18 @@ function permuted(lanes: readonly bigint[]): bigint[] {
     const met = now.map((lane, i) => lane ^ parity[(i + 4) % 5]! ^ turn(parity[(i + 1) % 5]!, 1));
     // (2) Rho and pi: lanes are turned, and change places along one cycle.
     const moved = [...met];
-    for (let [step, x, y] = [1, 1, 0]; step < 25; step++) {
+    let x = 1;
+    let y = 0;
+    for (let step = 1; step < 25; step++) {
       const from = x + 5 * y;
-      [x, y] = [y, (2 * x + 3 * y) % 5];
+      const nextY = (2 * x + 3 * y) % 5;
+      x = y;
+      y = nextY;
       moved[x + 5 * y] = turn(met[from]!, ((step * (step + 1)) / 2) % 64);
     }
     // (3) Chi: rows are mixed; (4) iota: the round's constant.
-    now = moved.map((lane, i) => lane ^ (~moved[i - (i % 5) + ((i + 1) % 5)]! & moved[i - (i % 5) + ((i + 2) % 5)]!));
+    const inRow = (i: number, by: number): bigint => moved[i - (i % 5) + ((i + by) % 5)]!;
+    now = moved.map((lane, i) => lane ^ (~inRow(i, 1) & inRow(i, 2)));
     now[0]! ^= constant;
   }
   return now;

@@ -1,4 +1,6 @@
-/** What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become. */
+/**
+ * What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become.
+ */
 
 import type { ClaimJson } from "../verifier/api";
 import { PLATFORM_STATUSES } from "../verifier/intel/status";

@@ -6,7 +6,10 @@ import { type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from 
 import { parseMoment } from "../verifier/time";
 
 export type Json = JsonValue | undefined;
-/** Reads one value, of which nothing may be left; what is absent is undefined, and refused by most. `name` is its key in a table. */
+/**
+ * Reads one value, of which nothing may be left; what is absent is undefined, and refused by most. `name` is its key in
+ * a table.
+ */
 export type Reader<T> = (value: Json, path: string, name: string) => T;
 
 const MAX_BYTES = 1 << 20;
@@ -20,7 +23,8 @@ export const refuse = (field: string, expected: string, got?: unknown): never =>
 /** Write a value for people. */
 export function told(value: unknown, between = ", "): string {
   if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
-  if (typeof value !== "object" || !value) return `${value ?? "absent"}`;
+  if (value === undefined || value === null) return "absent";
+  if (typeof value !== "object") return `${value as string | number | bigint | boolean}`;
   return (
     Object.entries(value)
       .flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`))

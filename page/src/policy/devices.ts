@@ -1,4 +1,6 @@
-/** What a policy demands of an Azure VM around its CPU's report, of each GPU and NVSwitch, and of all devices together. */
+/**
+ * What a policy demands of an Azure VM around its CPU's report, of each GPU and NVSwitch, and of all devices together.
+ */
 
 import { isObject } from "../verifier/json";
 import {
@@ -15,6 +17,7 @@ import {
   refuse,
   tableOf,
   text,
+  told,
 } from "./decode";
 import { LOADER, ofLog } from "./eventlog";
 import { type References, measured } from "./references";
@@ -73,7 +76,10 @@ export function azureRows(references: References): Row {
 
 // -- versions
 
-/** A version as text that compares as its numbers do, where zeros at the end say nothing; undefined for text that is none. */
+/**
+ * A version as text that compares as its numbers do, where zeros at the end say nothing; undefined for text that is
+ * none.
+ */
 function ordinal(version: Json, base: number): string | undefined {
   const part = base === 16 ? "[\\da-fA-F]{1,2}" : "\\d{1,9}";
   if (typeof version !== "string" || !RegExp(`^${part}(\\.${part}){0,5}$`).test(version)) return undefined;
@@ -131,7 +137,10 @@ export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, heldRimSig
 /** Told what a section tolerates, and where it stands. */
 export type Tell = (path: string, tolerated: Tolerated) => void;
 
-/** The keys of a kind of device, and those that GPUs and switches share; `rim` is what that key says when it is left out. */
+/**
+ * The keys of a kind of device, and those that GPUs and switches share; `rim` is what that key says when it is left
+ * out.
+ */
 function device(
   rims: readonly string[],
   measurements: number,
@@ -158,7 +167,7 @@ function device(
       ]) =>
         matched !== 0 &&
         !mismatches.length &&
-        others.every(({ index, reason }) => reason === NVDEC_WAIVER || `${index}` in waived) &&
+        others.every(({ index, reason }) => reason === NVDEC_WAIVER || told(index) in waived) &&
         (held !== undefined || answers.slice(rims.length).every((answer) => answer === null || answer === "good")),
     ];
     const rules = section({

@@ -98,7 +98,8 @@ function snpFacts(claims: Claims): Fact[] {
 const REGISTERS = ["firmware settings", "boot loader and kernel", "what these loaded", "the guest itself"];
 
 function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
-  const [version, svn] = ["major_version", "svn"].map((name) => claimOf(claims, `tdx_module.${name}`));
+  const version = claimOf(claims, "tdx_module.major_version");
+  const svn = claimOf(claims, "tdx_module.svn");
   return [
     measured("tdx.mr_td", "Firmware of the guest", claims.mr_td),
     ...registers.map((label, index) =>
@@ -106,7 +107,7 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
     ),
     fact("tdx.module", "Intel's TDX module", { version, svn }, (choice) => ({
       "tdx.mr_seam": choice === "exact" ? [claims.mr_seam] : undefined,
-      "tdx.minimum_tdx_module_svn": { [`${version}`]: svn },
+      "tdx.minimum_tdx_module_svn": { [told(version)]: svn },
     })),
   ];
 }
@@ -280,14 +281,22 @@ function written(
   const chosen = Object.keys(choices);
   for (const { id, write } of facts) {
     const choice = chosen.length ? choices[id] : "exact";
-    for (const [path, value] of Object.entries(choice ? write(choice, moment) : {})) put(draft, path, value);
+    if (choice) putAll(draft, write(choice, moment));
   }
   for (const id of chosen) {
     const place = placeOf(id.replace("policy.", ""));
-    if (!place || id === place) continue;
-    // What a log tells is listed; everything else that is accepted here is a relaxation.
-    const found = /event_log\.(?!app)/.test(place) && open.find((check) => rowId(check) === id)?.found;
-    put(draft, place, Array.isArray(found) && found.length ? found : { unchecked: `${RELAXED} ${moment}` });
+    if (place && id !== place) put(draft, place, accepted(id, place, open) ?? { unchecked: `${RELAXED} ${moment}` });
   }
   return JSON.stringify(draft, undefined, 1);
+}
+
+function putAll(draft: Draft, values: Readonly<Record<string, unknown>>): void {
+  for (const [path, value] of Object.entries(values)) put(draft, path, value);
+}
+
+/** What a log tells is listed; everything else that is accepted by its id is a relaxation. */
+function accepted(id: string, place: string, open: readonly PolicyCheck[]): readonly unknown[] | undefined {
+  if (!/event_log\.(?!app)/.test(place)) return undefined;
+  const found = open.find((check) => rowId(check) === id)?.found;
+  return Array.isArray(found) && found.length ? found : undefined;
 }

@@ -1,8 +1,10 @@
 /**
  * What a policy demands of an event log that replays to registers: `event_log` of `tdx` and `azure`.
  *
- * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of the boot
- * loader's registers hold or fall together, and so do those of the runtime's: once one is stated, those that are left out
+ * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of
+ * the boot
+ * loader's registers hold or fall together, and so do those of the runtime's: once one is stated, those that are left
+ * out
  * accept nothing.
  */
 
@@ -61,9 +63,12 @@ const facts =
     (claimOf(claims, `eventlog.${list}`) as readonly ClaimJson[] | undefined)?.map((fact) =>
       values
         .split(" ")
-        .map((name) => claimOf(fact, name))
+        .map((name) => textOf(claimOf(fact, name)))
         .join(" "),
     );
+
+/** A member of a fact, which is empty where it is absent. */
+const textOf = (value: ClaimJson | undefined): string => (value === undefined || value === null ? "" : told(value));
 
 export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
 /** What the guest's software measures; the log of a TPM ends before. */
@@ -75,12 +80,10 @@ export function ofLog(size: number, runtime: readonly string[] = []): Row {
   const list = <T>(key: string, values: string, read: Reader<T>, test: Test<readonly T[]>): Row =>
     ask<readonly T[]>(listOf(read), test, facts(key, values), []);
   const texts = (key: string, values: string, read = digests): Row => list(key, values, read, all);
-  const rowOf = (key: string): Row =>
-    key === "application_events"
-      ? list(key, "domain operation content", application, applications)
-      : /commands|lines/.test(key)
-        ? texts(key, "text", text)
-        : texts(key, "digest");
+  const rowOf = (key: string): Row => {
+    if (key === "application_events") return list(key, "domain operation content", application, applications);
+    return /commands|lines/.test(key) ? texts(key, "text", text) : texts(key, "digest");
+  };
   return (value, ...place) => {
     /** Lists of one register: once one of them is stated, the others are too. */
     const together = (keys: readonly string[]): [string, Row][] => {

@@ -1,7 +1,6 @@
 /** The policy document in the page: read, judge, and make one from evidence. */
 
-// Whoever uses it verifies first; what both need is one file this way.
-import "../verifier/api";
+import "../verifier/shared";
 
 export { appraise } from "./appraise";
 export type { AttestationResult } from "./appraise";

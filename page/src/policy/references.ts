@@ -1,6 +1,10 @@
-/** Reference values: names for measurements, of the policy itself and of documents that it accepts (docs/reference-values.md). */
+/**
+ * Reference values: names for measurements, of the policy itself and of documents that it accepts
+ * (docs/reference-values.md).
+ */
 
-import { type Bytes, base64Bytes, concat, hex, unhex, utf8 } from "../verifier/bytes";
+import { type Bytes, concat, hex, unhex, utf8 } from "../verifier/bytes";
+import { base64Bytes } from "../verifier/encoding";
 import { sha256, signatureHolds } from "../verifier/crypto";
 import { AttestError, refusalOf, refuse as refuseFor } from "../verifier/errors";
 import type { JsonObject } from "../verifier/json";
@@ -172,17 +176,23 @@ async function holds({ algorithm, signature }: Signature, spki: Bytes, signed: B
   return crypto.subtle.verify(algorithm, key, signature, signed);
 }
 
-// -- what a policy may speak of
+/** Files beside a policy. None of them is trusted: the policy says by digest what counts. */
+interface Files {
+  readonly documents: readonly Document[];
+  readonly signatures: readonly Signature[];
+  /** By the SHA-256 of their SubjectPublicKeyInfo. */
+  readonly keys: ReadonlyMap<string, Bytes>;
+}
 
-const refused = (code: string, expected: unknown, got: unknown): never =>
-  refuseFor("malformed", code, told(expected), told(got));
+/** A document, and the ids of the keys that signed it. */
+interface Held {
+  readonly document: Document;
+  readonly signers: readonly string[];
+}
 
-/** Files beside a policy: documents, their signatures, and keys. None of them is trusted: the policy says by digest what counts. */
-async function readFiles(
-  files: readonly string[],
-): Promise<ReadonlyMap<string, readonly [document: Document, signers: readonly string[]]>> {
-  const documents = [] as Document[];
-  const signatures = [] as Signature[];
+async function readFiles(files: readonly string[]): Promise<Files> {
+  const documents: Document[] = [];
+  const signatures: Signature[] = [];
   const keys = new Map<string, Bytes>();
   for (const file of files) {
     const value = /^\s*\{/.test(file) ? await parsed(file) : undefined;
@@ -192,54 +202,94 @@ async function readFiles(
     } else if ((value as JsonObject).schema === SIGNATURE) signatures.push(await readSignature(value));
     else documents.push(await readDocument(value));
   }
-  const found = new Map<string, [Document, string[]]>();
-  for (const document of documents) {
-    const { name, version, digest, signed } = document;
-    if (found.has(name)) refused("references-collide", "a name once", name);
-    const signers: string[] = [];
-    for (const one of signatures) {
-      const key = keys.get(one.key_id);
-      // A stranger's signature counts for nothing, nor does one over something else.
-      if (!key || one.name !== name || one.version !== version || one.digest !== digest) continue;
-      if (!(await holds(one, key, signed).catch(() => false))) {
-        refused("references-not-accepted", "a signature", one.key_id);
-      }
-      signers.push(one.key_id);
-    }
-    found.set(name, [document, signers]);
+  return { documents, signatures, keys };
+}
+
+/** Return the documents by name, each with its signers: a signature by a key that is there has to hold. */
+async function heldDocuments(files: Files): Promise<ReadonlyMap<string, Held>> {
+  const found = new Map<string, Held>();
+  for (const document of files.documents) {
+    if (found.has(document.name)) refused("references-collide", "a name once", document.name);
+    found.set(document.name, { document, signers: await signersOf(document, files) });
   }
   return found;
 }
 
-/** The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked counts nowhere. */
+async function signersOf({ name, version, digest, signed }: Document, { signatures, keys }: Files): Promise<string[]> {
+  const signers: string[] = [];
+  for (const signature of signatures) {
+    const key = keys.get(signature.key_id);
+    const isOver = signature.name === name && signature.version === version && signature.digest === digest;
+    // A stranger's signature counts for nothing, nor does one over something else.
+    if (!key || !isOver) continue;
+    const isValid = await holds(signature, key, signed).catch(() => false);
+    if (!isValid) refused("references-not-accepted", "a signature", signature.key_id);
+    signers.push(signature.key_id);
+  }
+  return signers;
+}
+
+// -- what a policy may speak of
+
+const refused = (code: string, expected: unknown, got: unknown): never =>
+  refuseFor("malformed", code, told(expected), told(got));
+
+type Accepted = ReturnType<typeof acceptedDocuments>[number];
+
+/**
+ * The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked
+ * counts
+ * nowhere.
+ */
 export async function merged(
   policy: References,
-  rows: ReturnType<typeof acceptedDocuments>,
+  rows: readonly Accepted[],
   files: readonly string[],
 ): Promise<References> {
-  const documents = await readFiles(files);
-  const found = { ...policy } as Record<string, ReferenceValues>;
+  const documents = await heldDocuments(await readFiles(files));
+  const found: Record<string, ReferenceValues> = { ...policy };
   const revoked = new Set<string>();
-  for (const { document: name, sha256: pin, signers, at_least: least, minimum_version: minimum } of rows) {
-    const [{ digest, version, values, expires: end, revoked: gone }, held] =
-      documents.get(name) ?? refused("references-missing", name, undefined);
-    if (pin ? pin !== digest : new Set(signers.filter((one) => held.includes(one))).size < least) {
-      refused("references-not-accepted", pin ?? `${least} of ${told(signers)}`, pin ? digest : held);
-    }
-    if (version < minimum) refused("references-not-accepted", `version ${minimum} or newer`, version);
-    for (const [key, { values: list, expires }] of Object.entries(values)) {
-      if (Object.hasOwn(found, key)) refused("references-collide", "a name once", key);
-      // The earlier of both ends.
-      const [sooner] = [end.value, expires].filter((one) => one !== undefined).sort((a, b) => moment(a) - moment(b));
-      found[key] = { values: list, expires: sooner };
-    }
-    for (const { value } of gone) revoked.add(value);
+  for (const accepted of rows) {
+    const held = documents.get(accepted.document) ?? refused("references-missing", accepted.document, undefined);
+    requireAccepted(accepted, held);
+    addValues(found, held.document);
+    for (const { value } of held.document.revoked) revoked.add(value);
   }
-  for (const [name, { values, expires }] of Object.entries(found)) {
-    const kept = values.filter((value) => !revoked.has(value));
-    found[name] = kept.length
-      ? { values: kept, expires }
-      : refused("references-revoked", "a value that is not revoked", name);
+  return withoutRevoked(found, revoked);
+}
+
+/**
+ * Require that a document is the pinned one, or that enough of the accepted keys signed it, and that it is new enough.
+ */
+function requireAccepted(
+  { sha256: pin, signers, at_least: least, minimum_version: minimum }: Accepted,
+  { document, signers: held }: Held,
+): void {
+  const { digest, version } = document;
+  const counting = new Set(signers.filter((one) => held.includes(one)));
+  if (pin !== undefined && pin !== digest) refused("references-not-accepted", pin, digest);
+  if (pin === undefined && counting.size < least) {
+    refused("references-not-accepted", `${least} of ${told(signers)}`, held);
   }
-  return found;
+  if (version < minimum) refused("references-not-accepted", `version ${minimum} or newer`, version);
+}
+
+/** Add the values of a document, which end with it. */
+function addValues(found: Record<string, ReferenceValues>, { values, expires: end }: Document): void {
+  for (const [name, { values: list, expires }] of Object.entries(values)) {
+    if (Object.hasOwn(found, name)) refused("references-collide", "a name once", name);
+    // The earlier of both ends.
+    const ends = [end.value, expires].filter((one) => one !== undefined);
+    const [sooner] = ends.sort((a, b) => moment(a) - moment(b));
+    found[name] = { values: list, expires: sooner };
+  }
+}
+
+function withoutRevoked(found: References, revoked: ReadonlySet<string>): References {
+  const kept = Object.entries(found).map(([name, { values, expires }]) => {
+    const left = values.filter((value) => !revoked.has(value));
+    if (!left.length) refused("references-revoked", "a value that is not revoked", name);
+    return [name, { values: left, expires }] as const;
+  });
+  return Object.fromEntries(kept);
 }

@@ -59,7 +59,8 @@ export const claimAt =
     const found = names
       .split(" ")
       .map((name) => claimOf(claims, name.replace("?", "")) ?? (name.endsWith("?") ? null : undefined));
-    return found.includes(undefined) ? undefined : found.length > 1 ? (found as ClaimJson[]) : found[0];
+    if (found.includes(undefined)) return undefined;
+    return found.length > 1 ? (found as ClaimJson[]) : found[0];
   };
 
 /** Words in front of what is demanded, or for a switch instead of it, and whether what was found meets it. */
@@ -70,7 +71,8 @@ export type Test<T> = readonly [
 ];
 
 /**
- * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim that is
+ * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim
+ * that is
  * named, both are called as the key is, in the singular.
  */
 export function rule<T>(
@@ -81,7 +83,8 @@ export function rule<T>(
   last?: string,
 ): Rule {
   const place = path.replace(/.*\]\./, "");
-  const id = last ? place.replace(/\w+$/, last) : claim ? place : place.replace(/s$/, "");
+  const singular = claim ? place : place.replace(/s$/, "");
+  const id = last ? place.replace(/\w+$/, last) : singular;
   return {
     id: `policy.${id}`,
     path,
@@ -94,18 +97,16 @@ export function rule<T>(
 
 /** Return the check of a rule for one device, or for all of them together. */
 export function judge(
-  { id, path, claim, expected, holds, otherwise, relaxed, tolerated }: Rule,
+  rule: Rule,
   claims: Claims,
   at: number,
   reasons: ReadonlyMap<string, string>,
   place: Pick<PolicyCheck, "item" | "branch">,
 ): PolicyCheck {
+  const { id, path, claim, expected } = rule;
   const value = claim(claims) ?? undefined;
-  // What a log that came along cannot prove is no reason to ask less: whoever carries it chose what it leaves out.
-  const missing = tolerated && (tolerated === "eventlog" ? claims[tolerated] : value) === undefined;
-  const reason = relaxed ?? (missing ? reasons.get(tolerated) : undefined);
-  const outcome =
-    reason !== undefined ? "not evaluated" : value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
+  const reason = rule.relaxed ?? excuse(rule, claims, value, reasons);
+  const outcome = reason === undefined ? outcomeOf(rule, value, at) : "not evaluated";
   return {
     id,
     path,
@@ -115,6 +116,25 @@ export function judge(
     got: told(value),
     ...place,
   };
+}
+
+function outcomeOf({ holds, otherwise }: Rule, value: Found, at: number): PolicyCheck["outcome"] {
+  return value !== undefined && holds(value, at) ? "pass" : (otherwise ?? "fail");
+}
+
+/**
+ * Why a claim may be absent. What a log that came along cannot prove is no reason to ask less: its carrier chose what
+ * it leaves out.
+ */
+function excuse(
+  { tolerated }: Rule,
+  claims: Claims,
+  value: Found,
+  reasons: ReadonlyMap<string, string>,
+): string | undefined {
+  if (!tolerated) return undefined;
+  const missing = tolerated === "eventlog" ? claims[tolerated] : value;
+  return missing === undefined ? reasons.get(tolerated) : undefined;
 }
 
 // -- keys of a section: each is read into its rules

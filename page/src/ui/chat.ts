@@ -14,8 +14,8 @@ export function showComposer({ state }: Session): void {
 }
 
 export function startChat(session: Session): void {
-  const question = byId<HTMLTextAreaElement>("question");
-  const file = byId<HTMLInputElement>("file");
+  const question = byId("question", HTMLTextAreaElement);
+  const file = byId("file", HTMLInputElement);
   const drop = byId("drop");
   byId("composer").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -27,7 +27,7 @@ export function startChat(session: Session): void {
   question.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    byId<HTMLFormElement>("composer").requestSubmit();
+    byId("composer", HTMLFormElement).requestSubmit();
   });
   file.addEventListener("change", () => {
     void uploadAll(session, [...(file.files ?? [])]).finally(() => (file.value = ""));
@@ -45,13 +45,16 @@ export function startChat(session: Session): void {
 /** Members of a refusal, which is an event's or a whole answer's (RFC 9457). */
 function problemText(data: Data): string {
   const problem = (typeof data.problem === "object" && data.problem ? data.problem : data) as Data;
-  return `${textOf(problem, "detail") || textOf(problem, "title") || "Refused"} [${textOf(problem, "code") || "refused"}]`;
+  const text = textOf(problem, "detail") || textOf(problem, "title") || "Refused";
+  return `${text} [${textOf(problem, "code") || "refused"}]`;
 }
 
 /** What is shown of each event, by its name; `last` is the one in which a whole answer ends. */
 type Shows = Readonly<Record<string, (data: Data) => void>>;
 
-/** Follow an answer to its end, and return why it is none; one that ends before `last` was cut, and counts as refused. */
+/**
+ * Follow an answer to its end, and return why it is none; one that ends before `last` was cut, and counts as refused.
+ */
 async function follow({ status, content }: ChannelAnswer, last: string, shows: Shows): Promise<string | undefined> {
   if (status !== 200) {
     let text = "";
@@ -138,13 +141,15 @@ async function upload(session: Session, file: File): Promise<void> {
   const bar = el("progress", { "aria-label": `Progress of ${name}` });
   byId("uploads").append(el("li", {}, `${name}: `, status, " ", bar, key));
   const progress = (data: Data): void => {
-    const [pages, of, passages, ofPassages] = ["pages", "of", "passages", "of_passages"].map((member) =>
-      textOf(data, member),
-    );
     // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
-    const [done, all] = ofPassages ? [passages, ofPassages] : [pages, of];
-    if (all) [bar.max, bar.value] = [Number(all), Number(done)];
-    status.textContent = `${ofPassages ? "passage" : "page"} ${done}${all && ` of ${all}`}`;
+    const isEmbedding = textOf(data, "of_passages") !== "";
+    const done = textOf(data, isEmbedding ? "passages" : "pages");
+    const all = textOf(data, isEmbedding ? "of_passages" : "of");
+    if (all) {
+      bar.max = Number(all);
+      bar.value = Number(done);
+    }
+    status.textContent = `${isEmbedding ? "passage" : "page"} ${done}${all && ` of ${all}`}`;
   };
   const known = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(type) ? type : "application/octet-stream";
   await deliver(

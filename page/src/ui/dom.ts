@@ -23,11 +23,13 @@ export function put(place: Element, ...children: readonly Child[]): void {
   place.replaceChildren(...children.filter((child) => typeof child === "object" || typeof child === "string"));
 }
 
-/** Find an element that the document has from the start. */
-export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+/** Find an element that the document has, of its kind. */
+export function byId(id: string): HTMLElement;
+export function byId<T extends HTMLElement>(id: string, kind: new () => T): T;
+export function byId(id: string, kind: new () => HTMLElement = HTMLElement): HTMLElement {
   const found = document.getElementById(id);
-  if (!found) throw new TypeError(`no element ${id}`);
-  return found as T;
+  if (!(found instanceof kind)) throw new TypeError(`no element ${id}`);
+  return found;
 }
 
 /** Shorten in the middle what nobody compares by eye; the whole stands in its title and in the raw claims. */

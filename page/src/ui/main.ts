@@ -32,13 +32,18 @@ function storeOf(): Store | undefined {
 
 function commandOf({ nonce, memory, state }: Session): string {
   const kept = memory.get("policy");
-  const policy =
-    kept === undefined
-      ? ""
-      : filesOf(kept)
-          .map(({ option, name }) => ` --${option} ${name}`)
-          .join("");
-  return `attest appraise evidence.json${policy} --nonce ${nonce} --at ${state.result?.at ?? ""} --offline${state.simulated ? " --allow-simulated" : ""}`;
+  const files = kept === undefined ? [] : filesOf(kept);
+  const options = files.map(({ option, name }) => `--${option} ${name}`);
+  const moment = `--at ${state.result?.at ?? ""}`;
+  const simulated = state.simulated ? ["--allow-simulated"] : [];
+  return ["attest appraise evidence.json", ...options, `--nonce ${nonce}`, moment, "--offline", ...simulated].join(" ");
+}
+
+/** Where the page came from, and what that means. */
+function originText({ own, service }: Place): string {
+  if (own) return "The page came from your own computer, by attest page: the service has no say in what it shows.";
+  const doubt = "The page came from the service itself, which could send you another one that only claims to check.";
+  return `${doubt} For certainty run attest page ${service} on your own computer.`;
 }
 
 function begin(place: Place): void {
@@ -59,11 +64,7 @@ function begin(place: Place): void {
     byId("save").toggleAttribute("disabled", !session.evidence);
   }
   byId("service").textContent = place.service;
-  byId("server").textContent = place.own
-    ? "The page came from your own computer, by attest page: the service has no say in what it shows."
-    : "The page came from the service itself, which could send you another one that only claims to check. For certainty run attest page " +
-      place.service +
-      " on your own computer.";
+  byId("server").textContent = originText(place);
   byId("again").addEventListener("click", () => void session.check());
   byId("save").addEventListener("click", () => download("evidence.json", JSON.stringify(session.evidence)));
   startChat(session);

@@ -19,7 +19,7 @@ import {
 import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
 import { AttestError, refusal } from "../verifier/errors";
-import { verifyEvidence } from "../verifier/api";
+import { verifyEvidence } from "../verifier/verify_evidence";
 import { type Judgement, judge, policyOf } from "./judge";
 import type { Memory } from "./memory";
 import { BEGINNING, type Problem, type State, obstacle } from "./state";
@@ -96,24 +96,24 @@ export class Session {
   }
 
   private way(): Way {
-    const session = this;
+    const audience = (): string => this.audience;
     return {
       get audience() {
-        return session.audience;
+        return audience();
       },
       get authority() {
-        return session.audience.split("/")[0] ?? "";
+        return audience().split("/")[0] ?? "";
       },
       kems: spokenKems().includes(KEM_HYBRID) ? [KEM_HYBRID] : [KEM_X25519],
       fetch: (url, options) => {
-        const ends = options?.method === "POST" ? session.sending.signal : AbortSignal.timeout(ANSWER_MS);
-        return session.edge.fetch(url, { ...options, signal: ends });
+        const ends = options?.method === "POST" ? this.sending.signal : AbortSignal.timeout(ANSWER_MS);
+        return this.edge.fetch(url, { ...options, signal: ends });
       },
-      now: session.edge.now,
+      now: this.edge.now,
       verify: async (evidence, binding, at) => {
-        session.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
-        session.evidence = evidence;
-        const policy = await policyOf(session.memory.get("policy"));
+        this.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
+        this.evidence = evidence;
+        const policy = await policyOf(this.memory.get("policy"));
         // What the policy leaves unjudged and tolerates, and nothing else, may be missing or differ.
         return verified(evidence, {
           binding,
@@ -215,6 +215,9 @@ export function problemOf(error: unknown): Problem {
   }
   const { name } = error as Error;
   if (name === "TimeoutError") return { code: "service-too-slow", message: "The service does not answer in time" };
+  if (name === "PartError") {
+    return { code: "page-incomplete", message: "A part of this page could not be loaded; load the page again" };
+  }
   if (name === "AbortError") return { code: "stopped", message: "Stopped, because the machine is not what it was" };
   if (error instanceof TypeError || error instanceof SyntaxError) {
     return { code: "service-unreachable", message: "The service cannot be reached, or its answer is unusable" };

@@ -2,7 +2,7 @@
 
 import type { CertificateResult, CheckResult } from "../verifier/api";
 import { byId, code, download, el, put, short } from "./dom";
-import { type State, obstacle } from "./state";
+import { type SealedTo, type State, obstacle } from "./state";
 import { PHASES, SIGNS, joined, moment, reason, sentence, worstFirst } from "./words";
 
 /** Write text only where it changed, so that a reader of the screen hears it once. */
@@ -22,14 +22,15 @@ export function showStatus(state: State, now: number): void {
   say("why", `${reason(state)}${phase === "stopped" ? " Nothing is sent." : ""}`);
   document.title = `${symbol} ${told}`;
   showTime(state, now);
-  say(
-    "key",
-    key
-      ? `Messages are sealed to key ${key.id} of this machine, ${short(key.digest)}, ${key.hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM"}.`
-      : "",
-  );
+  say("key", key ? keyText(key) : "");
   byId("again").toggleAttribute("disabled", state.busy);
   say("obstacle", obstacle(state) ?? "You may ask and upload.");
+}
+
+/** To which key messages are sealed, and how. */
+function keyText({ id, digest, hybrid }: SealedTo): string {
+  const how = hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM";
+  return `Messages are sealed to key ${id} of this machine, ${short(digest)}, ${how}.`;
 }
 
 /** How long ago the last check was: again and again, and read aloud to nobody. */
@@ -54,7 +55,8 @@ const NOTHING = "There are none: nothing was verified.";
 let shown = "";
 
 /**
- * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay as they
+ * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay
+ * as they
  * are, so that the next check takes nobody's place away.
  */
 function showChains(all: readonly CertificateResult[]): void {

@@ -33,7 +33,7 @@ export function showTrust(session: Session): void {
     open.length > 1 &&
       el(
         "button",
-        { click: () => open.forEach(({ id }) => (byId<HTMLInputElement>(`trust ${id}`).checked = true)) },
+        { click: () => open.forEach(({ id }) => (byId(`trust ${id}`, HTMLInputElement).checked = true)) },
         "Tick all",
       ),
     open.length > 0 &&
@@ -93,7 +93,7 @@ function tell(text: string): void {
 }
 
 async function accept(session: Session, chosen: readonly Row[]): Promise<void> {
-  const left = chosen.filter(({ id }) => !byId<HTMLInputElement>(`trust ${id}`).checked);
+  const left = chosen.filter(({ id }) => !byId(`trust ${id}`, HTMLInputElement).checked);
   if (left.length) {
     tell(`Not yet: you have not said that you trust ${left.map(({ label }) => label).join(", ")}.`);
     byId(`trust ${left[0]?.id}`).focus();
@@ -102,7 +102,7 @@ async function accept(session: Session, chosen: readonly Row[]): Promise<void> {
   const { result, at } = session.state;
   if (!result || at === undefined) return;
   const kindOf = ({ id, kinds }: Row): Choice =>
-    kinds.length > 1 ? (byId<HTMLSelectElement>(`kind ${id}`).value as Choice) : (kinds[0] ?? "exact");
+    kinds.length > 1 ? (byId(`kind ${id}`, HTMLSelectElement).value as Choice) : (kinds[0] ?? "exact");
   await take(
     session,
     () =>
@@ -126,7 +126,7 @@ async function take(session: Session, policy: () => Promise<string>, done: strin
 }
 
 export function startTrust(session: Session, checked: (texts: readonly string[]) => Promise<string>): void {
-  const file = byId<HTMLInputElement>("load");
+  const file = byId("load", HTMLInputElement);
   file.addEventListener("change", () => {
     const chosen = [...(file.files ?? [])];
     const names = chosen.map(({ name }) => name).join(", ");

@@ -3,17 +3,6 @@
  * codes as `attest verify --json`. It fetches nothing, reads no clock and needs WebCrypto, so a secure context.
  */
 
-import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
-import { type Bytes, NO_BYTES, copyOf, rfc3339, unhex, utf8 } from "./bytes";
-import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
-import { type Expected, REPORT_DATA_BYTES } from "./composite";
-import { MEDIA, itemOf, requireSound } from "./envelope";
-import { AttestError, refusalOf } from "./errors";
-import type { Tolerances } from "./formats";
-import { merged } from "./pool";
-import { type NamedBytes, readEndorsements, readEvidence } from "./recognition";
-import { verify } from "./verify";
-
 /** Bytes, or the same as hex. */
 export type BytesOrHex = Uint8Array | string;
 
@@ -92,7 +81,8 @@ export interface ItemResult {
 }
 
 /**
- * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and came as
+ * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and
+ * came as
  * no certificate, has a subject and a key only.
  */
 export interface CertificateResult {
@@ -145,8 +135,6 @@ export interface Result {
   readonly certificates?: readonly CertificateResult[];
 }
 
-const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", "not evaluated": "none" } as const;
-
 /**
  * Verify all evidence of one Attester.
  *
@@ -155,141 +143,7 @@ const TIERS = { pass: "affirming", warning: "warning", fail: "contraindicated", 
  * @returns a result for any evidence at all; `outcome` is `verified` or `refused`, and nothing else is a success.
  * @throws TypeError for options that no evidence could meet: a programmer's mistake
  */
-export async function verifyEvidence(
+export type VerifyEvidence = (
   input: Uint8Array | object | readonly (Uint8Array | FileBytes)[],
   options: VerifyOptions,
-): Promise<Result> {
-  const at = momentOf(options.at);
-  const unchecked = uncheckedOf(options.unchecked ?? []);
-  const tolerances = {
-    gpus: toleranceOf(options.tolerances?.gpus),
-    switches: toleranceOf(options.tolerances?.switches),
-  };
-  const expected = expectedOf(options);
-  const anchors = anchorsOf(options.anchors);
-  const files = inputFiles(input);
-  const endorsements = filesOf(options.endorsements ?? []);
-  const log = options.eventLog && itemOf("eventlog", MEDIA.eventLog, copyOf(options.eventLog));
-  const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
-  const found = await refusalOf(async () => {
-    const { evidence, presented } = await readEvidence(files);
-    const pool = merged(presented, await readEndorsements(endorsements, at));
-    return verify(
-      log ? requireSound([...evidence, log]) : evidence,
-      { endorsements: pool, anchors, at, unchecked, tolerances },
-      expected,
-    );
-  });
-  if (found instanceof AttestError) return { ...head, ...refused(found) };
-  return { ...head, outcome: "verified", error: null, ...found, checks: told(found.checks) };
-}
-
-function told(checks: readonly MadeCheck[]): CheckResult[] {
-  return checks.map((each) => ({ ...each, tier: TIERS[each.outcome] }));
-}
-
-function refused(
-  error: AttestError,
-): Pick<Result, "outcome" | "simulated" | "freshness" | "error" | "items" | "checks"> {
-  const { code, kind, message, facts } = error;
-  // A refusal without a procedure stands for one check.
-  const only = check(
-    facts.check ?? (kind === "binding" ? "freshness" : "evidence.format"),
-    "fail",
-    facts.expected,
-    facts.got ?? message,
-    facts.clause ?? "",
-  );
-  const checks = error.checks.length ? error.checks : [only];
-  const has = (outcome: Outcome, ...ids: readonly string[]): boolean =>
-    checks.some((each) => each.outcome === outcome && ids.includes(each.id));
-  return {
-    outcome: "refused",
-    simulated: code === "simulated-root-refused",
-    freshness: has("fail", "freshness", "binding.report_data")
-      ? "mismatched"
-      : has("pass", "freshness")
-        ? "matched"
-        : "not evaluated",
-    error: { code, message, ...facts },
-    items: [],
-    checks: told(checks),
-  };
-}
-
-// -- what the caller gives
-
-/** Require options that some evidence could meet. */
-function usable(holds: unknown, problem: string): asserts holds {
-  if (!holds) throw new TypeError(problem);
-}
-
-/** A moment that RFC 3339 can write: years 1 to 9999. */
-function momentOf(at: Date | number): number {
-  const ms = typeof at === "number" ? at : at instanceof Date ? at.getTime() : Number.NaN;
-  usable(ms >= -62_135_596_800_000 && ms < 253_402_300_800_000, "at: a Date or milliseconds since 1970");
-  return Math.trunc(ms);
-}
-
-function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
-  return unchecked.map(({ check: name, reason }) => {
-    usable(UNCHECKED_NAMES.includes(name) && reason.trim(), `unchecked: ${name} and a reason`);
-    return { check: name, reason };
-  });
-}
-
-function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReasons = {}): Tolerances {
-  const waived = Object.entries(waivedMeasurements);
-  usable(
-    waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)),
-    "waivedMeasurements: 0 to 63",
-  );
-  usable(
-    [...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every((reason) => reason.trim()),
-    "a tolerance needs a reason",
-  );
-  return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
-}
-
-function anchorsOf(anchors: VerifyOptions["anchors"] = "vendors"): TrustAnchors {
-  usable(anchors === "vendors" || anchors === "simulation", "anchors: vendors or simulation");
-  return anchors === "vendors" ? vendorAnchors() : simulationAnchors();
-}
-
-function sized(value: BytesOrHex, name: string, least: number, most: number): Bytes {
-  const isHex = typeof value === "string" && /^(?:[0-9a-fA-F]{2})*$/.test(value);
-  const bytes = isHex ? unhex(value) : copyOf(value instanceof Uint8Array ? value : NO_BYTES);
-  usable(bytes.length >= least && bytes.length <= most, `${name}: ${least} to ${most} bytes`);
-  return bytes;
-}
-
-function expectedOf({ nonce, reportData, binding }: VerifyOptions): Expected {
-  usable(!binding || (nonce === undefined && reportData === undefined), "a binding, or a nonce and report data");
-  return {
-    nonce: nonce === undefined ? nonce : sized(nonce, "nonce", 1, REPORT_DATA_BYTES),
-    reportData:
-      reportData === undefined ? reportData : sized(reportData, "reportData", REPORT_DATA_BYTES, REPORT_DATA_BYTES),
-    binding: binding && {
-      ...binding,
-      nonce: sized(binding.nonce, "nonce", 32, 32),
-      key: binding.key === undefined ? binding.key : sized(binding.key, "key", 1, 4096),
-    },
-  };
-}
-
-function filesOf(files: readonly (Uint8Array | FileBytes)[]): NamedBytes[] {
-  return files.map((file, i) => {
-    const { name, bytes } = file instanceof Uint8Array ? { name: `file ${i}`, bytes: file } : file;
-    usable(bytes instanceof Uint8Array, `${name}: bytes`);
-    return { name, bytes: copyOf(bytes) };
-  });
-}
-
-/** Bytes, several files, or else JSON that was parsed. */
-function inputFiles(input: Uint8Array | object): NamedBytes[] {
-  const files: readonly unknown[] = Array.isArray(input) && input.length ? input : [input];
-  const areFiles = files.every(
-    (file) => file instanceof Uint8Array || (file as FileBytes | null)?.bytes instanceof Uint8Array,
-  );
-  return filesOf(areFiles ? (files as FileBytes[]) : [utf8(JSON.stringify(input) ?? "")]);
-}
+) => Promise<Result>;

@@ -1,6 +1,7 @@
 /** Azure's evidence in files: its JSON by its members, and the pieces as they leave the vTPM, written as that JSON. */
 
-import { type Bytes, Reader, base64urlText, hex, latin1, utf8 } from "./bytes";
+import { type Bytes, base64urlText, hex, latin1, utf8 } from "./bytes";
+import { Reader } from "./reader";
 import { fail } from "./errors";
 import { type JsonValue, isObject } from "./json";
 
@@ -25,7 +26,10 @@ export function isRawTpmQuote(data: Bytes): boolean {
   return [256, 384, 512].includes(length) && latin1(data.subarray(length + 16, length + 20)) === "\xffTCG";
 }
 
-/** Write raw pieces as evidence in JSON, version 1; az-cvm-vtpm serialises a quote as u64 length and signature, u64 length and message, u64 count and values. */
+/**
+ * Write raw pieces as evidence in JSON, version 1; az-cvm-vtpm serialises a quote as u64 length and signature, u64
+ * length and message, u64 count and values.
+ */
 export function azureJson(hcl: Bytes, quote: Bytes, tdQuote: Bytes | undefined): Bytes {
   const reader = new Reader(quote, "TPM quote of the vTPM");
   const bounded = (field: string, most: number): number => {

@@ -9,7 +9,7 @@
 
 import { type Bytes, concat, utf8 } from "./bytes";
 import { cborBytes, cborValue, isMap } from "./cbor";
-import { same } from "./checks";
+import { same } from "./procedure";
 import { sha256, sha512 } from "./crypto";
 import { isText } from "./envelope";
 import { need } from "./errors";

@@ -1,5 +1,6 @@
 /**
- * Offline bundles: what vendors say, in one file (canonical CBOR). Everything in a bundle is signed by its vendor, so it can
+ * Offline bundles: what vendors say, in one file (canonical CBOR). Everything in a bundle is signed by its vendor, so
+ * it can
  * lie about nothing; it can withhold, and therefore it ends at a stated moment.
  *
  *     bundle = {"format": "attest.endorsements/1", "created": text, "expires": text,
@@ -9,13 +10,11 @@
  * NOTE: who put a bundle together is not judged here: the vendors' signatures and the dates decide.
  */
 
-// As each format's, so that what is shared is one file.
-import "./api";
 import { type Bytes, hex, latin1, rfc3339 } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { parseCrl } from "./crl";
 import { need } from "./errors";
-import { parsePcsAnswer } from "./intel/intel";
+import { parsePcsAnswer } from "./intel/document";
 import { parseOcsp } from "./ocsp_answers";
 import { readRimAnswer } from "./rims";
 import { readPemBlocks } from "./pem";
@@ -33,7 +32,8 @@ function demand(holds: unknown): asserts holds {
 }
 
 /**
- * Add what a bundle holds. Of one that must not be used at this moment the lists and answers alone stay, as out of date:
+ * Add what a bundle holds. Of one that must not be used at this moment the lists and answers alone stay, as out of
+ * date:
  * what they revoke stays revoked, what they do not proves nothing.
  */
 export async function readBundle(data: Bytes, found: Found, at: number): Promise<void> {

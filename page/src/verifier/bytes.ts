@@ -1,6 +1,4 @@
-/** Bytes: strict text forms, the bounds-checked reader, and tables of fixed binary structures. */
-
-import { need, refuse } from "./errors";
+/** Bytes: copies, comparison, and their text forms. Nothing here refuses: `encoding.ts` reads text strictly. */
 
 export type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -40,39 +38,16 @@ export const hex = (data: Uint8Array): string =>
   data.reduce((text, byte) => text + (byte + 256).toString(16).slice(1), "");
 
 /** Order of bytes as numbers, shorter first where one begins the other. */
-export const compareBytes = (a: Uint8Array, b: Uint8Array): number => (hex(a) < hex(b) ? -1 : +!equal(a, b));
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  if (equal(a, b)) return 0;
+  return hex(a) < hex(b) ? -1 : 1;
+}
 
 /** Decode hex of constants of our own. */
 export const unhex = (text: string): Bytes => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
-/** Decode hex of an even number of digits, without prefix or separators: `hex-invalid`. */
-export function hexBytes(text: string, field: string, length?: number): Bytes {
-  const data = unhex(text);
-  const isHex = hex(data) === text.toLowerCase() && data.length === (length ?? data.length);
-  need(isHex, "malformed", "hex-invalid", `${length ?? "any"} bytes of hex`, `${text.length} characters`, { field });
-  return data;
-}
-
-const urlSafe = (text: string): string => text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-
-function base64Decoded(text: string, field: string, spelling: (text: string) => string): Bytes {
-  try {
-    const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-    const data = new Uint8Array(plain.length);
-    for (let i = 0; i < data.length; i++) data[i] = plain.charCodeAt(i);
-    // Writing it again leaves one spelling for one sequence of bytes, so that two readers never see two documents.
-    if (spelling(btoa(plain)) === text) return data;
-  } catch {
-    // No base64 of any kind.
-  }
-  return refuse("malformed", "base64-invalid", "base64", `${text.length} characters of other text`, { field });
-}
-
-/** Standard base64 with padding (RFC 4648, section 4), one spelling only: `base64-invalid`. */
-export const base64Bytes = (text: string, what: string): Bytes => base64Decoded(text, what, String);
-
-/** Base64url without padding (RFC 4648, section 5), one spelling only: `base64-invalid`. */
-export const base64urlBytes = (text: string, what: string): Bytes => base64Decoded(text, what, urlSafe);
+/** Base64 in the alphabet of URLs, without padding. */
+export const urlSafe = (text: string): string => text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 export const base64Text = (data: Uint8Array): string =>
   btoa(data.reduce((text, byte) => text + String.fromCharCode(byte), ""));
@@ -103,80 +78,13 @@ export function trimmedEnd(text: string, characters: string): string {
 }
 
 /** Unsigned integer of any size, big-endian. */
-const unsigned = (data: Uint8Array): bigint => BigInt(`0x${hex(data) || 0}`);
+export const unsigned = (data: Uint8Array): bigint => BigInt(`0x${hex(data) || 0}`);
 
 /** Unsigned integer of any size, little-endian. */
 export const unsignedLittle = (data: Uint8Array): bigint => unsigned(data.slice().reverse());
 
-/** Take bytes from the front of a buffer; never past its end (`truncated`), nothing left over (`trailing-bytes`). */
-export class Reader {
-  offset = 0;
-
-  constructor(
-    readonly data: Bytes,
-    private readonly what: string,
-  ) {}
-
-  get remaining(): number {
-    return this.data.length - this.offset;
-  }
-
-  take(length: number, field: string): Bytes {
-    const { offset, remaining } = this;
-    need(length <= remaining, "malformed", "truncated", length, remaining, { field, offset });
-    this.offset += length;
-    return this.data.slice(offset, this.offset);
-  }
-
-  /** Take an unsigned integer of 8 bytes. */
-  unsigned64(field: string, order?: "little" | "big", size = 8): bigint {
-    return (order === "big" ? unsigned : unsignedLittle)(this.take(size, field));
-  }
-
-  /** Take an unsigned integer of at most 6 bytes. */
-  unsigned(size: number, field: string, order?: "little" | "big"): number {
-    return Number(this.unsigned64(field, order, size));
-  }
-
-  finish(): void {
-    const { offset, data } = this;
-    need(!this.remaining, "malformed", "trailing-bytes", offset, data.length, { field: this.what, offset });
-  }
+/** RFC 3339 in UTC, with microseconds only when there are fractions. */
+export function rfc3339(ms: number): string {
+  const text = new Date(ms).toISOString();
+  return text.endsWith(".000Z") ? text.replace(".000Z", "Z") : text.replace("Z", "000Z");
 }
-
-/**
- * A fixed little-endian structure: name to row, in order. `"u1"`, `"u2"`, `"u4"` are numbers, `"u8"` is a bigint, a
- * positive number that many bytes, a negative number that many reserved bytes, which must be zero.
- */
-export type Layout = Readonly<Record<string, "u1" | "u2" | "u4" | "u8" | number>>;
-
-type ValueOf<R> = R extends "u8" ? bigint : R extends string ? number : Bytes;
-
-export type Decoded<L extends Layout> = {
-  readonly [K in keyof L as `${L[K]}` extends `-${string}` ? never : K]: ValueOf<L[K]>;
-};
-
-const rowSize = (row: Layout[string]): number => +String(row).replace(/\D/, "");
-
-export const layoutSize = (layout: Layout): number =>
-  Object.values(layout).reduce<number>((size, row) => size + rowSize(row), 0);
-
-/** Decode a structure by its table: `size-wrong`, or `reserved-not-zero` with the first such span. */
-export function decodeLayout<const L extends Layout>(layout: L, data: Bytes, name: string, clause: string): Decoded<L> {
-  const size = layoutSize(layout);
-  need(data.length === size, "malformed", "size-wrong", size, data.length, { field: name, clause });
-  const values: Record<string, number | bigint | Bytes> = {};
-  const reader = new Reader(data, name);
-  for (const [field, row] of Object.entries(layout)) {
-    const { offset } = reader;
-    const bytes = reader.take(rowSize(row), field);
-    if (typeof row === "string") values[field] = row === "u8" ? unsignedLittle(bytes) : Number(unsignedLittle(bytes));
-    else if (row > 0) values[field] = bytes;
-    else need(isZero(bytes), "malformed", "reserved-not-zero", 0, bytes, { field: name, offset, clause });
-  }
-  return values as Decoded<L>;
-}
-
-/** RFC 3339 in UTC, with fractions only when there are any. */
-export const rfc3339 = (ms: number): string =>
-  new Date(ms).toISOString().replace(/\.(\d+)/, (_, digits) => (+digits ? `.${digits}000` : ""));

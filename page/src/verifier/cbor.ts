@@ -1,6 +1,7 @@
 /** Core deterministic CBOR (RFC 8949, section 4.2.1): no floats, no tags, text keys; one value has one encoding. */
 
-import { Reader, type Bytes, concat, equal, hex, unhex, utf8, utf8Text } from "./bytes";
+import { Reader } from "./reader";
+import { type Bytes, concat, equal, hex, unhex, utf8, utf8Text } from "./bytes";
 import { AttestError, refuse } from "./errors";
 
 export type CborValue =
@@ -38,26 +39,41 @@ export function cborBytes(value: CborValue): Bytes {
 
 const defect = (got: string): never => refuse("malformed", "cbor-invalid", "canonical CBOR", got);
 
-/** Read one value; what is no canonical encoding of it is found by writing it again. */
+/** Major types; there is no tag (6), and of 7 only the three simple values. */
+const MAJOR = { negative: 1, bytes: 2, text: 3, array: 4, map: 5, simple: 7 } as const;
+const SIMPLE: Readonly<Record<number, false | true | null>> = { 20: false, 21: true, 22: null };
+
+/** Read one value; an encoding that is not canonical is found by writing the value again. */
 function valueOf(reader: Reader, depth = 0): CborValue {
   if (depth > MAX_DEPTH) defect("depth");
   const initial = reader.unsigned(1, "head");
   const major = initial >> 5;
   const info = initial & 31;
-  const simple = [false, true, null][info - 20];
-  if (major === 7 && simple !== undefined) return simple;
-  if (major > 5 || info > 27) defect(`head ${initial}`);
+  if (major === MAJOR.simple) return simpleValue(info);
+  if (major > MAJOR.map || info > 27) defect(`head ${initial}`);
   const argument = info < 24 ? BigInt(info) : reader.unsigned64("head", "big", 1 << (info - 24));
-  if (major < 2) return exact(major ? -1n - argument : argument);
+  if (major < MAJOR.bytes) return exact(major === MAJOR.negative ? -1n - argument : argument);
   const size = Number(argument);
   if (size > reader.remaining) defect("truncated");
-  if (major === 2) return reader.take(size, "bytes");
-  if (major === 3) return utf8Text(reader.take(size, "text")) ?? defect("UTF-8");
-  const value = (): CborValue => valueOf(reader, depth + 1);
-  if (major === 4) return Array.from({ length: size }, value);
-  const pairs = Array.from({ length: size }, () => [value(), value()] as const);
-  if (pairs.some(([name]) => typeof name !== "string")) defect("key");
-  return new Map(pairs as readonly (readonly [string, CborValue])[]);
+  return contentOf(reader, major, size, depth + 1);
+}
+
+function simpleValue(info: number): CborValue {
+  const value = SIMPLE[info];
+  return value === undefined ? defect(`simple value ${info}`) : value;
+}
+
+/** Read bytes, text, or the members of an array or a map. */
+function contentOf(reader: Reader, major: number, size: number, depth: number): CborValue {
+  if (major === MAJOR.bytes) return reader.take(size, "bytes");
+  if (major === MAJOR.text) return utf8Text(reader.take(size, "text")) ?? defect("UTF-8");
+  const value = (): CborValue => valueOf(reader, depth);
+  if (major === MAJOR.array) return Array.from({ length: size }, value);
+  const pairs = Array.from({ length: size }, (): [string, CborValue] => {
+    const name = value();
+    return [typeof name === "string" ? name : defect("key"), value()];
+  });
+  return new Map(pairs);
 }
 
 /** A number where it can hold the integer. */

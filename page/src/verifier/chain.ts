@@ -1,7 +1,6 @@
 /** Rules that every vendor's chain shares: who may issue, who did, and when it counts. */
 
 import { equal, hex, rfc3339 } from "./bytes";
-import type { Told } from "./checks";
 import { type SignatureAlgorithm, algorithmOf, signatureHolds } from "./crypto";
 import { TAG, bits, booleanOrFalse, integer, onlyElement, onlySequence, unlessDefect } from "./der";
 import { AttestError, need, refusalOf } from "./errors";
@@ -109,10 +108,13 @@ export interface Dated {
   readonly notAfter: number;
 }
 
-/** Require `notBefore <= at <= notAfter`, and tell them: `certificate-not-yet-valid` or `certificate-expired`. */
-export function requireValid({ name: field, notBefore, notAfter }: Dated, at: number): Told {
-  const told = [`${rfc3339(notBefore)} to ${rfc3339(notAfter)}`, rfc3339(at)] as const;
-  need(notBefore <= at, "chain", "certificate-not-yet-valid", ...told, { field });
-  need(at <= notAfter, "chain", "certificate-expired", ...told, { field });
-  return told;
+/** The dates of a certificate, as checks show them. */
+export const datesText = ({ name, notBefore, notAfter }: Dated): string =>
+  `${name}: ${rfc3339(notBefore)} to ${rfc3339(notAfter)}`;
+
+/** Require `notBefore <= at <= notAfter`: `certificate-not-yet-valid` or `certificate-expired`. */
+export function requireValid({ name: field, notBefore, notAfter }: Dated, at: number): void {
+  const dates = `${rfc3339(notBefore)} to ${rfc3339(notAfter)}`;
+  need(notBefore <= at, "chain", "certificate-not-yet-valid", dates, rfc3339(at), { field });
+  need(at <= notAfter, "chain", "certificate-expired", dates, rfc3339(at), { field });
 }

@@ -34,3 +34,14 @@ export function nestedClaims(values: Readonly<Record<string, ClaimValue>>): Clai
   }
   return JSON.parse(JSON.stringify(document, (_, value: ClaimValue) => plain(value))) as Claims;
 }
+
+/** The same claims, each name behind a prefix. */
+export function prefixed(prefix: string, claims: ClaimTree): ClaimTree {
+  return Object.fromEntries(Object.entries(claims).map(([name, value]) => [prefix + name, value]));
+}
+
+/** The same members but these: what a document says that is no claim. */
+export function without<T extends object, K extends keyof T>(members: T, ...names: readonly K[]): Omit<T, K> {
+  const left = Object.entries(members).filter(([name]) => !names.includes(name as K));
+  return Object.fromEntries(left) as Omit<T, K>;
+}

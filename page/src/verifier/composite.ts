@@ -6,7 +6,8 @@
 
 import { type Binding, type ExpectedBinding, bindingGpuNonce, bindingReportData, requireBinding } from "./binding";
 import { type Bytes, compareBytes, hex, padded, utf8 } from "./bytes";
-import { type Check, type Told, same, taken } from "./checks";
+import type { Check, Outcome } from "./checks";
+import { Procedure, type Told, same } from "./procedure";
 import { type Item, itemDigest } from "./envelope";
 import { type AttestError, need } from "./errors";
 
@@ -36,80 +37,88 @@ export interface Presented {
 }
 
 export interface Composite {
-  readonly checks: Check[];
-  readonly failures: AttestError[];
+  readonly checks: readonly Check[];
+  readonly failures: readonly AttestError[];
   readonly freshness: Freshness;
 }
+
+/** Every check of the whole, in order; which of them apply depends on what was presented. */
+const COMPOSITE_STEPS = {
+  reportData: ["binding.report_data", "DESIGN 7, REPORT_DATA"],
+  extraData: ["binding.extra_data", "DESIGN 7, Azure; azure-cvm.md 8"],
+  devices: ["binding.devices", "DESIGN 7, devices"],
+  deviceNonce: ["binding.device_nonce", "DESIGN 7, GPU nonce; must-check.md 11"],
+  freshness: ["freshness", "RFC 9334, section 10; must-check.md 1"],
+} as const;
 
 /** Compare the binding with REPORT_DATA and with the devices, and all of it with what was expected. */
 export async function judgeComposite(presented: Presented, expected: Expected): Promise<Composite> {
   requireMeetable(presented, expected);
-  const { binding, reportData, nonce, others, deviceNonces } = presented;
-  const committed = binding && (await bindingReportData(binding));
-  const asked = binding && (await bindingGpuNonce(binding));
-  const judges: readonly (readonly [
-    id: string,
-    clause: string,
-    applies: unknown,
-    judge: () => Told | Promise<Told>,
-  ])[] = [
-    [
-      "binding.report_data",
-      "DESIGN 7, REPORT_DATA",
-      binding,
-      () =>
-        same(reportData ? "binding-report-data-mismatch" : "binding-uncommitted", "REPORT_DATA", committed, reportData),
-    ],
-    // An old quote of the same TPM beside fresh user data would show registers of a time long past.
-    [
-      "binding.extra_data",
-      "DESIGN 7, Azure; azure-cvm.md 8",
-      binding && nonce,
-      () => same("binding-extra-data-mismatch", "extraData", committed?.slice(0, EXTRA_DATA_BYTES), nonce),
-    ],
-    [
-      "binding.devices",
-      "DESIGN 7, devices",
-      binding ?? (reportData && others.length),
-      () => requireDevices(binding, others),
-    ],
-    [
-      "binding.device_nonce",
-      "DESIGN 7, GPU nonce; must-check.md 11",
-      binding && deviceNonces.length,
-      () => sameOfDevices("device-nonce-mismatch", asked, deviceNonces),
-    ],
-    ["freshness", "RFC 9334, section 10; must-check.md 1", true, () => requireFresh(presented, expected)],
-  ];
-  const [checks, failures]: [Check[], AttestError[]] = [[], []];
-  for (const [id, clause, applies, judge] of judges) {
-    if (!applies) continue;
-    const [made, refused] = await taken(id, clause, judge);
-    checks.push(made);
-    if (refused) failures.push(refused);
+  const { binding, others } = presented;
+  const applying = stepsFor(presented);
+  const procedure: CompositeProcedure = new Procedure(applying as typeof COMPOSITE_STEPS, { isIndependent: true });
+  if (binding) await judgeBinding(procedure, binding, presented);
+  if (applying.devices) {
+    await procedure.attempt("devices", async (step) => step.tell(...(await requireDevices(binding, others))));
   }
-  const outcome = checks.at(-1)?.outcome;
-  return {
-    checks,
-    failures,
-    freshness: outcome === "pass" ? "matched" : outcome === "fail" ? "mismatched" : "not evaluated",
-  };
+  if (applying.deviceNonce && binding) {
+    const asked = await bindingGpuNonce(binding);
+    await procedure.attempt("deviceNonce", (step) =>
+      step.tell(...sameOfDevices("device-nonce-mismatch", asked, presented.deviceNonces)),
+    );
+  }
+  await procedure.attempt("freshness", (step) => step.tell(...requireFresh(presented, expected)));
+  const { checks, failures } = procedure.outcome();
+  return { checks, failures, freshness: FRESHNESS[checks.at(-1)?.outcome ?? "not evaluated"] };
 }
 
-/** Refuse evidence that cannot answer what was asked: what the Attester sent decides, and never throws anything else. */
-function requireMeetable({ reportData, binding, deviceNonces }: Presented, expected: Expected): void {
-  need(reportData || !expected.reportData, "binding", "option-not-applicable", "a CPU report", "none", {
-    field: "reportData",
+type CompositeProcedure = Procedure<typeof COMPOSITE_STEPS>;
+
+/** By the outcome of the last check. */
+const FRESHNESS: Readonly<Record<Outcome, Freshness>> = {
+  pass: "matched",
+  fail: "mismatched",
+  warning: "not evaluated",
+  "not evaluated": "not evaluated",
+};
+
+function stepsFor({ binding, reportData, nonce, others, deviceNonces }: Presented): Partial<typeof COMPOSITE_STEPS> {
+  const applies: Readonly<Record<string, boolean>> = {
+    reportData: binding !== undefined,
+    extraData: binding !== undefined && nonce !== undefined,
+    devices: binding !== undefined || (reportData !== undefined && others.length > 0),
+    deviceNonce: binding !== undefined && deviceNonces.length > 0,
+  };
+  return Object.fromEntries(Object.entries(COMPOSITE_STEPS).filter(([name]) => applies[name] ?? true));
+}
+
+/** Take the steps that compare the binding with what the CPU's evidence commits to. */
+async function judgeBinding(
+  procedure: CompositeProcedure,
+  binding: Binding,
+  { reportData, nonce }: Presented,
+): Promise<void> {
+  const committed = await bindingReportData(binding);
+  await procedure.attempt("reportData", (step) => {
+    const code = reportData ? "binding-report-data-mismatch" : "binding-uncommitted";
+    step.tell(...same(code, "REPORT_DATA", committed, reportData));
   });
-  const size = expected.nonce?.length ?? DEVICE_NONCE_BYTES;
-  need(
-    binding || !deviceNonces.length || size === DEVICE_NONCE_BYTES,
-    "binding",
-    "nonce-length",
-    DEVICE_NONCE_BYTES,
-    size,
-    { field: "nonce" },
+  if (!nonce) return;
+  // An old quote of the same TPM beside fresh user data would show registers of a time long past.
+  await procedure.attempt("extraData", (step) =>
+    step.tell(...same("binding-extra-data-mismatch", "extraData", committed.slice(0, EXTRA_DATA_BYTES), nonce)),
   );
+}
+
+/**
+ * Refuse evidence that cannot answer what was asked: what the Attester sent decides, and never throws anything else.
+ */
+function requireMeetable({ reportData, binding, deviceNonces }: Presented, expected: Expected): void {
+  const hasReportData = reportData !== undefined || expected.reportData === undefined;
+  need(hasReportData, "binding", "option-not-applicable", "a CPU report", "none", { field: "reportData" });
+  const size = expected.nonce?.length ?? DEVICE_NONCE_BYTES;
+  const fits = binding !== undefined || !deviceNonces.length || size === DEVICE_NONCE_BYTES;
+  need(fits, "binding", "nonce-length", DEVICE_NONCE_BYTES, size, { field: "nonce" });
 }
 
 /** Require that every device was asked under this nonce, and no other. */
@@ -118,7 +127,9 @@ function sameOfDevices(code: string, wanted: Bytes | undefined, nonces: Presente
   return [wanted, `${nonces.length} devices carry it`];
 }
 
-/** Require that the binding lists every other device, known or not, in the order of names (code points, as Python's). */
+/**
+ * Require that the binding lists every other device, known or not, in the order of names (code points, as Python's).
+ */
 async function requireDevices(binding: Binding | undefined, others: readonly Item[]): Promise<Told> {
   if (!binding) return [`a binding that lists ${others.length} devices`, "none", "not evaluated"];
   const sorted = [...others].sort((a, b) => compareBytes(utf8(a.name), utf8(b.name)));
@@ -128,24 +139,35 @@ async function requireDevices(binding: Binding | undefined, others: readonly Ite
 }
 
 /** Require an answer to this very question: by the binding, or by each report itself when there is none. */
-function requireFresh({ binding, reportData, nonce, deviceNonces }: Presented, expected: Expected): Told {
+function requireFresh(presented: Presented, expected: Expected): Told {
+  const { binding } = presented;
   if (expected.binding) {
     need(binding, "binding", "binding-missing", expected.binding.context, "none", { field: "binding" });
     requireBinding(expected.binding, binding);
     return [expected.binding.nonce, binding.nonce];
   }
-  let told: Told = ["a nonce or report data", "none was given", "not evaluated"];
-  if (expected.reportData) {
-    told = same("report-data-mismatch", "REPORT_DATA", expected.reportData, reportData);
-    // Of devices, or of a TPM, which carry a nonce of their own, it tells nothing.
-    if (!binding && (deviceNonces.length || nonce)) {
-      told = ["a nonce", "report data, which may be of any age", "not evaluated"];
-    }
-  }
-  const wanted = expected.nonce;
-  if (!wanted) return told;
+  const told = requireReportData(presented, expected.reportData);
+  return expected.nonce ? requireNonce(presented, expected.nonce, told) : told;
+}
+
+/** Require these report data, where any are expected. */
+function requireReportData({ binding, reportData, nonce, deviceNonces }: Presented, expected: Bytes | undefined): Told {
+  if (!expected) return ["a nonce or report data", "none was given", "not evaluated"];
+  const told = same("report-data-mismatch", "REPORT_DATA", expected, reportData);
+  // Of devices, or of a TPM, which carry a nonce of their own, it tells nothing.
+  if (binding ?? (!deviceNonces.length && !nonce)) return told;
+  return ["a nonce", "report data, which may be of any age", "not evaluated"];
+}
+
+/** Require this nonce in the binding; without one, in the CPU's report and in each device's. */
+function requireNonce({ binding, reportData, nonce, deviceNonces }: Presented, wanted: Bytes, otherwise: Told): Told {
   if (binding) return same("nonce-mismatch", "nonce", wanted, binding.nonce);
-  if (nonce) told = same("nonce-mismatch", "nonce (extraData)", wanted, nonce);
-  else if (reportData) told = same("nonce-mismatch", "nonce", padded(wanted, REPORT_DATA_BYTES), reportData);
+  const told = requireReportNonce(wanted, reportData, nonce) ?? otherwise;
   return deviceNonces.length ? sameOfDevices("nonce-mismatch", wanted, deviceNonces) : told;
+}
+
+function requireReportNonce(wanted: Bytes, reportData: Bytes | undefined, nonce: Bytes | undefined): Told | undefined {
+  if (nonce) return same("nonce-mismatch", "nonce (extraData)", wanted, nonce);
+  if (!reportData) return undefined;
+  return same("nonce-mismatch", "nonce", padded(wanted, REPORT_DATA_BYTES), reportData);
 }

@@ -93,7 +93,7 @@ export async function requireCurrentCrl(
     !listing,
     "revoked",
     "certificate-revoked",
-    `serial ${serials} not listed`,
+    `serial ${serials.join(", ")} not listed`,
     listing && `listed ${rfc3339(listing.thisUpdate)}`,
     { field },
   );

@@ -1,4 +1,6 @@
-/** Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor. */
+/**
+ * Digests and signatures by WebCrypto: a closed table of algorithms. Nothing here knows a date, a name or an anchor.
+ */
 
 import { type Bytes, concat, hex, latin1, unhex } from "./bytes";
 import { ecdsaRaw, tlv } from "./der";
@@ -17,7 +19,9 @@ export const sha512 = (data: Bytes): Promise<Bytes> => digest("SHA-512", data);
 export type Curve = "P-256" | "P-384";
 export type KeyKind = Curve | "RSA";
 
-/** By curve: what a SubjectPublicKeyInfo begins with, up to the point without its leading 04; and the bytes of a number. */
+/**
+ * By curve: what a SubjectPublicKeyInfo begins with, up to the point without its leading 04; and the bytes of a number.
+ */
 const CURVES = {
   "P-256": ["3059301306072a8648ce3d020106082a8648ce3d03010703420004", 32],
   "P-384": ["3076301006072a8648ce3d020106052b8104002203620004", 48],
@@ -34,13 +38,17 @@ function rsaHex(...numbers: readonly Uint8Array[]): string {
 /** SubjectPublicKeyInfo of an RSA key with the exponent 65537. */
 export const rsaSpki = (modulus: Uint8Array): Bytes => unhex(rsaHex(modulus, Uint8Array.of(1, 0, 1)));
 
-/** Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte 33. */
+/** The digits of an INTEGER without the zero that keeps it positive. */
+const withoutSign = (number: Bytes): Bytes => (number[0] ? number : number.slice(1));
+
+/**
+ * Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte
+ * 33.
+ */
 function isRsa(spki: Bytes): boolean {
   const end = 32 + spki[30]! * 256 + spki[31]!;
-  const [modulus, exponent] = [spki.slice(32, end), spki.slice(end + 2)].map((number) => number.slice(+!number[0])) as [
-    Bytes,
-    Bytes,
-  ];
+  const modulus = withoutSign(spki.slice(32, end));
+  const exponent = withoutSign(spki.slice(end + 2));
   const size = modulus.length * 8 - Math.clz32(modulus[0]!) + 24;
   // Not every engine refuses an even exponent. Writing the key again is what refuses other encodings.
   return (
@@ -69,7 +77,7 @@ const parametersOf = (name: Scheme, hash: Hash, namedCurve: KeyKind) => ({
   name,
   hash,
   namedCurve,
-  saltLength: +hash.slice(4) / 8,
+  saltLength: Number(hash.slice(4)) / 8,
 });
 
 async function importKey(spki: Bytes, parameters: ReturnType<typeof parametersOf>): Promise<CryptoKey> {
@@ -91,9 +99,11 @@ export async function usableKey(spki: Bytes): Promise<KeyKind> {
 // -- signatures
 
 /**
- * Whether a signature holds: RSASSA-PSS with a salt as long as the digest, RSASSA-PKCS1-v1_5 or ECDSA. No scheme never does.
+ * Whether a signature holds: RSASSA-PSS with a salt as long as the digest, RSASSA-PKCS1-v1_5 or ECDSA. No scheme never
+ * does.
  *
- * @param raw makes r and s, of these bytes each, of what stands for an ECDSA signature; they are what stands there unless it is given
+ * @param raw makes r and s, of these bytes each, of what stands for an ECDSA signature; they are what stands there
+ * unless it is given
  */
 export async function schemeHolds(
   scheme: Scheme | undefined,

@@ -4,20 +4,20 @@ import { type Bytes, concat, hex, latin1 } from "./bytes";
 import { refuse } from "./errors";
 import { momentOf } from "./time";
 
-export const enum TAG {
-  boolean = 0x01,
-  integer = 0x02,
-  bitString = 0x03,
-  octetString = 0x04,
-  null = 0x05,
-  oid = 0x06,
-  enumerated = 0x0a,
-  ia5String = 0x16,
-  utcTime = 0x17,
-  generalizedTime = 0x18,
-  sequence = 0x30,
-  set = 0x31,
-}
+export const TAG = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  null: 0x05,
+  oid: 0x06,
+  enumerated: 0x0a,
+  ia5String: 0x16,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  set: 0x31,
+} as const;
 
 /** One element: its head and content as received. */
 export interface Tlv {
@@ -134,7 +134,7 @@ export function integer({ body }: Tlv): bigint {
 /** Digits of an INTEGER above zero, in `size` bytes where that is given. */
 export function positive(element: Tlv, size?: number): Bytes {
   const value = integer(element);
-  const digits = element.body.slice(+!element.body[0]);
+  const digits = element.body[0] ? element.body : element.body.slice(1);
   if (value <= 0n || digits.length > (size ?? digits.length)) defect("INTEGER");
   return concat(new Uint8Array((size ?? 0) && size! - digits.length), digits);
 }
@@ -186,7 +186,8 @@ export function wholeBits(element: Tlv): Bytes {
 /** UTCTime or GeneralizedTime, in whole seconds of UTC; milliseconds since 1970. */
 export function time({ tag, body }: Tlv): number {
   const text = latin1(body);
-  const full = tag === TAG.utcTime ? (text < "50" ? "20" : "19") + text : tag === TAG.generalizedTime ? text : "";
+  const full = tag === TAG.utcTime ? `${text < "50" ? "20" : "19"}${text}` : text;
+  if (tag !== TAG.utcTime && tag !== TAG.generalizedTime) defect("time");
   const written = full.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6");
   // Other text stays as it is, and could be written like that from the start.
   return (full.length === 15 ? momentOf(written) : undefined) ?? defect("time");
@@ -195,7 +196,7 @@ export function time({ tag, body }: Tlv): number {
 /** Require the elements of a SET OF to stand in the order that DER gives them. */
 export function requireSetOrder(elements: readonly Tlv[]): void {
   const found = elements.length > 1 ? elements.map(({ whole }) => hex(whole)) : [];
-  if (`${found}` !== `${[...found].sort()}`) defect("SET OF");
+  if (found.join() !== [...found].sort().join()) defect("SET OF");
 }
 
 /** An ECDSA signature as r and s of `size` bytes each, as WebCrypto wants it; undefined when it is none. */

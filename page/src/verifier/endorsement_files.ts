@@ -1,18 +1,22 @@
 /**
- * Endorsements as vendors and their clients keep them. Each form is recognised once, by what only it begins with; what does
+ * Endorsements as vendors and their clients keep them. Each form is recognised once, by what only it begins with; what
+ * does
  * not belong or cannot be read is passed over, and is then missing. Nothing is trusted.
  */
 
-import { type Bytes, hex, hexBytes, latin1, trimmedEnd, unhex, utf8 } from "./bytes";
+import { type Bytes, hex, latin1, trimmedEnd, unhex, utf8 } from "./bytes";
+import { hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { fail, refusalOf } from "./errors";
 import { type JsonObject, isObject, jsonValue } from "./json";
-import { intelDocument, parsePcsAnswer, parseQeIdentity, parseTcbInfo } from "./intel/intel";
+import { intelDocument, parsePcsAnswer } from "./intel/document";
+import { parseQeIdentity } from "./intel/qe_identity";
+import { parseTcbInfo } from "./intel/tcb_info";
 import { parseOcsp } from "./ocsp_answers";
 import { readPemBlocks } from "./pem";
 import type { Found } from "./pool";
 import { looksLikeRim, readRimAnswer, readRimDocument } from "./rims";
-import { beginsTable, parseTable } from "./snp/table";
+import { beginsTable, parseTable } from "./snp/certificate_table";
 import { parseCertificate } from "./x509";
 
 const MAX_COLLATERAL_BYTES = 4 * 1024 * 1024;
@@ -29,6 +33,9 @@ const DOCUMENTS = { tcb_info: "tcb-info", qe_identity: "qe-identity" } as const;
 const ANSWERS = ["tcbInfo", "enclaveIdentity"];
 const MEMBERS = [...CHAINS, ...LISTS, ...Object.keys(DOCUMENTS), ...ANSWERS];
 
+/** A member of Intel's collateral. */
+const COLLATERAL = new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`);
+
 /** Add what a file holds. */
 export async function readEndorsementFile(given: Bytes, found: Found): Promise<void> {
   const spelled = hexSequence(given);
@@ -36,15 +43,15 @@ export async function readEndorsementFile(given: Bytes, found: Found): Promise<v
   const kind = derKind(data);
   const text = latin1(data);
   const isJson = /^[ \t\n\r\0]*\{/.test(text.slice(0, 64));
-  if (beginsTable(data)) return readTable(data, found);
-  if (kind) return addDer(kind, data, found);
-  if (looksLikeRim(data)) found.rims.push(readRimDocument(data));
-  else if (isJson && /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text)) {
-    found.rims.push(await readRimAnswer(data));
-  } else if (isJson && new RegExp(`"(?:${MEMBERS.join("|")})"[ \\t\\n\\r]*:`).test(text)) {
-    await readCollateral(data, found);
-  } else await readPem(percentDecoded(text), found);
+  if (beginsTable(data)) await readTable(data, found);
+  else if (kind) addDer(kind, data, found);
+  else if (looksLikeRim(data)) found.rims.push(readRimDocument(data));
+  else if (isJson && isRimAnswer(text)) found.rims.push(await readRimAnswer(data));
+  else if (isJson && COLLATERAL.test(text)) await readCollateral(data, found);
+  else await readPem(percentDecoded(text), found);
 }
+
+const isRimAnswer = (text: string): boolean => /"rim"\s*:\s*"/.test(text) && /"sha256"\s*:/.test(text);
 
 // -- DER
 
@@ -54,7 +61,10 @@ function contentOfSequence(data: Bytes, at: number): number {
   return tag !== 0x30 || at + 2 > data.length ? data.length : at + 2 + (size > 0x80 ? size - 0x80 : 0);
 }
 
-/** Tell a certificate, a list and an OCSP answer by the first element of what is signed; their lengths are for their readers. */
+/**
+ * Tell a certificate, a list and an OCSP answer by the first element of what is signed; their lengths are for their
+ * readers.
+ */
 export function derKind(data: Bytes): "certificates" | "crls" | "ocsp" | undefined {
   const outer = contentOfSequence(data, 0);
   if (hex(data.subarray(outer, outer + 2)).startsWith("0a01")) return "ocsp";
@@ -83,7 +93,7 @@ function derWithoutPadding(der: Bytes): Bytes {
   return der.slice(end).every((byte) => [0, 10, 13].includes(byte)) ? der.slice(0, end) : der;
 }
 
-async function addDer(kind: "certificates" | "crls" | "ocsp", der: Bytes, found: Found): Promise<void> {
+function addDer(kind: "certificates" | "crls" | "ocsp", der: Bytes, found: Found): void {
   if (kind === "certificates") found.certificates.push(parseCertificate(der));
   else if (kind === "crls") found.crls.push(parseCrl(derWithoutPadding(der)));
   else found.ocsp.push(parseOcsp(der));
@@ -101,10 +111,10 @@ async function readPem(text: string, found: Found): Promise<void> {
   const parts = text.split(PEM_HEAD).filter((part) => part.startsWith("-----BEGIN "));
   if (parts.length > MAX_PEM_BLOCKS) return;
   for (const part of parts) {
-    await refusalOf(async () => {
+    await refusalOf(() => {
       const [block] = readPemBlocks(part);
       const kind = block && PEM_KINDS[block.label];
-      if (kind) await addDer(kind, block.content, found);
+      if (kind) addDer(kind, block.content, found);
     });
   }
 }
@@ -115,7 +125,8 @@ function percentDecoded(text: string): string {
   return chains ? chains.join("\n").replace(/%([0-9A-Fa-f]{2})/g, (_, digits: string) => latin1(unhex(digits))) : text;
 }
 
-// -- Intel's collateral: JSON bundles in the manner of dcap-qvl or of Intel's quote verification library, and answers of the service
+// -- Intel's collateral: JSON bundles in the manner of dcap-qvl or of Intel's quote verification library, and answers
+// of the service
 
 async function readCollateral(data: Bytes, found: Found): Promise<void> {
   if (data.length > MAX_COLLATERAL_BYTES) return;
@@ -130,8 +141,8 @@ async function readCollateral(data: Bytes, found: Found): Promise<void> {
     addDocument(parsePcsAnswer(text), found);
     return;
   }
-  for (const name of CHAINS) await refusalOf(() => void found.certificates.push(...chain(textOf(value, name))));
-  for (const name of LISTS) await refusalOf(() => void found.crls.push(...lists(textOf(value, name))));
+  for (const name of CHAINS) await refusalOf(() => found.certificates.push(...chain(textOf(value, name))));
+  for (const name of LISTS) await refusalOf(() => found.crls.push(...lists(textOf(value, name))));
   for (const [name, kind] of Object.entries(DOCUMENTS)) {
     await refusalOf(() => {
       const body = utf8(textOf(value, name));

@@ -3,7 +3,8 @@
  * CBOR. The wrapper protects nothing: items of one Attester are tied together by `binding`.
  */
 
-import { type Bytes, base64urlBytes, compareBytes } from "./bytes";
+import { type Bytes, compareBytes } from "./bytes";
+import { base64urlBytes } from "./encoding";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { sha384 } from "./crypto";
 import { need } from "./errors";
@@ -70,12 +71,8 @@ export async function evidenceDigest(evidence: Evidence): Promise<Bytes> {
  * format characters, no lone surrogates, no blanks but the space.
  */
 export function isText(value: unknown, most: number): value is string {
-  return (
-    typeof value === "string" &&
-    value !== "" &&
-    [...value].length <= most &&
-    !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value)
-  );
+  if (typeof value !== "string" || value === "" || Array.from(value).length > most) return false;
+  return !/[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value);
 }
 
 /** Refuse documents that two readers could read differently, or that are unreasonably large: `envelope-invalid`. */

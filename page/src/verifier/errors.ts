@@ -1,7 +1,7 @@
 /** The error tree of `attest.errors`, flat: a kind instead of a class, and the same codes. */
 
-import { hex } from "./bytes";
 import type { Check } from "./checks";
+import { type Shown, shown } from "./shown";
 
 /** Who must act: the evidence is unreadable, it does not hold, or an endorsement is missing. */
 export type Kind =
@@ -9,14 +9,6 @@ export type Kind =
 
 /** The order of exit codes decides which of several refusals speaks for all; for whatever does not hold it is 4. */
 const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3, endorsement: 5 };
-
-/** What can be told as it is: bytes as hex, the rest as text. */
-export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly unknown[];
-
-export function shown(value: Shown): string {
-  if (Array.isArray(value)) return (value as Shown[]).map(shown).join(", ");
-  return value instanceof Uint8Array ? hex(value) : String(value ?? "");
-}
 
 /** What is known beside the text; the long hints stand in docs/errors.md, under the code. */
 export interface Facts {
@@ -31,7 +23,8 @@ export interface Facts {
 }
 
 /**
- * A documented refusal. Callers match on `code`; the text is for people and may change. An empty message is the rule: the
+ * A documented refusal. Callers match on `code`; the text is for people and may change. An empty message is the rule:
+ * the
  * code, the field, what was expected and what was found then say it, and cost no bytes of the bundle.
  */
 export class AttestError extends Error {
@@ -109,7 +102,8 @@ export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | A
 }
 
 /**
- * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it, and two
+ * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it,
+ * and two
  * verifications may wait for the same outcome.
  */
 export async function afresh<T>(remembered: Promise<T>): Promise<T> {

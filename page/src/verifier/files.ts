@@ -1,28 +1,28 @@
 /**
- * What are these files? Each is recognised by content, by the first row that fits; once a form is decided, a defect is a
+ * What are these files? Each is recognised by content, by the first row that fits; once a form is decided, a defect is
+ * a
  * defect of that form. One file speaks for the machine; devices may come beside it, in any number of NVIDIA's files;
  * certificates and lists accompany them.
  */
 
-// As each format's, so that what is shared is one file.
-import "./api";
+import "./shared";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
-import { type Bytes, base64Bytes, base64urlBytes, concat, hex, hexBytes, isZero, latin1 } from "./bytes";
+import { type Bytes, concat, hex, isZero, latin1 } from "./bytes";
+import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
 import { AttestError, fail, refusalOf } from "./errors";
-import { type JsonValue, isObject, jsonValue } from "./json";
+import { isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
-import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle } from "./recognition";
+import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
 import { REPORT_BYTES } from "./snp/structure";
-import { beginsTable } from "./snp/table";
+import { beginsTable } from "./snp/certificate_table";
 import { parseCertificate } from "./x509";
 
 export { readEndorsementFile } from "./endorsement_files";
-export { readConfigfsTsm } from "./snp/configfs";
 
 const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
@@ -99,32 +99,11 @@ function binary(bytes: Bytes): Content | undefined {
   const row = ROWS.find(([, looks]) => looks(bytes));
   if (!row) return undefined;
   const [form, , media, name = "cpu"] = row;
-  return { form, bytes, items: form === "envelope" ? parseEnvelope(bytes) : media ? [itemOf(name, media, bytes)] : [] };
+  if (form === "envelope") return { form, bytes, items: parseEnvelope(bytes) };
+  return { form, bytes, items: media ? [itemOf(name, media, bytes)] : [] };
 }
 
 // -- JSON, by its members
-
-function isRecord(value: JsonValue | undefined): boolean {
-  return (
-    Array.isArray(value) &&
-    typeof value[0] === "string" &&
-    /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}\s*(?:;.*)?$/.test(value[0])
-  );
-}
-
-function isCollection(value: JsonValue | undefined, depth: number): boolean {
-  if (!isObject(value) || !depth) return false;
-  const members = Object.values(value);
-  return (
-    typeof value.__cmwc_t === "string" ||
-    (members.length > 0 && members.every((member) => isRecord(member) || isCollection(member, depth - 1)))
-  );
-}
-
-/** Whether JSON is a collection of records, or one record. */
-function isEnvelope(document: JsonValue): boolean {
-  return isRecord(document) || isCollection(document, 4);
-}
 
 function json(name: string, bytes: Bytes): Content {
   const document = jsonValue(bytes, name);
@@ -204,20 +183,32 @@ function together(contents: readonly Content[]): Evidence {
   const hcl = onlyOne(of("hcl"));
   const tpm = onlyOne(of("tpm"));
   const table = onlyOne(of("table"));
-  const speaks = hcl ? of("cpu", "envelope", "hcl") : of("cpu", "envelope", "td-quote");
-  if (!speaks.length && !of("device").length) refuse("empty", "files", "evidence", "endorsements");
-  let items = [...(onlyOne(speaks)?.items ?? [])];
-  if (hcl ?? tpm) {
-    if (!hcl || !tpm) {
-      return fail("malformed", "azure-incomplete", "", { expected: "HCL report and TPM quote", got: "one of them" });
-    }
-    items = [itemOf("cpu", MEDIA.azureCvm, azureJson(hcl.bytes, tpm.bytes, of("td-quote")[0]?.bytes))];
-  }
-  if (table) items = withTable(items, table.bytes);
+  const machine = machineItems(of, hcl, tpm);
+  const items = table ? withTable(machine, table.bytes) : [...machine];
   for (const device of of("device").flatMap((content) => content.items)) items.push(numbered(device, items));
   const bundle = onlyOne(of("bundle"));
   if (bundle) items.push(bundleItem(bundle.bytes, items));
   return items;
+}
+
+/** The items of the one file that speaks for the machine; of an Azure VM several files are one item. */
+function machineItems(
+  of: (...forms: readonly Form[]) => readonly Content[],
+  hcl: Content | undefined,
+  tpm: Content | undefined,
+): readonly Item[] {
+  const speaks = hcl ? of("cpu", "envelope", "hcl") : of("cpu", "envelope", "td-quote");
+  if (!speaks.length && !of("device").length) refuse("empty", "files", "evidence", "endorsements");
+  const stated = onlyOne(speaks)?.items ?? [];
+  return hcl || tpm ? [azureItem(hcl, tpm, of("td-quote")[0])] : stated;
+}
+
+/** The pieces of an Azure VM's vTPM as one item; a TD quote belongs to them where the VM is one of Intel's. */
+function azureItem(hcl: Content | undefined, tpm: Content | undefined, tdQuote: Content | undefined): Item {
+  if (!hcl || !tpm) {
+    return fail("malformed", "azure-incomplete", "", { expected: "HCL report and TPM quote", got: "one of them" });
+  }
+  return itemOf("cpu", MEDIA.azureCvm, azureJson(hcl.bytes, tpm.bytes, tdQuote?.bytes));
 }
 
 function onlyOne(found: readonly Content[]): Content | undefined {
@@ -228,7 +219,7 @@ function onlyOne(found: readonly Content[]): Content | undefined {
 /** A plain report and a table are an extended report; anything else has its certificates already. */
 function withTable([report, ...others]: readonly Item[], table: Bytes): Item[] {
   if (report?.essence !== MEDIA.snpReport || others.length) {
-    return refuse("ambiguous", "certificate table", MEDIA.snpReport, `${report?.essence}`);
+    return refuse("ambiguous", "certificate table", MEDIA.snpReport, report?.essence ?? "none");
   }
   return [itemOf(report.name, MEDIA.snpExtended, concat(report.value, table))];
 }

@@ -1,88 +1,50 @@
 /**
- * The evidence formats that are verified: one row for each media type. A row says how an item is read; what it returns
- * knows its report data and nonce, and its procedure. `verify.ts` knows no format by name.
+ * The evidence formats that are verified: one row for each media type. A row names the module that reads an item; what
+ * it
+ * returns knows its report data and nonce, and its procedure. `verify.ts` knows no format by name.
+ *
+ * A format is fetched when its evidence is met. SEV-SNP is not: an Azure VM has it, too.
  */
 
-import type { TrustAnchors } from "./anchors";
-import { readAzure } from "./azure/azure";
 import type { Bytes } from "./bytes";
-import type { Check, Unchecked } from "./checks";
-import type { Claims } from "./claims";
 import { MEDIA } from "./envelope";
-import { parseGpuDevice, parseGpuReport } from "./gpu/gpu";
-import { readIntelQuote } from "./intel/intel";
-import { filesFormat } from "./lazy";
-import type { Endorsements } from "./pool";
+import type { ParsedCpu, ParsedDevice } from "./evidence";
 import { readSnp } from "./snp/evidence";
-import type { Certificate, Issuer } from "./x509";
+import { part } from "./parts";
 
-/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
-export interface Tolerances {
-  /** Reasons by RIM index for mismatches that are only shown. */
-  readonly waived: ReadonlyMap<number, string>;
-  /** Why a RIM signer on hold counts all the same; never applies to device chains. */
-  readonly heldRimSigners: string | undefined;
-}
-
-/** What every procedure is given. */
-export interface Given {
-  readonly endorsements: Endorsements;
-  readonly anchors: TrustAnchors;
-  /** Moment of appraisal, milliseconds since 1970, UTC. */
-  readonly at: number;
-  readonly unchecked: readonly Unchecked[];
-  /** By kind: the indices of a switch mean other things than those of a GPU. */
-  readonly tolerances: { readonly gpus: Tolerances; readonly switches: Tolerances };
-}
-
-/** A device whose evidence is genuine. Built by its procedure only, after the last check. */
-export interface Verified {
-  readonly kind: string;
-  readonly simulated: boolean;
-  readonly checks: readonly Check[];
-  readonly claims: Claims;
-  /** The certificates that speak for it, leaf first, up to the pinned root; that one may be a bare key. */
-  readonly chain: readonly (Issuer | Certificate)[];
-}
-
-/** The registers to which the event log of such a machine leads, by name (`RTMR0`, `PCR7`). */
-export interface Registers {
-  readonly log: "ccel" | "tcg2-sha256";
-  readonly values: ReadonlyMap<string, Bytes>;
-}
-
-/** Evidence of a CPU, read and not trusted yet. */
-export interface ParsedCpu {
-  readonly kind: string;
-  /** The 64 bytes that the guest chose. */
-  readonly reportData: Bytes;
-  /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
-  readonly nonce?: Bytes;
-  readonly registers?: Registers;
-  /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
-  verify(given: Given): Promise<Verified>;
-}
-
-/** Evidence of a device beside the CPU, likewise. */
-export interface ParsedDevice {
-  /** The request nonce, 32 bytes. */
-  readonly nonce: Bytes;
-  verify(given: Given): Promise<Verified>;
-}
-
+/** Reads an item, and refuses what is malformed. */
 type Parse<T> = (value: Bytes) => T | Promise<T>;
+/** Fetches the code of a format. */
+type Load<T> = () => Promise<Parse<T>>;
+
+const snp: Load<ParsedCpu> = () => Promise.resolve(readSnp);
 
 /** Evidence of CPUs by media type, in lower case and without parameters. */
-export const CPU_FORMATS = new Map<string, Parse<ParsedCpu>>([
-  [MEDIA.snpReport, readSnp],
-  [MEDIA.snpExtended, readSnp],
-  [MEDIA.configfsTsm, async (value) => (await filesFormat()).readConfigfsTsm(value)],
-  [MEDIA.intelQuote, readIntelQuote],
-  [MEDIA.azureCvm, readAzure],
+export const CPU_FORMATS: ReadonlyMap<string, Load<ParsedCpu>> = new Map<string, Load<ParsedCpu>>([
+  [MEDIA.snpReport, snp],
+  [MEDIA.snpExtended, snp],
+  [MEDIA.configfsTsm, async () => (await part(import("./snp/configfs"))).readConfigfsTsm],
+  [MEDIA.intelQuote, async () => (await part(import("./intel/intel"))).readIntelQuote],
+  [MEDIA.azureCvm, async () => (await part(import("./azure/azure"))).readAzure],
 ]);
 
 /** Evidence of devices beside the CPU, likewise. */
-export const DEVICE_FORMATS = new Map<string, Parse<ParsedDevice>>([
-  [MEDIA.nvidiaReport, parseGpuReport],
-  [MEDIA.nvidiaDevice, parseGpuDevice],
+export const DEVICE_FORMATS: ReadonlyMap<string, Load<ParsedDevice>> = new Map<string, Load<ParsedDevice>>([
+  [MEDIA.nvidiaReport, async () => (await part(import("./gpu/gpu"))).parseGpuReport],
+  [MEDIA.nvidiaDevice, async () => (await part(import("./gpu/gpu"))).parseGpuDevice],
 ]);
+
+/** Read every item of one of these formats, in order; their code is fetched together. */
+export async function readItems<T>(
+  items: readonly { readonly name: string; readonly essence: string; readonly value: Bytes }[],
+  formats: ReadonlyMap<string, Load<T>>,
+): Promise<readonly (readonly [name: string, parsed: T])[]> {
+  const known = items.flatMap((item) => {
+    const load = formats.get(item.essence);
+    return load ? [{ item, load }] : [];
+  });
+  const parsers = await Promise.all(known.map(({ load }) => load()));
+  const found: [string, T][] = [];
+  for (const [i, { item }] of known.entries()) found.push([item.name, await parsers[i]!(item.value)]);
+  return found;
+}

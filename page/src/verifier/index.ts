@@ -1,4 +1,4 @@
 /** What the bundle `verifier.js` offers. */
 
-export { verifyEvidence } from "./api";
+export { verifyEvidence } from "./verify_evidence";
 export type * from "./api";

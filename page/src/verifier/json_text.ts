@@ -8,10 +8,11 @@ const quoted = (text: string): string =>
 /** Write a value; with `sorted`, members in the order of their names. */
 export function jsonText(value: JsonValue, sorted = false): string {
   if (typeof value === "string") return quoted(value);
-  if (Array.isArray(value)) return `[${value.map((member) => jsonText(member, sorted))}]`;
+  if (Array.isArray(value)) return `[${value.map((member) => jsonText(member, sorted)).join(",")}]`;
   if (isObject(value)) {
-    const names = Object.keys(value);
-    return `{${(sorted ? names.sort() : names).map((name) => `${quoted(name)}:${jsonText(value[name]!, sorted)}`)}}`;
+    const names = sorted ? Object.keys(value).sort() : Object.keys(value);
+    const members = names.map((name) => `${quoted(name)}:${jsonText(value[name]!, sorted)}`);
+    return `{${members.join(",")}}`;
   }
   if (value instanceof JsonFloat) return value.value % 1 ? `${value.value}` : `${value.value}.0`;
   return String(value);

@@ -3,7 +3,8 @@
  * collect-evidence` puts around it, one device alone, or Confidential Containers' list (nvidia-gpu.md 16).
  */
 
-import { base64Text, hexBytes, utf8 } from "./bytes";
+import { base64Text, utf8 } from "./bytes";
+import { hexBytes } from "./encoding";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { fail } from "./errors";
 import { type JsonObject, type JsonValue, isObject } from "./json";
@@ -46,7 +47,7 @@ export function splitNvidiaJson(document: JsonValue): Item[] {
   const counts = { gpu: 0, nvswitch: 0 };
   return devices.map((device) => {
     const value = deviceOf(device, path);
-    const kind = /^ls10$/i.test(String(value.arch)) ? "nvswitch" : "gpu";
+    const kind = typeof value.arch === "string" && /^ls10$/i.test(value.arch) ? "nvswitch" : "gpu";
     return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
   });
 }
@@ -57,7 +58,7 @@ function devicesOf(document: JsonValue): readonly [path: string, devices: JsonVa
   const [path, members] = Object.entries(LISTS).find(([name]) => name in document) ?? [];
   if (!path || !members) return ["devices", [document]];
   if (!Object.keys(document).every((name) => name === path || members.includes(name))) {
-    malformed("document", `${path} and perhaps ${members}`);
+    malformed("document", `${path} and perhaps ${members.join(", ")}`);
   }
   if ("result_code" in document && document.result_code !== 0) malformed("result_code", "0");
   return [path, document[path]];

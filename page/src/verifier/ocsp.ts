@@ -31,7 +31,7 @@ const P384_POINT_BYTES = 97;
 /** The reason certificateHold. */
 const HOLD = 6;
 /** Of two answers of one moment the worse one counts. */
-const SEVERITY = "good unknown revoked";
+const SEVERITY: readonly string[] = ["good", "unknown", "revoked"];
 
 /** What shows that a certificate is not revoked: an answer, or a list, which has no status. */
 export type Status = Pick<OcspAnswer, "thisUpdate"> & Partial<OcspAnswer>;
@@ -60,54 +60,73 @@ export interface Weighed {
  *
  * @param issuer who issued it, already verified.
  */
-export async function requireNotRevoked(
-  certificate: Certificate,
-  issuer: Issuer,
-  { answers, crls, at, hold }: Weighed,
-): Promise<Status> {
-  const facts = { field: certificate.name };
+export async function requireNotRevoked(certificate: Certificate, issuer: Issuer, weighed: Weighed): Promise<Status> {
+  const { crls, at, hold } = weighed;
+  const { name: field, serial } = certificate;
   // (1) What was said of this certificate by who may, the oldest first.
-  const about = await Promise.all(answers.map((answer) => isAbout(answer, certificate, issuer)));
-  const named = answers.filter((_, i) => about[i]);
-  const signed = await Promise.all(named.map((answer) => genuineOf(answer, issuer)));
-  const genuine = signed.filter((found) => found !== undefined);
-  genuine.sort((a, b) => a.thisUpdate - b.thisUpdate || SEVERITY.indexOf(a.status) - SEVERITY.indexOf(b.status));
+  const { named, genuine } = await answersAbout(certificate, issuer, weighed.answers);
   const current = genuine.filter(({ begins, ends }) => begins <= at && at < ends);
   // (2) What was revoked stays so, but for a hold that was taken back since, or that is tolerated.
-  let held: OcspAnswer | undefined;
-  for (const answer of genuine.filter(({ status }) => status === "revoked")) {
-    const onHold = answer.reason === HOLD;
-    if (onHold && current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate)) {
-      continue;
-    }
-    need(
-      onHold && hold !== undefined,
-      "revoked",
-      "certificate-revoked",
-      "good",
-      `revoked for reason ${answer.reason}, ${rfc3339(answer.thisUpdate)}`,
-      facts,
-    );
-    held = answer;
-  }
-  const list = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [certificate.serial], at }));
+  const held = toleratedHold(genuine, current, hold, field);
+  const list = await refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at }));
   if (list instanceof AttestError && list.kind === "revoked") throw list;
   // (3) The newest answer that is current; else a current list.
   const newest = current.at(-1);
-  need(newest?.status !== "unknown", "chain", "certificate-status-unknown", "good", "unknown", facts);
+  need(newest?.status !== "unknown", "chain", "certificate-status-unknown", "good", "unknown", { field });
   if (newest) return held ?? newest;
   if (!(list instanceof AttestError)) return held ?? list;
   // (4) What there is instead.
   const latest = genuine.at(-1);
-  const wanted = rfc3339(at);
-  const again = { ...facts, retryable: true };
-  if (latest) {
-    const dates = `${rfc3339(latest.begins)} to ${rfc3339(Math.floor(latest.ends / 1000) * 1000)}`;
-    refuse("endorsement", at < latest.begins ? "ocsp-not-yet-valid" : "ocsp-expired", wanted, dates, again);
-  }
-  need(!named.length, "chain", "ocsp-signature-invalid", issuer.name, "another", facts);
+  if (latest) refuseStale(latest, at, field);
+  need(!named.length, "chain", "ocsp-signature-invalid", `an answer by ${issuer.name}`, "another", { field });
   if (list.code !== "crl-missing") throw list;
-  return refuse("endorsement", "ocsp-missing", wanted, "none", again);
+  return refuse("endorsement", "ocsp-missing", rfc3339(at), "none", { field, retryable: true });
+}
+
+interface Answers {
+  /** Those that name the certificate. */
+  readonly named: readonly OcspAnswer[];
+  /** Of these the ones that somebody signed who may, the oldest first; of one moment the worst last. */
+  readonly genuine: readonly Genuine[];
+}
+
+async function answersAbout(
+  certificate: Certificate,
+  issuer: Issuer,
+  answers: readonly OcspAnswer[],
+): Promise<Answers> {
+  const about = await Promise.all(answers.map((answer) => isAbout(answer, certificate, issuer)));
+  const named = answers.filter((_, i) => about[i]);
+  const signed = await Promise.all(named.map((answer) => genuineOf(answer, issuer)));
+  const genuine = signed.filter((found) => found !== undefined);
+  const severity = ({ status }: OcspAnswer): number => SEVERITY.indexOf(status);
+  genuine.sort((a, b) => a.thisUpdate - b.thisUpdate || severity(a) - severity(b));
+  return { named, genuine };
+}
+
+/** Return the newest hold that is tolerated; refuse with `certificate-revoked` for every other revocation. */
+function toleratedHold(
+  genuine: readonly Genuine[],
+  current: readonly Genuine[],
+  hold: string | undefined,
+  field: string,
+): OcspAnswer | undefined {
+  let held: OcspAnswer | undefined;
+  for (const answer of genuine.filter(({ status }) => status === "revoked")) {
+    const isHold = answer.reason === HOLD;
+    const isBack = current.some(({ status, thisUpdate }) => status === "good" && thisUpdate > answer.thisUpdate);
+    if (isHold && isBack) continue;
+    const got = `revoked for reason ${answer.reason ?? "unstated"}, ${rfc3339(answer.thisUpdate)}`;
+    need(isHold && hold !== undefined, "revoked", "certificate-revoked", "good", got, { field });
+    held = answer;
+  }
+  return held;
+}
+
+function refuseStale({ begins, ends }: Genuine, at: number, field: string): never {
+  const code = at < begins ? "ocsp-not-yet-valid" : "ocsp-expired";
+  const dates = `${rfc3339(begins)} to ${rfc3339(Math.floor(ends / 1000) * 1000)}`;
+  return refuse("endorsement", code, rfc3339(at), dates, { field, retryable: true });
 }
 
 /** Whether the CertID of an answer names this certificate of this issuer in all three fields. */
@@ -145,7 +164,10 @@ async function genuineOf(answer: OcspAnswer, issuer: Issuer): Promise<Genuine | 
   return (await signatureHolds(tbs, signature, algorithm, issuer.spki)) ? { ...answer, begins: thisUpdate } : undefined;
 }
 
-/** Whether the issuer may have certified a responder: its name, OCSPSigning, no keyUsage that forbids to sign, nothing unknown. */
+/**
+ * Whether the issuer may have certified a responder: its name, OCSPSigning, no keyUsage that forbids to sign, nothing
+ * unknown.
+ */
 function mayAnswer(certificate: Certificate, { subject }: Issuer): unknown {
   const read = (): unknown => {
     const purposes = extensionOf(certificate, EXTENDED_KEY_USAGE);

@@ -14,7 +14,9 @@ const MAX_AGE = 24 * 60 * 60 * 1000;
 
 const BASIC_RESPONSE = "1.3.6.1.5.5.7.48.1.1";
 const NONCE = "1.3.6.1.5.5.7.48.1.2";
-/** What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key. */
+/**
+ * What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key.
+ */
 const HASHES: Readonly<Record<string, OcspHash>> = {
   "1.3.14.3.2.26": "SHA-1",
   "2.16.840.1.101.3.4.2.1": "SHA-256",
@@ -125,7 +127,10 @@ function readReason(revoked: DerReader): number | undefined {
   return more.length || !(reason! <= LAST_REASON) || reason === 7 ? defect("reason") : reason;
 }
 
-/** Refuse critical extensions beside the nonce, which is not looked at: a stored answer is judged by its dates. Nothing is behind them. */
+/**
+ * Refuse critical extensions beside the nonce, which is not looked at: a stored answer is judged by its dates. Nothing
+ * is behind them.
+ */
 function requireNoCritical(reader: DerReader): void {
   const extensions = reader.maybe(0xa1);
   reader.end();

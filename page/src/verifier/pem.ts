@@ -1,6 +1,7 @@
 /** PEM (RFC 7468): text between blocks is ignored. */
 
-import { type Bytes, base64Bytes } from "./bytes";
+import type { Bytes } from "./bytes";
+import { base64Bytes } from "./encoding";
 
 export interface PemBlock {
   readonly label: string;

@@ -29,7 +29,8 @@ type Entry = Endorsements[keyof Endorsements][number];
 const bytesOf = (entry: Entry): string => latin1("der" in entry ? entry.der : concat(entry.signature, entry.body));
 
 /**
- * Both together, those of `first` in front, without repetition. Of equal ones the last stays, in the place of the first: a
+ * Both together, those of `first` in front, without repetition. Of equal ones the last stays, in the place of the
+ * first: a
  * list out of an expired bundle gives way to a current one.
  */
 export function merged(first: Partial<Endorsements>, second: Partial<Endorsements>): Endorsements {

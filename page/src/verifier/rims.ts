@@ -1,23 +1,33 @@
 /** Reference integrity manifests of NVIDIA, as the exact bytes that were signed, and the answers that bring them. */
 
-import { type Bytes, base64Bytes, equal, hexBytes, latin1 } from "./bytes";
+import { type Bytes, equal, latin1 } from "./bytes";
+import { base64Bytes, hexBytes } from "./encoding";
 import { sha256 } from "./crypto";
-import { fail } from "./errors";
+import { fail, refuse } from "./errors";
 import { isObject, jsonValue } from "./json";
-import { MAX_RIM_BYTES, malformed } from "./xml/parse";
 
+/** The largest RIM seen has 26 KiB. */
+export const MAX_RIM_BYTES = 256 * 1024;
 /** Base64 of the document, and a few short members. */
 export const MAX_RIM_ANSWER_BYTES = Math.floor(MAX_RIM_BYTES / 3) * 4 + 8192;
 
 /** A byte-order mark, a declaration, and the element. */
-const SWID =
-  /^(?:\xef\xbb\xbf)?[ \t\r\n]*(?:<\?xml[^>]{0,256}>[ \t\r\n]*)?<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]/;
+const BLANKS = "[ \\t\\r\\n]";
+const SWID = new RegExp(
+  `^(?:\\xef\\xbb\\xbf)?${BLANKS}*(?:<\\?xml[^>]{0,256}>${BLANKS}*)?` +
+    `<(?:[A-Za-z_][\\w.-]{0,32}:)?SoftwareIdentity[ \\t\\r\\n>/]`,
+);
 const ID = /^NV_[A-Za-z0-9_.-]{1,125}$/;
 
 /** A RIM as presented: a stranger's word until its signature and its signers are verified. */
 export interface RimDocument {
   /** The SWID document, exactly as it was served and signed; `der` as everything in a pool calls its bytes. */
   readonly der: Bytes;
+}
+
+/** Refuse a RIM that is not what the specification says. Such a RIM is passed over, so its code has to do. */
+export function malformed(): never {
+  return refuse("malformed", "rim-malformed");
 }
 
 /** Whether this is a SWID document by its first element; nothing of it is parsed. */

@@ -1,14 +1,10 @@
 /**
- * The AMD Root Keys, as in attest/endorsements/roots.py: for a chain that brings no certificate of its root, and fetched only then.
+ * The AMD Root Keys, as in attest/endorsements/roots.py: for a chain that brings no certificate of its root, and
+ * fetched only then.
  */
 
-// As each of these, so that what is shared is one file.
-import "./api";
-import { type Bytes, base64Bytes } from "./bytes";
-import { rsaSpki } from "./crypto";
-
 /** Modulus of each, 4096 bits, base64; the exponent is 65537. */
-const MODULI: Record<string, string> = {
+const MODULI: Readonly<Record<string, string>> = {
   Milan:
     "0Ld52RJOdeiJlqK2JdsVmD7FktuotWwX1fNgW41XY9Xz1HEhSUmhLz9Cu9DHRlvgJSNxbeYYsnJfvyjx1MfU0V5tkKiU1EesNFta1kTA0szNisdY" +
     "c9isqk7mXT5+KfGRbfc4V/9zRIcE8jlHN61S1ju8X93+6dxDUrG2SzxqJ4BhqyYmUDruPXJSX4vUc01P7j98MpqOS95rORdGHeI52Naz5m2B+O+v" +
@@ -35,5 +31,5 @@ const MODULI: Record<string, string> = {
     "fOGUPIhVpWE=",
 };
 
-/** SubjectPublicKeyInfo of the AMD Root Key of a product line. */
-export const arkKey = (product: string): Bytes => rsaSpki(base64Bytes(MODULI[product]!, product));
+/** Modulus of the AMD Root Key of a product line: base64, undefined for another product line. */
+export const arkModulus = (product: string): string | undefined => MODULI[product];

@@ -3,24 +3,20 @@
 import type { Result } from "./api";
 import { parseBinding } from "./binding";
 import { shownChain } from "./certificates";
-import { type Check, type Unchecked, ofItem, taken } from "./checks";
+import { type Check, type Unchecked, ofItem } from "./checks";
 import type { Claims } from "./claims";
 import { type Expected, type Presented, judgeComposite } from "./composite";
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
-import { AttestError, need, refusalOf, shown } from "./errors";
-import {
-  CPU_FORMATS,
-  DEVICE_FORMATS,
-  type Given,
-  type ParsedCpu,
-  type ParsedDevice,
-  type Registers,
-  type Verified,
-} from "./formats";
-import { judgeSet } from "./gpu/gpu";
-import { eventLogFormat } from "./lazy";
+import { AttestError, need, refusalOf } from "./errors";
+import type { ReplayedLog } from "./eventlog/eventlog";
+import type { Given, JudgedSet, ParsedCpu, ParsedDevice, Registers, Verified } from "./evidence";
+import { CPU_FORMATS, DEVICE_FORMATS, readItems } from "./formats";
 import { merged } from "./pool";
+import { Procedure, reasonsOf, worstOf } from "./procedure";
+import type { NamedBytes } from "./recognised";
 import { readEndorsements } from "./recognition";
+import { shown } from "./shown";
+import { part } from "./parts";
 
 /** What a result says of genuine evidence, and every check; without what was asked. */
 export type VerifiedEvidence = Pick<
@@ -32,11 +28,22 @@ export type VerifiedEvidence = Pick<
 
 /** What the evidence holds, read; nothing is judged yet. */
 interface Read {
-  readonly cpu: ParsedCpu | undefined;
-  /** By the names of their items: the CPU first, then the others in the order of the evidence. */
-  readonly devices: readonly (readonly [name: string, parsed: ParsedCpu | ParsedDevice])[];
-  readonly log: Item | undefined;
+  /** With the name of its item. */
+  readonly cpu: readonly [name: string, parsed: ParsedCpu] | undefined;
+  /** In the order of the evidence. */
+  readonly devices: readonly (readonly [name: string, parsed: ParsedDevice])[];
+  /** Replays the event log to the CPU's registers, where one came along. */
+  readonly replay: Replay | undefined;
   readonly presented: Presented;
+}
+
+/** Judges a log: what it states, or a refusal. `tolerant` leaves a register unjudged that may have grown. */
+type Replay = (tolerant: boolean) => Promise<ReplayedLog>;
+
+/** The items of one Attester, each verified or refused by the procedure of its format. */
+interface JudgedItems {
+  readonly verified: ReadonlyMap<string, Verified>;
+  readonly refused: ReadonlyMap<string, AttestError>;
 }
 
 const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog];
@@ -47,120 +54,158 @@ const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDI
  */
 export async function verify(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
-  const { cpu, devices, log, presented } = await readAll(evidence);
-  const files = evidence
-    .filter(({ essence }) => essence === MEDIA.endorsements)
-    .map(({ name, value }) => ({ name, bytes: value }));
-  const pool = { ...given, endorsements: merged(await readEndorsements(files, given.at), given.endorsements) };
+  const read = await readAll(evidence);
+  const endorsements = merged(await readEndorsements(endorsementFiles(evidence), given.at), given.endorsements);
   // (2) Judge what holds the items together, then each item; one refusal does not hide another.
-  const { checks, failures, freshness } = await judgeComposite(presented, expected);
-  const verified = new Map<string, Verified>();
-  const refused: Check[] = [];
-  // They do not wait for each other: most of the time goes to and fro between here and where signatures are computed.
-  const judged = await Promise.all(
-    devices.map(async ([name, parsed]) => [name, parsed, await refusalOf(() => parsed.verify(pool))] as const),
-  );
-  for (const [name, parsed, found] of judged) {
-    if (found instanceof AttestError) {
-      failures.push(found);
-      refused.push(...ofItem(found.checks, name));
-    } else verified.set(name, found);
-    if (parsed !== cpu || !log || !cpu.registers) continue;
-    const [made, failure] = await judgeLog(log, cpu.registers, given.unchecked, (eventlog) => {
-      if (!(found instanceof AttestError)) verified.set(name, { ...found, claims: { ...found.claims, eventlog } });
-    });
-    checks.push(made);
-    if (failure) failures.push(failure);
-  }
-  // (3) Judge the devices as a set, once each of them is what it says.
-  if (devices.some(([, parsed]) => parsed !== cpu) && !failures.length) {
-    const set = await judgeSet([...verified], given.unchecked);
-    checks.push(...set.checks);
-    failures.push(...set.failures);
-  }
-  // (4) Those of the whole first, then those of the items that are refused, then those of the genuine ones. The refusal that
-  // comes first in the order of exit codes speaks for all and carries every check.
-  checks.push(...refused, ...[...verified].flatMap(([name, device]) => ofItem(device.checks, name)));
-  const [worst] = failures.sort((a, b) => a.exitCode - b.exitCode);
+  const composite = await judgeComposite(read.presented, expected);
+  const { verified, refused } = await judgeItems(read, { ...given, endorsements });
+  // (3) Judge the log of a machine, be its other evidence refused or not.
+  const log = await judgeLog(read.replay, given.unchecked);
+  const claimed = withLog(verified, read.cpu, log.claims);
+  const [ofCpu, ofDevices] = partedBy(refused, read.cpu);
+  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...ofDevices];
+  // (4) Judge the devices as a set, once each of them is what it says.
+  const set = failures.length ? NOTHING_JUDGED : await judgeSets(read.devices, claimed, given.unchecked);
+  // (5) The checks of the whole first, then of refused items, then of genuine ones. The refusal that comes first in the
+  // order of exit codes speaks for all and carries every check.
+  const ofItems = [...refused, ...claimed].flatMap(([name, item]) => ofItem(item.checks, name));
+  const checks = [...composite.checks, ...log.checks, ...set.checks, ...ofItems];
+  const worst = worstOf([...failures, ...set.failures]);
   if (worst) throw Object.assign(worst, { checks });
+  const facts = await factsOf(evidence, claimed, read.presented, given);
+  return { ...facts, freshness: composite.freshness, checks };
+}
+
+const NOTHING_JUDGED: JudgedSet = { checks: [], failures: [] };
+
+/** The refusals of the CPU, and of the devices beside it. */
+function partedBy(
+  refused: ReadonlyMap<string, AttestError>,
+  cpu: Read["cpu"],
+): readonly [ofCpu: readonly AttestError[], ofDevices: readonly AttestError[]] {
+  const ofCpu = [...refused].filter(([name]) => name === cpu?.[0]);
+  const ofDevices = [...refused].filter(([name]) => name !== cpu?.[0]);
+  return [ofCpu.map(([, failure]) => failure), ofDevices.map(([, failure]) => failure)];
+}
+
+/** What verified evidence states. */
+async function factsOf(
+  evidence: Evidence,
+  verified: ReadonlyMap<string, Verified>,
+  { others }: Presented,
+  { anchors }: Given,
+): Promise<Omit<VerifiedEvidence, "checks" | "freshness">> {
+  const chains = await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, anchors)));
   return {
     items: [...verified].map(([name, { kind, claims }]) => ({ name, kind, claims })),
-    certificates: (
-      await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, given.anchors)))
-    ).flat(),
+    certificates: chains.flat(),
     simulated: [...verified.values()].some(({ simulated }) => simulated),
-    freshness,
-    checks,
     evidence_digest: shown(await evidenceDigest(evidence)),
-    ignored_items: presented.others.map(({ name }) => name).filter((name) => !verified.has(name)),
+    ignored_items: others.map(({ name }) => name).filter((name) => !verified.has(name)),
   };
 }
+
+// -- (1) reading
+
+const endorsementFiles = (evidence: Evidence): readonly NamedBytes[] =>
+  evidence.filter(({ essence }) => essence === MEDIA.endorsements).map(({ name, value }) => ({ name, bytes: value }));
 
 async function readAll(evidence: Evidence): Promise<Read> {
   const cpus = evidence.filter(({ essence }) => CPU_FORMATS.has(essence));
   const others = evidence.filter(({ essence }) => DEVICE_FORMATS.has(essence));
-  const got = evidence.map(({ essence }) => essence);
-  need(
-    cpus.length + others.length,
-    "unsupported",
-    "evidence-unsupported",
-    [...CPU_FORMATS.keys(), ...DEVICE_FORMATS.keys()],
-    got,
-  );
+  requireSupported(evidence, cpus.length + others.length);
   const item = onlyOne(cpus);
-  const cpu = item && (await CPU_FORMATS.get(item.essence)?.(item.value));
-  const devices: [string, ParsedDevice][] = [];
-  for (const { name, essence, value } of others) {
-    const parsed = await DEVICE_FORMATS.get(essence)?.(value);
-    if (parsed) devices.push([name, parsed]);
-  }
-  const [log, bound] = [MEDIA.eventLog, MEDIA.binding].map((media) =>
-    onlyOne(evidence.filter(({ essence }) => essence === media)),
-  );
-  need(!log || cpu?.registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, {
+  const [cpu] = await readItems(item ? [item] : [], CPU_FORMATS);
+  const devices = await readItems(others, DEVICE_FORMATS);
+  const log = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.eventLog));
+  const bound = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.binding));
+  const registers = cpu?.[1].registers;
+  need(!log || registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.[1].kind, {
     field: "eventlog",
   });
-  return {
-    cpu,
-    devices: item && cpu ? [[item.name, cpu], ...devices] : devices,
-    log,
-    presented: {
-      reportData: cpu?.reportData,
-      nonce: cpu?.nonce,
-      binding: bound && parseBinding(bound.value),
-      others: evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence)),
-      deviceNonces: devices.map(([name, { nonce }]) => [name, nonce]),
-    },
-  };
+  // A log that cannot be read is malformed evidence, and no check of it.
+  const replay = log && registers && (await readLog(log, registers));
+  const binding = bound && parseBinding(bound.value);
+  const unbound = evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence));
+  const deviceNonces = devices.map(([name, { nonce }]) => [name, nonce] as const);
+  const presented = { reportData: cpu?.[1].reportData, nonce: cpu?.[1].nonce, binding, others: unbound, deviceNonces };
+  return { cpu, devices, replay, presented };
+}
+
+function requireSupported(evidence: Evidence, count: number): void {
+  const known = [...CPU_FORMATS.keys(), ...DEVICE_FORMATS.keys()];
+  const got = evidence.map(({ essence }) => essence);
+  need(count, "unsupported", "evidence-unsupported", known, got);
 }
 
 function onlyOne(items: readonly Item[]): Item | undefined {
-  need(
-    items.length < 2,
-    "malformed",
-    "evidence-ambiguous",
-    "one",
-    items.map(({ name }) => name),
-    { field: items[0]?.essence },
-  );
+  const names = items.map(({ name }) => name);
+  need(items.length < 2, "malformed", "evidence-ambiguous", "one", names, { field: items[0]?.essence });
   return items[0];
 }
 
-/** Require that the log replays to the registers and that its data is what was measured; `tell` takes what it then states. */
-async function judgeLog(
-  { value }: Item,
-  registers: Registers,
-  unchecked: readonly Unchecked[],
-  tell: (claims: Claims) => void,
-): ReturnType<typeof taken> {
-  const reasons = unchecked.filter(({ check }) => check === "eventlog").map(({ reason }) => reason);
-  // One that cannot be read is malformed evidence, and no check of it.
-  const replayed = await (await eventLogFormat()).readEventLog(value, registers);
-  return taken("eventlog.replay", "intel-tdx-sgx.md 19, T13", async () => {
-    const { events, unjudged, claims } = await replayed(reasons.length > 0);
-    tell(claims);
-    return unjudged.length
-      ? [`unchecked: ${reasons}`, `${events} events, but not to ${unjudged}`, "not evaluated"]
-      : ["the registers", `${events} events`];
+async function readLog({ value }: Item, registers: Registers): Promise<Replay> {
+  const { readEventLog } = await part(import("./eventlog/eventlog"));
+  return readEventLog(value, registers);
+}
+
+// -- (2) to (4) judging
+
+/** They do not wait for each other: most of the time goes to and fro between here and where signatures are computed. */
+async function judgeItems({ cpu, devices }: Read, given: Given): Promise<JudgedItems> {
+  const all = [...(cpu ? [cpu] : []), ...devices];
+  const judged = await Promise.all(
+    all.map(async ([name, parsed]) => [name, await refusalOf(() => parsed.verify(given))] as const),
+  );
+  const verified = new Map<string, Verified>();
+  const refused = new Map<string, AttestError>();
+  for (const [name, found] of judged) {
+    if (found instanceof AttestError) refused.set(name, found);
+    else verified.set(name, found);
+  }
+  return { verified, refused };
+}
+
+interface JudgedLog extends JudgedSet {
+  readonly claims: Claims | undefined;
+}
+
+/** Require that the log, if one came along, replays to the registers and that its data is what was measured. */
+async function judgeLog(replay: Replay | undefined, unchecked: readonly Unchecked[]): Promise<JudgedLog> {
+  if (!replay) return { ...NOTHING_JUDGED, claims: undefined };
+  const decisions = unchecked.filter(({ check }) => check === "eventlog");
+  const procedure = new Procedure(LOG_STEPS, { isIndependent: true });
+  const claims = await procedure.attempt("replay", async (step) => {
+    const { events, unjudged, claims: stated } = await replay(decisions.length > 0);
+    const got = `${events} events`;
+    if (!unjudged.length) step.tell("the registers", got);
+    else step.tell(reasonsOf(decisions), `${got}, but not to ${unjudged.join(", ")}`, "not evaluated");
+    return stated;
   });
+  return { ...procedure.outcome(), claims };
+}
+
+const LOG_STEPS = { replay: ["eventlog.replay", "intel-tdx-sgx.md 19, T13"] } as const;
+
+/** The log of a machine is one of its claims. */
+function withLog(
+  verified: ReadonlyMap<string, Verified>,
+  cpu: Read["cpu"],
+  eventlog: Claims | undefined,
+): ReadonlyMap<string, Verified> {
+  const name = cpu?.[0] ?? "";
+  const found = verified.get(name);
+  if (!found || !eventlog) return verified;
+  return new Map([...verified, [name, { ...found, claims: { ...found.claims, eventlog } }]]);
+}
+
+/** Judge the devices of each format together. */
+async function judgeSets(
+  devices: Read["devices"],
+  verified: ReadonlyMap<string, Verified>,
+  unchecked: readonly Unchecked[],
+): Promise<JudgedSet> {
+  const judges = new Set(devices.map(([, { judgeSet }]) => judgeSet));
+  const sets = await Promise.all([...judges].map((judgeSet) => judgeSet([...verified], unchecked)));
+  return { checks: sets.flatMap(({ checks }) => checks), failures: sets.flatMap(({ failures }) => failures) };
 }

@@ -1,9 +1,9 @@
 /** Azure evidence as it is written down: the JSON of Trustee and attestation-rs (azure-cvm.md 5 and 9). */
 
-import { type Bytes, base64urlBytes, hexBytes, trimmedEnd } from "../bytes";
+import { type Bytes, trimmedEnd } from "../bytes";
+import { base64urlBytes, hexBytes } from "../encoding";
 import { type Demand, demandsOf, need } from "../errors";
-import type { ParsedCpu } from "../formats";
-import { readIntelQuote } from "../intel/intel";
+import type { ParsedCpu } from "../evidence";
 import { JsonFloat, type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from "../json";
 import { readPemBlocks } from "../pem";
 import { snpCpu } from "../snp/evidence";
@@ -11,12 +11,11 @@ import { parseReport } from "../snp/structure";
 import { MAX_PCRS, PCR_BYTES } from "../tpm/quote";
 import { parseCertificate } from "../x509";
 import { type HclReport, parseHclReport } from "./structure";
+import { part } from "../parts";
 
-const enum MAX {
-  signature = 512,
-  message = 1024,
-  certificates = 8,
-}
+const MAX_SIGNATURE_BYTES = 512;
+const MAX_MESSAGE_BYTES = 1024;
+const MAX_CERTIFICATES = 8;
 
 /** Evidence as presented. */
 export interface AzureEvidence {
@@ -42,46 +41,79 @@ const requireType: Demand = demandsOf("malformed", "hcl-report-type-mismatch", "
  */
 export async function parseAzureEvidence(data: Bytes): Promise<AzureEvidence> {
   // (1) The members, by the version.
-  let platform: JsonValue | undefined;
-  let inner: JsonValue | undefined = jsonValue(data, "Azure evidence");
-  if (isObject(inner) && "platform" in inner) {
-    ({ platform, evidence: inner } = object(inner, "evidence", ["platform", "evidence"]));
-    demand(platform === "az-snp" || platform === "az-tdx", "platform", "az-snp or az-tdx");
-  }
+  const form = membersOf(data);
+  const { version, members } = form;
+  // (2) The paravisor's report, of the type that the rest says.
+  const bytes = version ? base64 : array;
+  const hcl = parseHclReport(bytes(form.report, form.reportName));
+  requireTypes(hcl.tee, form);
+  // (3) What the CPU made, then the pieces of the TPM's quote.
+  const pieces = object(form.quote, form.quoteName, ["signature", "message", "pcrs"]);
+  const made = hcl.tee === "tdx" ? await tdQuote(bytes(members.td_quote, "td_quote")) : snpReport(hcl, leavesOf(form));
+  return { version, hcl, ...made, tpm: tpmPieces(pieces, version) };
+}
+
+/** The members of a form, whose names depend on the version. */
+interface Form {
+  readonly version: number;
+  readonly platform: JsonValue | undefined;
+  readonly members: JsonObject;
+  readonly quoteName: string;
+  readonly quote: JsonValue | undefined;
+  readonly reportName: string;
+  readonly report: JsonValue | undefined;
+}
+
+function membersOf(data: Bytes): Form {
+  const { platform, inner } = unwrapped(jsonValue(data, "Azure evidence"));
   demand(isObject(inner), "evidence", "object");
   const version = versionOf(inner);
   const isOld = !version && "quote" in inner;
-  const [quoteName, reportName] = isOld ? ["quote", "report"] : ["tpm_quote", "hcl_report"];
+  const quoteName = isOld ? "quote" : "tpm_quote";
+  const reportName = isOld ? "report" : "hcl_report";
   const members = object(inner, "evidence", [quoteName, reportName, "vcek", "td_quote", "version"]);
-  const hasVcek = "vcek" in members;
-  const hasQuote = "td_quote" in members;
-  demand(!hasVcek || !hasQuote, "evidence", "vcek or td_quote", "both");
-  // (2) The paravisor's report, of the type that the rest says.
-  const [bytes, ofTpm] = version ? [base64, hexText] : [array, array];
-  const hcl = parseHclReport(bytes(members[reportName], reportName));
-  const { tee } = hcl;
-  requireType(!platform || platform === `az-${tee}`, "platform", platform as string, tee);
-  requireType(!hasVcek || tee === "snp", "vcek", "snp", tee);
-  requireType(!hasQuote || tee === "tdx", "td_quote", "tdx", tee);
-  // (3) What the CPU made, then the pieces of the TPM's quote.
-  const { signature, message, pcrs } = object(members[quoteName], quoteName, ["signature", "message", "pcrs"]);
-  const made =
-    tee === "tdx"
-      ? await tdQuote(bytes(members.td_quote, "td_quote"))
-      : snpReport(hcl, hasVcek ? certificates(members.vcek, version) : []);
+  demand(!("vcek" in members && "td_quote" in members), "evidence", "vcek or td_quote", "both");
+  return {
+    version,
+    platform,
+    members,
+    quoteName,
+    quote: members[quoteName],
+    reportName,
+    report: members[reportName],
+  };
+}
+
+/** The inner object, out of the one that attestation-rs puts around it. */
+function unwrapped(document: JsonValue): { platform: JsonValue | undefined; inner: JsonValue | undefined } {
+  if (!isObject(document) || !("platform" in document)) return { platform: undefined, inner: document };
+  const { platform, evidence } = object(document, "evidence", ["platform", "evidence"]);
+  demand(platform === "az-snp" || platform === "az-tdx", "platform", "az-snp or az-tdx");
+  return { platform, inner: evidence };
+}
+
+/** Require what the form says of the CPU to be what the paravisor's report is. */
+function requireTypes(tee: HclReport["tee"], { platform, members }: Form): void {
+  requireType(!platform || platform === `az-${tee}`, "platform", `az-${tee}`, tee);
+  requireType(!("vcek" in members) || tee === "snp", "vcek", "snp", tee);
+  requireType(!("td_quote" in members) || tee === "tdx", "td_quote", "tdx", tee);
+}
+
+/** The pieces of the TPM's quote, within what a TPM gives out. */
+function tpmPieces({ signature, message, pcrs }: JsonObject, version: number): AzureEvidence["tpm"] {
+  const read = version ? hexText : array;
   demand(Array.isArray(pcrs) && pcrs.length <= MAX_PCRS, "pcrs", MAX_PCRS);
   const sized = (value: JsonValue | undefined, field: string, least: number, most: number): Bytes => {
-    const found = ofTpm(value, field);
+    const found = read(value, field);
     demand(found.length >= least && found.length <= most, field, most, found.length);
     return found;
   };
   const values = pcrs.map((value) => sized(value, "pcrs", PCR_BYTES, PCR_BYTES));
-  const tpm = {
-    signature: sized(signature, "signature", 0, MAX.signature),
-    message: sized(message, "message", 0, MAX.message),
+  return {
+    signature: sized(signature, "signature", 0, MAX_SIGNATURE_BYTES),
+    message: sized(message, "message", 0, MAX_MESSAGE_BYTES),
     pcrs: values,
   };
-  return { version, hcl, ...made, tpm };
 }
 
 function versionOf(inner: JsonObject): number {
@@ -129,7 +161,9 @@ type Made = Pick<AzureEvidence, "cpu" | "vmpl" | "quote">;
 
 /** Read a TD quote; one of SGX is none, whatever its REPORTDATA says. */
 async function tdQuote(quote: Bytes): Promise<Made> {
-  const cpu = await readIntelQuote(quote);
+  // Loaded where it is met, as by its own media type.
+  const { readIntelQuote } = await part(import("../intel/intel"));
+  const cpu = readIntelQuote(quote);
   requireType(cpu.kind === "tdx", "td_quote", cpu.kind, "tdx");
   return { quote, cpu };
 }
@@ -143,11 +177,13 @@ function snpReport({ hardwareReport }: HclReport, leaves: readonly Bytes[]): Mad
 }
 
 /** DER of the VCEK, and of the certificates that stand behind it in PEM. */
-function certificates(value: JsonValue | undefined, version: number): readonly Bytes[] {
+function leavesOf({ members, version }: Form): readonly Bytes[] {
+  if (!("vcek" in members)) return [];
+  const value = members.vcek;
   if (version) return [base64(value, "vcek")];
   const blocks = readPemBlocks(text(value, "vcek"));
   const areCertificates =
-    blocks.length && blocks.length <= MAX.certificates && blocks.every(({ label }) => label === "CERTIFICATE");
+    blocks.length && blocks.length <= MAX_CERTIFICATES && blocks.every(({ label }) => label === "CERTIFICATE");
   demand(areCertificates, "vcek", "1 to 8", blocks.length);
   return blocks.map(({ content }) => content);
 }

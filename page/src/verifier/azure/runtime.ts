@@ -3,18 +3,19 @@
  * (azure-cvm.md 3, check A02). Read for a verdict only after the digest was compared.
  */
 
-import { type Bytes, base64urlBytes, hex, hexBytes } from "../bytes";
+import { type Bytes, hex } from "../bytes";
+import { base64urlBytes, hexBytes } from "../encoding";
 import { rsaSpki } from "../crypto";
 import { type Demand, demandsOf } from "../errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "../json";
 import { jsonText } from "../json_text";
 
 const AK_KID = "HCLAkPub";
-const enum AK {
-  minBits = 2048,
-  maxBits = 4096,
-  maxKeys = 16,
-}
+const AK = {
+  minBits: 2048,
+  maxBits: 4096,
+  maxKeys: 16,
+} as const;
 
 /** Members of vm-configuration, and their types. */
 const FLAGS = ["console-enabled", "secure-boot", "tpm-enabled", "tpm-persisted", "filtered-vpci-devices-allowed"];

@@ -1,21 +1,27 @@
 /**
- * The paravisor's report (HCL report), from NV index 0x01400001 of the virtual TPM (azure-cvm.md 2, check A01). It holds
+ * The paravisor's report (HCL report), from NV index 0x01400001 of the virtual TPM (azure-cvm.md 2, check A01). It
+ * holds
  * a report of the CPU, and the runtime claims to whose digest that report commits. No signature covers the rest of it,
  * so every other byte has one permitted value.
  */
 
-import { type Bytes, decodeLayout, isZero, latin1, padded } from "../bytes";
+import { type Bytes, isZero, latin1, padded } from "../bytes";
+import { decodeLayout } from "../reader";
 import { type Hash, digest } from "../crypto";
-import { type Kind, type Shown, need } from "../errors";
+import { type Kind, need } from "../errors";
+import type { Shown } from "../shown";
 
-/** Bytes: the most of runtime claims; what stands before them, all of it and what is counted with them; a TDREPORT and its TDINFO. */
-const enum SIZE {
-  runtime = 64 * 1024,
-  head = 1236,
-  dataHead = 20,
-  tdReport = 1024,
-  tdInfo = 400,
-}
+/**
+ * Bytes: the most of runtime claims; what stands before them, all of it and what is counted with them; a TDREPORT and
+ * its TDINFO.
+ */
+const SIZE = {
+  runtime: 64 * 1024,
+  head: 1236,
+  dataHead: 20,
+  tdReport: 1024,
+  tdInfo: 400,
+} as const;
 
 const HCL = {
   signature: 4,
@@ -33,10 +39,10 @@ const HCL = {
 } as const;
 
 /** Report types that are verified; others (VBS, TVM) are not. */
-const enum TYPE {
-  snp = 2,
-  tdx = 4,
-}
+const TYPE = {
+  snp: 2,
+  tdx: 4,
+} as const;
 
 /** Fields with few permitted values. */
 const ONLY = {

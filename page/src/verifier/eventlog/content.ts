@@ -40,23 +40,31 @@ export interface UefiVariable {
 /** Recompute the digest of an event from its data: `eventlog-data-mismatch` where it is always what was hashed. */
 export async function verification(event: LogEvent, hash: Hash): Promise<Verification> {
   const { data, type, number, digest } = event;
-  const hashes = async (hashed: Bytes | undefined) =>
-    hashed !== undefined && equal(await digestOf(hash, hashed), digest);
-  const isBootVariable = BOOT_VARIABLES.includes(type);
+  const isHash = async (hashed: Bytes): Promise<boolean> => equal(await digestOf(hash, hashed), digest);
   // Revisions of the profile differ in what they hash of a boot variable; either way the value is covered.
-  const variable = isBootVariable ? uefiVariable(data) : undefined;
-  const isWhole = WHOLE_DATA.includes(type) || tagOf(event) === AAEL_TAG;
-  if ((isWhole || variable || stubText(event) !== undefined) && (await hashes(data))) return "verified";
-  if (await hashes(variable?.value)) return "value only";
-  if (isWhole || isBootVariable) {
-    const got = await digestOf(hash, variable?.value ?? data);
-    refuse("verification", "eventlog-data-mismatch", digest, got, { field: `event ${number}` });
-  }
+  const value = bootVariableValue(event);
+  const isFirmware = isWholeData(event) || BOOT_VARIABLES.includes(type);
+  const mayBeWhole = isWholeData(event) || value !== undefined || stubText(event) !== undefined;
+  if (mayBeWhole && (await isHash(data))) return "verified";
+  if (value && (await isHash(value))) return "value only";
+  if (!isFirmware) return grubVerification(event, isHash);
+  const got = await digestOf(hash, value ?? data);
+  return refuse("verification", "eventlog-data-mismatch", digest, got, { field: `event ${number}` });
+}
+
+/** Whether the digest of such an event is always over its whole data. */
+const isWholeData = (event: LogEvent): boolean => WHOLE_DATA.includes(event.type) || tagOf(event) === AAEL_TAG;
+
+const bootVariableValue = ({ type, data }: LogEvent): Bytes | undefined =>
+  BOOT_VARIABLES.includes(type) ? uefiVariable(data)?.value : undefined;
+
+/** GRUB and its forks hash the text up to its NUL or with it. */
+async function grubVerification(event: LogEvent, isHash: (hashed: Bytes) => Promise<boolean>): Promise<Verification> {
   const grub = grubParts(event);
   if (!grub) return "unverified";
   const { from, text } = grub;
-  // GRUB and its forks hash the text up to its NUL or with it.
-  return (await hashes(text)) || (await hashes(data.slice(from, from + text.length + 1))) ? "value only" : "unverified";
+  const withNul = event.data.slice(from, from + text.length + 1);
+  return (await isHash(text)) || (await isHash(withNul)) ? "value only" : "unverified";
 }
 
 // -- data of single kinds
@@ -72,10 +80,8 @@ function utf16Text(data: Bytes): string | undefined {
 /** Read UEFI_VARIABLE_DATA; undefined when its lengths do not add up or its name is no text. */
 export function uefiVariable(data: Bytes): UefiVariable | undefined {
   if (data.length < VARIABLE_HEAD_BYTES) return undefined;
-  const [nameLength, size] = [unsignedLittle(data.slice(16, 24)), unsignedLittle(data.slice(24, 32))].map(Number) as [
-    number,
-    number,
-  ];
+  const nameLength = Number(unsignedLittle(data.slice(16, 24)));
+  const size = Number(unsignedLittle(data.slice(24, 32)));
   const nameEnds = VARIABLE_HEAD_BYTES + 2 * nameLength;
   const name = data.length === nameEnds + size ? utf16Text(data.slice(VARIABLE_HEAD_BYTES, nameEnds)) : undefined;
   // The first three parts of a GUID are little-endian.
@@ -94,7 +100,9 @@ export function applicationEvent(event: LogEvent): Readonly<Record<string, strin
   return /^(?<domain>[^ ]+) (?<operation>[^ ]+) (?<content>.*)$/s.exec(utf8Text(data.slice(8)) ?? "")?.groups;
 }
 
-/** The text of an EV_IPL event behind the prefix that GRUB or a fork writes in front of what it hashes, up to its NUL. */
+/**
+ * The text of an EV_IPL event behind the prefix that GRUB or a fork writes in front of what it hashes, up to its NUL.
+ */
 function grubParts({
   type,
   data,

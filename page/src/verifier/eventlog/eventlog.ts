@@ -1,11 +1,9 @@
 /** What is loaded once an event log is met beside evidence whose registers a boot is measured into. */
 
-// What all formats share is one file this way, and not one for each set of formats that share it.
-import "../api";
-
+import "../shared";
 import type { Bytes } from "../bytes";
 import type { Claims } from "../claims";
-import type { Registers } from "../formats";
+import type { Registers } from "../evidence";
 import { factsDocument } from "./facts";
 import { CCEL, TCG2_SHA256 } from "./kinds";
 import { verifyEventLog } from "./replay";

@@ -10,7 +10,8 @@ export interface Register {
   /** Its value before the first event; absent for one that no event extends. */
   readonly initial?: Bytes;
   /**
-   * What may extend it once the log has ended: nothing, unless said; the operating system, so that the log cannot judge a
+   * What may extend it once the log has ended: nothing, unless said; the operating system, so that the log cannot judge
+   * a
    * difference; or only the operating system, so that a log without events says nothing of it.
    */
   readonly growth?: "system" | "system alone" | undefined;
@@ -65,23 +66,36 @@ export const CCEL: LogKind = {
   },
 };
 
-/** One letter for each PCR: what may extend it later, and by which words. */
-const GROWTH = "--------ss*sss-*********" as const;
-const SEPARATED = "ssssssss-s-bsss---------";
-/** What systemd tells of a boot from a unified kernel image, and how it closes the registers of the boot before it. */
-const PHASES: Readonly<Record<string, readonly string[]>> = {
-  b: ["enter-initrd", "leave-initrd", "sysinit", "ready", "shutdown", "final"],
-  s: ["os-separator"],
-};
+const PCR_COUNT = 24;
+/** PCRs that an operating system extends behind the firmware and the boot loader. */
+const EXTENDED_BY_SYSTEM = [8, 9, 11, 12, 13];
+/** PCRs that an operating system alone extends. */
+const EXTENDED_BY_SYSTEM_ALONE = [10, 15, 16, 17, 18, 19, 20, 21, 22, 23];
+/** PCRs that systemd closes behind the boot before it. */
+const CLOSED_BY_SYSTEM = [0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 14];
+/** The PCR into which systemd measures the phases of a boot from a unified kernel image. */
+const PHASES_PCR = 11;
+const BOOT_PHASES = ["enter-initrd", "leave-initrd", "sysinit", "ready", "shutdown", "final"];
+/** PCRs of a late launch start with all bits set (TCG PC Client TPM profile). */
+const LATE_LAUNCH = [17, 18, 19, 20, 21, 22];
+
+function growthOf(index: number): Register["growth"] {
+  if (EXTENDED_BY_SYSTEM.includes(index)) return "system";
+  return EXTENDED_BY_SYSTEM_ALONE.includes(index) ? "system alone" : undefined;
+}
+
+function phasesOf(index: number): readonly string[] {
+  if (index === PHASES_PCR) return BOOT_PHASES;
+  return CLOSED_BY_SYSTEM.includes(index) ? ["os-separator"] : [];
+}
 
 /** A TPM's log, by its SHA-256 bank. Its first register starts with the locality that the log tells. */
 export const TCG2_SHA256: LogKind = {
-  registers: Array.from(GROWTH, (growth, index) => ({
+  registers: Array.from({ length: PCR_COUNT }, (_, index) => ({
     name: `PCR${index}`,
-    // Those of a late launch start with all bits set (TCG PC Client TPM profile).
-    initial: new Uint8Array(32).fill(index >= 17 && index <= 22 ? 0xff : 0),
-    growth: growth === "s" ? "system" : growth === "*" ? "system alone" : undefined,
-    phases: PHASES[SEPARATED.charAt(index)] ?? [],
+    initial: new Uint8Array(32).fill(LATE_LAUNCH.includes(index) ? 0xff : 0),
+    growth: growthOf(index),
+    phases: phasesOf(index),
   })),
   bank: 0x000b,
   hash: "SHA-256",

@@ -11,7 +11,7 @@ import { type Bytes, concat, equal, utf8 } from "../bytes";
 import { digest } from "../crypto";
 import { need } from "../errors";
 import { type Verification, verification } from "./content";
-import type { LogKind } from "./kinds";
+import type { LogKind, Register } from "./kinds";
 import { type EventLog, type LogEvent, isExtended } from "./structure";
 
 /** An event of a register that is proven, and how far its data is vouched for. */
@@ -57,33 +57,61 @@ export async function verifyEventLog(
   return { kind: log.kind, count: log.events.length, proven, unjudged, events };
 }
 
-/** Extend each register, from its initial value, with every event but EV_NO_ACTION: R = H(R ‖ digest). */
-async function requireReplay(
-  { kind, events, startupLocality }: EventLog,
-  signed: ReadonlyMap<string, Bytes>,
-  tolerant: boolean,
-) {
-  const [proven, unjudged, extended]: [Set<string>, string[], string[]] = [new Set(), [], []];
-  for (const { name, initial, growth, phases } of kind.registers) {
-    const own = events.filter((event) => event.register.name === name && isExtended(event));
+/** Names of registers, by what the replay showed. */
+interface Replayed {
+  readonly proven: ReadonlySet<string>;
+  readonly unjudged: readonly string[];
+}
+
+/** Require that the events of each signed register lead to its value, and that some register is judged. */
+async function requireReplay(log: EventLog, signed: ReadonlyMap<string, Bytes>, tolerant: boolean): Promise<Replayed> {
+  const proven = new Set<string>();
+  const unjudged: string[] = [];
+  const extended: string[] = [];
+  for (const register of log.kind.registers) {
+    const { name, initial } = register;
+    const own = log.events.filter((event) => event.register.name === name && isExtended(event));
     if (own.length) extended.push(name);
     const wanted = signed.get(name);
     if (!wanted || !initial) continue;
-    let value = name === "PCR0" ? concat(initial.slice(1), Uint8Array.of(startupLocality)) : initial;
-    const extend = async (by: Bytes): Promise<void> => void (value = await digest(kind.hash, concat(value, by)));
-    for (const event of own) await extend(event.digest);
-    const replayed = value;
-    // Some number of the phases that are known, none included, may lead on to the signed value.
-    for (const phase of phases) if (!equal(value, wanted)) await extend(await digest(kind.hash, utf8(phase)));
-    if (equal(value, wanted)) proven.add(name);
-    else if (growth && tolerant && (own.length || growth === "system")) unjudged.push(name);
-    else {
-      need(growth === "system alone" && !own.length, "binding", "eventlog-register-mismatch", wanted, replayed, {
-        field: name,
-      });
-    }
+    const replayed = await replay(log, register, initial, own);
+    if (await leadsTo(replayed, wanted, register, log.kind)) proven.add(name);
+    else if (tolerant && mayHaveGrown(register, own)) unjudged.push(name);
+    else requireLeftOut(register, own, wanted, replayed);
   }
-  const judged = proven.size && (!extended.length || extended.some((name) => proven.has(name)));
-  need(judged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { field: "registers" });
+  const isJudged = proven.size > 0 && (!extended.length || extended.some((name) => proven.has(name)));
+  need(isJudged, "binding", "eventlog-registers-unsigned", extended, [...signed.keys()], { field: "registers" });
   return { proven, unjudged };
+}
+
+/** Extend a register, from its initial value, with every event but EV_NO_ACTION: R = H(R ‖ digest). */
+async function replay(
+  { kind, startupLocality }: EventLog,
+  { name }: Register,
+  initial: Bytes,
+  own: readonly LogEvent[],
+): Promise<Bytes> {
+  let value = name === "PCR0" ? concat(initial.slice(1), Uint8Array.of(startupLocality)) : initial;
+  for (const event of own) value = await digest(kind.hash, concat(value, event.digest));
+  return value;
+}
+
+/** Whether some number of the phases that are known, none included, leads on to the signed value. */
+async function leadsTo(replayed: Bytes, wanted: Bytes, { phases }: Register, { hash }: LogKind): Promise<boolean> {
+  let value = replayed;
+  for (const phase of phases) {
+    if (equal(value, wanted)) return true;
+    value = await digest(hash, concat(value, await digest(hash, utf8(phase))));
+  }
+  return equal(value, wanted);
+}
+
+/** Whether an operating system may have extended a register behind the end of the log. */
+const mayHaveGrown = ({ growth }: Register, own: readonly LogEvent[]): boolean =>
+  growth === "system" || (growth === "system alone" && own.length > 0);
+
+/** Require that a register which differs is one that firmware's log leaves out. */
+function requireLeftOut({ name, growth }: Register, own: readonly LogEvent[], wanted: Bytes, replayed: Bytes): void {
+  const isLeftOut = growth === "system alone" && !own.length;
+  need(isLeftOut, "binding", "eventlog-register-mismatch", wanted, replayed, { field: name });
 }

@@ -11,7 +11,8 @@ import { type Bytes, hex, utf8Text } from "../bytes";
 import { hasUsage } from "../chain";
 import { usableKey } from "../crypto";
 import { type DerReader, TAG, all, bits, defect, integer, oid, onlySequence, unlessDefect } from "../der";
-import { type Shown, need, refuse } from "../errors";
+import type { Shown } from "../shown";
+import { need, refuse } from "../errors";
 import { type Certificate, commonNameOf, extensionOf } from "../x509";
 
 export type DeviceKind = "nvidia-gpu" | "nvidia-switch";
@@ -87,8 +88,8 @@ function firmwareId(certificate: Certificate): FirmwareId {
   const id = found[0]!.oid === TCB_INFO ? tcbInfo(inside) : compositeDeviceId(inside);
   inside.end();
   // An L5 has no basicConstraints at all.
-  const issues = extensionOf(certificate, BASIC_CONSTRAINTS) || hasUsage(certificate, KEY_CERT_SIGN);
-  return issues || !hasUsage(certificate, DIGITAL_SIGNATURE) ? defect("keyUsage") : id;
+  const mayIssue = extensionOf(certificate, BASIC_CONSTRAINTS) !== undefined || hasUsage(certificate, KEY_CERT_SIGN);
+  return mayIssue || !hasUsage(certificate, DIGITAL_SIGNATURE) ? defect("keyUsage") : id;
 }
 
 function readFwid(reader: DerReader): FirmwareId {

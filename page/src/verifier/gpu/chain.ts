@@ -34,7 +34,10 @@ export interface DevicePath {
   readonly roots: readonly Certificate[];
   /** Why the path is not complete. */
   readonly failure: AttestError | undefined;
-  /** The first certificate, if it claims to be that of an attestation key, and the one after it, which should be the device's. */
+  /**
+   * The first certificate, if it claims to be that of an attestation key, and the one after it, which should be the
+   * device's.
+   */
   readonly leaf: Certificate | undefined;
   readonly device: Certificate | undefined;
 }
@@ -49,23 +52,47 @@ export interface Root {
 
 /** The certificates from the attestation key up to L2, as they came with the evidence or lie in the pool. */
 export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endorsements): Promise<DevicePath> {
-  const found = chain ? [...chain] : await findLeaf(report, pool);
-  // A root from the evidence is none: a self-issued last certificate stands in its place.
-  const roots = chain && found.length && isSelfIssued(found.at(-1)!) ? [found.pop()!] : [];
-  let failure: AttestError | undefined;
-  if (chain && found.length !== PATH_LENGTH) {
-    failure = refusal("chain", "gpu-chain-length", `${PATH_LENGTH}`, `${found.length}`);
-  }
-  if (!chain && !found.length) failure = refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none");
-  while (!failure && found.length < PATH_LENGTH) {
-    const issuer = await refusalOf(() => findIssuer(found.at(-1)!, pool));
-    if (issuer instanceof AttestError) failure = issuer;
-    else found.push(issuer);
-  }
-  const [first, device] = found;
+  const { certificates, failure, root } = chain ? presentedPath(chain) : await pooledPath(report, pool);
+  const [first, device] = certificates;
   const leaf = first && isLeaf(first) ? first : undefined;
-  if (first) roots.push(...named(pool, found.at(-1)!.issuer));
-  return { certificates: found, roots, failure, leaf, device: leaf && device };
+  const last = certificates.at(-1);
+  const roots = [...(root ? [root] : []), ...(last ? named(pool, last.issuer) : [])];
+  return { certificates, roots, failure, leaf, device: leaf && device };
+}
+
+/** Certificates up to L2, or as far as they go, and a certificate that stands in the place of the root. */
+interface FoundPath {
+  readonly certificates: readonly Certificate[];
+  readonly failure: AttestError | undefined;
+  readonly root?: Certificate | undefined;
+}
+
+/** A root from the evidence is none: a self-issued last certificate stands in its place. */
+function presentedPath(chain: readonly Certificate[]): FoundPath {
+  const last = chain.at(-1);
+  const root = last && isSelfIssued(last) ? last : undefined;
+  const certificates = root ? chain.slice(0, -1) : chain;
+  const { length } = certificates;
+  const isWhole = length === PATH_LENGTH;
+  return {
+    certificates,
+    root,
+    failure: isWhole ? undefined : refusal("chain", "gpu-chain-length", `${PATH_LENGTH}`, `${length}`),
+  };
+}
+
+async function pooledPath(report: ParsedGpuReport, pool: Endorsements): Promise<FoundPath> {
+  const certificates = await findLeaf(report, pool);
+  let child = certificates[0];
+  if (!child) return { certificates, failure: refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none") };
+  while (certificates.length < PATH_LENGTH) {
+    const issued: Certificate = child;
+    const issuer = await refusalOf(() => findIssuer(issued, pool));
+    if (issuer instanceof AttestError) return { certificates, failure: issuer };
+    certificates.push(issuer);
+    child = issuer;
+  }
+  return { certificates, failure: undefined };
 }
 
 const isSelfIssued = ({ issuer, subject }: Certificate): boolean => equal(issuer, subject);

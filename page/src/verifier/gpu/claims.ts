@@ -6,11 +6,11 @@
  */
 
 import { rfc3339 } from "../bytes";
-import { type ClaimTree, type Claims, nestedClaims } from "../claims";
-import type { Status } from "../ocsp";
-import { type Passed, isHeld, isSwitch } from "./attempt";
-import { type Source, isMatch } from "./measurements";
-import { nvidiaClaims } from "./nvidia_claims";
+import { type ClaimTree, type Claims, nestedClaims, prefixed } from "../claims";
+import type { GpuFacts } from "./facts";
+import { isSwitch } from "./presented";
+import { type Comparison, type Source, isMatch } from "./measurements";
+import { nvidiaClaims, revocationOf } from "./nvidia_claims";
 import { versionOf } from "./references";
 
 const MODES = ["spt", "mpt", "protected-pcie"];
@@ -20,94 +20,102 @@ const ON = 0xaa;
 const DEFAULT_BLACKWELL = "GB100";
 
 /** Return all claims, nested by their dotted names. */
-export function gpuClaims(attempt: Passed): Claims {
-  const { evidence, path, leaf, model, identity, comparison } = attempt;
+export function gpuClaims(facts: GpuFacts): Claims {
+  const { evidence, device, leaf, model, identity } = facts;
   const { nonce, opaque } = evidence.report;
-  const { featureFlag, protectedPcie, project, projectSku, chipSku, lockStatus } = opaque;
   return nestedClaims({
     architecture: model.architecture,
     product: model.product,
     device_identity: identity,
-    hwmodel: path.device!.commonName,
+    hwmodel: device.commonName,
     // The device makes a new L5 for each firmware: this names no device for longer than its firmware lasts.
     ueid: String(leaf.certificate.serial),
     fwid: leaf.fwid,
-    fwid_matched: opaque.fwid && true,
+    fwid_matched: opaque.fwid === undefined ? undefined : true,
     nonce,
     vbios_version: versionOf(opaque, model, "vbios"),
-    ...(isSwitch(attempt)
-      ? { lock_status: lockStatus, locked: stated(lockStatus, LOCKED) }
-      : {
-          driver_version: opaque.driverVersion,
-          mode: MODES[featureFlag!],
-          feature_flag: featureFlag,
-          protected_pcie: stated(protectedPcie, ON),
-          project,
-          project_sku: projectSku,
-          chip_sku: chipSku,
-          nvml: evidence.settings,
-        }),
+    ...(isSwitch(model) ? switchClaims(facts) : ownGpuClaims(facts)),
     opaque_version: opaque.version,
     unknown_opaque_types: opaque.unknown,
-    "measurements.compared": comparison?.length,
-    "measurements.matched": comparison?.filter(isMatch).length,
-    "measurements.mismatches": comparison && [], // one that was not waived would have refused
-    // Where, in which RIM, what was expected, what is there, and why that passes.
-    "measurements.waived": comparison
-      ?.filter(({ reason }) => reason)
-      .map((result) => ({ ...result, rim: rimId(attempt, result.source) })),
-    ...rimMembers(attempt, "driver"),
-    ...rimMembers(attempt, "vbios"),
-    nvidia: nvidiaClaims(attempt),
+    ...prefixed("measurements.", measurementClaims(facts)),
+    ...rimMembers(facts, "driver"),
+    ...rimMembers(facts, "vbios"),
+    nvidia: nvidiaClaims(facts),
   });
+}
+
+function switchClaims({ evidence }: GpuFacts): ClaimTree {
+  const { lockStatus } = evidence.report.opaque;
+  return { lock_status: lockStatus, locked: stated(lockStatus, LOCKED) };
+}
+
+function ownGpuClaims({ evidence }: GpuFacts): ClaimTree {
+  const { driverVersion, featureFlag, protectedPcie, project, projectSku, chipSku } = evidence.report.opaque;
+  return {
+    driver_version: driverVersion,
+    mode: featureFlag === undefined ? undefined : MODES[featureFlag],
+    feature_flag: featureFlag,
+    protected_pcie: stated(protectedPcie, ON),
+    project,
+    project_sku: projectSku,
+    chip_sku: chipSku,
+    nvml: evidence.settings,
+  };
+}
+
+/** One mismatch that was not waived would have refused. */
+function measurementClaims(facts: GpuFacts): ClaimTree {
+  const { comparison } = facts;
+  if (!comparison) return {};
+  // Where, in which RIM, what was expected, what is there, and why that passes.
+  const shown = (result: Comparison): ClaimTree => ({ ...result, rim: rimId(facts, result.source) });
+  return {
+    compared: comparison.length,
+    matched: comparison.filter(isMatch).length,
+    mismatches: [],
+    waived: comparison.filter(({ reason }) => reason).map(shown),
+  };
 }
 
 const stated = (value: number | undefined, wanted: number): boolean | undefined =>
   value === undefined ? undefined : value === wanted;
 
-/** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
-export function revocationOf(statuses: readonly Status[]): string | undefined {
-  return statuses.some(isHeld) ? "certificateHold" : statuses.length ? "good" : undefined;
-}
-
-function rimMembers(attempt: Passed, source: Source): ClaimTree {
-  const rim = attempt.rims[source];
+function rimMembers(facts: GpuFacts, source: Source): ClaimTree {
+  const rim = facts.rims[source];
   if (!rim) return {};
   const { version, sha256, certificates } = rim.parsed;
-  const [issued, expires] = rim.window!.map(rfc3339);
-  const revocation = revocationOf(rim.statuses);
+  const [issued, expires] = rim.window.map(rfc3339);
   return prefixed(`${source}_rim.`, {
-    id: rimId(attempt, source),
+    id: rimId(facts, source),
     version,
     sha256,
-    signer: certificates[0]!.name,
-    revocation,
+    signer: certificates[0]?.name,
+    revocation: revocationOf(rim.statuses),
     issued,
     expires,
     not_after: expires,
   });
 }
 
-export function prefixed(prefix: string, claims: ClaimTree): ClaimTree {
-  return Object.fromEntries(Object.entries(claims).map(([name, value]) => [prefix + name, value]));
-}
-
 /**
- * The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. The project, SKU and chip SKU of
+ * The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. The project, SKU and chip
+ * SKU of
  * an LS10 are constants; the chip of a Blackwell is that of opaque field 35.
  */
-function rimId(attempt: Passed, source: Source): string | undefined {
-  const { model, evidence } = attempt;
+function rimId(facts: GpuFacts, source: Source): string | undefined {
+  const [kind, ...parts] = idParts(facts, source);
+  const isId = parts.every((part) => part && /^[0-9A-Za-z.-]{1,24}$/.test(part) && /[^.]/.test(part));
+  const id = [kind, ...parts].join("_");
+  if (!isId) return undefined;
+  return source === "driver" ? id : id.toUpperCase();
+}
+
+function idParts({ model, evidence }: GpuFacts, source: Source): readonly (string | undefined)[] {
   const { opaque } = evidence.report;
   const version = versionOf(opaque, model, source);
   const bios = version?.replaceAll(".", "");
+  if (isSwitch(model)) return ["NV_SWITCH_BIOS_5612_0002_890", bios];
+  if (source === "vbios") return ["NV_GPU_VBIOS", opaque.project, opaque.projectSku, opaque.chipSku, bios];
   const chip = model.architecture === "hopper" ? model.product : (opaque.chipInfo ?? DEFAULT_BLACKWELL);
-  const [kind, ...parts] = isSwitch(attempt)
-    ? ["NV_SWITCH_BIOS_5612_0002_890", bios]
-    : source === "vbios"
-      ? ["NV_GPU_VBIOS", opaque.project, opaque.projectSku, opaque.chipSku, bios]
-      : [chip.startsWith("GH") ? "NV_GPU_DRIVER" : "NV_GPU_CC_DRIVER", chip, version];
-  const isId = parts.every((part) => part && /^[0-9A-Za-z.-]{1,24}$/.test(part) && /[^.]/.test(part));
-  const id = [kind, ...parts].join("_");
-  return isId ? (source === "driver" ? id : id.toUpperCase()) : undefined;
+  return [chip.startsWith("GH") ? "NV_GPU_DRIVER" : "NV_GPU_CC_DRIVER", chip, version];
 }

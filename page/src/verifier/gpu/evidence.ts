@@ -8,7 +8,8 @@
  * Spec: specs/nvidia-gpu.md, sections 15 and 16.
  */
 
-import { type Bytes, base64Bytes, hexBytes, latin1 } from "../bytes";
+import { type Bytes, latin1 } from "../bytes";
+import { base64Bytes, hexBytes } from "../encoding";
 import { AttestError, need, refuse, refusalOf } from "../errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "../json";
 import { readPemBlocks } from "../pem";
@@ -102,7 +103,7 @@ function requireMembers(value: JsonValue, path: string, required: Rules, optiona
   allowed(isObject(value), path, "object");
   const rules = { ...optional, ...required };
   const unknown = Object.keys(value).find((name) => !Object.hasOwn(rules, name));
-  allowed(unknown === undefined, path, `no member but ${Object.keys(rules)}`, unknown?.slice(0, 40));
+  allowed(unknown === undefined, path, `no member but ${Object.keys(rules).join(", ")}`, unknown?.slice(0, 40));
   for (const [name, rule] of Object.entries(rules)) {
     const member = value[name];
     const fits = rule === "boolean" ? typeof member === rule : typeof member === "string" && rule.test(member);

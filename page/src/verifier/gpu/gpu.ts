@@ -1,4 +1,5 @@
-/** What NVIDIA's evidence is to the rest of the verifier. */
+/** The format that is fetched once evidence of NVIDIA's devices is met. */
 
-export { judgeSet } from "./topology";
+import "../shared";
+
 export { parseGpuDevice, parseGpuReport } from "./verify";

@@ -19,7 +19,7 @@ const NVDEC_DISABLED = 0x55;
 const NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled";
 
 /** One comparison; digests in hex. */
-export interface Result {
+export interface Comparison {
   readonly index: number;
   readonly source: Source;
   /** The alternatives. */
@@ -38,7 +38,7 @@ export function compare(
   { measurements, opaque }: ParsedGpuReport,
   rims: References,
   waived: ReadonlyMap<number, string>,
-): Result[] {
+): Comparison[] {
   return SOURCES.flatMap((source) =>
     [...(rims[source]?.referenceValues ?? [])]
       .sort(([one], [other]) => one - other)
@@ -53,10 +53,10 @@ export function compare(
   );
 }
 
-export const isMatch = ({ expected, got }: Result): boolean => expected.includes(got!);
+export const isMatch = ({ expected, got }: Comparison): boolean => expected.includes(got!);
 
 /** What differs and is not waived. */
-export const mismatches = (results: readonly Result[]): Result[] =>
+export const mismatches = (results: readonly Comparison[]): Comparison[] =>
   results.filter((result) => !isMatch(result) && !result.reason);
 
 /** The indices that are active in both RIMs, which must be none. */

@@ -9,61 +9,77 @@
  */
 
 import { hex, rfc3339 } from "../bytes";
-import type { ClaimTree, ClaimValue } from "../claims";
+import { type ClaimTree, type ClaimValue, prefixed } from "../claims";
 import type { Status } from "../ocsp";
-import { type Passed, isSwitch, windowOf } from "./attempt";
-import { prefixed, revocationOf } from "./claims";
-import { type JudgedRim, versionOf } from "./references";
+import type { GpuFacts } from "./facts";
+import { isSwitch } from "./presented";
+import { type ReliedRim, isHeld, versionOf, windowOf } from "./references";
 
 /** NVIDIA's enterprise number, the manufacturer in every RIM. */
 const OEM_ID = "5703";
 const STEPS = ["fetched", "schema-validated", "signature-verified", "version-match", "measurements-available"];
 
 /** Return the claims of a device as NVIDIA's verifiers name them. */
-export function nvidiaClaims(attempt: Passed): ClaimTree {
-  const { evidence, path, leaf, model, rims, statuses, comparison } = attempt;
-  const { opaque, nonce } = evidence.report;
-  const { driver, vbios } = rims;
-  const onSwitch = isSwitch(attempt);
-  const version = versionOf(opaque, model, "vbios");
+export function nvidiaClaims(facts: GpuFacts): ClaimTree {
+  const { evidence, device, leaf, model, rims, comparison } = facts;
+  const onSwitch = isSwitch(model);
   // What was measured is what NVIDIA published: all of it, with every RIM at hand; a mismatch was refused.
-  const isComplete = comparison && vbios && (onSwitch || driver);
-  const common = {
+  const isComplete = comparison && rims.vbios && (onSwitch || rims.driver);
+  return {
+    hwmodel: device.commonName,
+    ueid: String(leaf.certificate.serial),
+    oemid: OEM_ID,
+    eat_nonce: hex(evidence.report.nonce),
+    "x-nvidia-device-type": onSwitch ? "nvswitch" : "gpu",
+    ...(onSwitch ? prefixed("x-nvidia-switch-", switchMembers(facts)) : prefixed("x-nvidia-gpu-", gpuMembers(facts))),
+    ...(isComplete ? { measres: "success", secboot: true, dbgstat: "disabled" } : { measres: "not-run" }),
+  };
+}
+
+/** What verification established, without which there would be no verified device. */
+function commonMembers({ evidence, certificates, statuses }: GpuFacts): ClaimTree {
+  return {
     "arch-check": true,
-    // What verification established, without which there would be no verified device.
     ...prefixed("attestation-report-", {
       parsed: true,
       "signature-verified": true,
-      "cert-chain": chain(windowOf(path.certificates)[1], statuses),
-      "cert-chain-fwid-match": opaque.fwid && true,
+      "cert-chain": chain(windowOf(certificates)[1], statuses),
+      "cert-chain-fwid-match": evidence.report.opaque.fwid === undefined ? undefined : true,
     }),
   };
+}
+
+function switchMembers(facts: GpuFacts): ClaimTree {
+  const { opaque } = facts.evidence.report;
   return {
-    hwmodel: path.device!.commonName,
-    ueid: String(leaf.certificate.serial),
-    oemid: OEM_ID,
-    eat_nonce: hex(nonce),
-    "x-nvidia-device-type": onSwitch ? "nvswitch" : "gpu",
-    ...(onSwitch
-      ? prefixed("x-nvidia-switch-", {
-          ...common,
-          "bios-version": version,
-          ...rim("bios", vbios),
-          pdi: opaque.ownPdi,
-          "gpu-pdis": connected(opaque.gpuPdis),
-        })
-      : prefixed("x-nvidia-gpu-", {
-          ...common,
-          "claims-version": "3.0",
-          "driver-version": opaque.driverVersion,
-          "vbios-version": version,
-          ...rim("driver", driver),
-          ...rim("vbios", vbios),
-          "vbios-index-no-conflict": driver && vbios && true, // or it would have been refused
-          "switch-pdis": connected(opaque.switchPdis),
-        })),
-    ...(isComplete ? { measres: "success", secboot: true, dbgstat: "disabled" } : { measres: "not-run" }),
+    ...commonMembers(facts),
+    "bios-version": versionOf(opaque, facts.model, "vbios"),
+    ...rim("bios", facts.rims.vbios),
+    pdi: opaque.ownPdi,
+    "gpu-pdis": connected(opaque.gpuPdis),
   };
+}
+
+function gpuMembers(facts: GpuFacts): ClaimTree {
+  const { opaque } = facts.evidence.report;
+  const { driver, vbios } = facts.rims;
+  return {
+    ...commonMembers(facts),
+    "claims-version": "3.0",
+    "driver-version": opaque.driverVersion,
+    "vbios-version": versionOf(opaque, facts.model, "vbios"),
+    ...rim("driver", driver),
+    ...rim("vbios", vbios),
+    // A conflict would have been refused.
+    "vbios-index-no-conflict": driver && vbios ? true : undefined,
+    "switch-pdis": connected(opaque.switchPdis),
+  };
+}
+
+/** Say what the answers about a chain come to: `good`, or why a tolerated one is on hold; undefined without any. */
+export function revocationOf(statuses: readonly Status[]): string | undefined {
+  if (!statuses.length) return undefined;
+  return statuses.some(isHeld) ? "certificateHold" : "good";
 }
 
 /** Name each device at the other end once; zero is a link that is off. */
@@ -71,8 +87,8 @@ const connected = (pdis: readonly string[] | undefined): readonly string[] | und
   pdis && [...new Set(pdis)].filter((pdi) => /[^0]/.test(pdi));
 
 /** Say what was established about a RIM; about one that is not there, only that. */
-function rim(part: string, found: JudgedRim | undefined): ClaimTree {
-  const steps: Record<string, ClaimValue> = found ? { "cert-chain": chain(found.window![1], found.statuses) } : {};
+function rim(part: string, found: ReliedRim | undefined): ClaimTree {
+  const steps: Record<string, ClaimValue> = found ? { "cert-chain": chain(found.window[1], found.statuses) } : {};
   for (const step of found ? STEPS : STEPS.slice(0, 1)) steps[step] = Boolean(found);
   return prefixed(`${part}-rim-`, steps);
 }
@@ -80,12 +96,12 @@ function rim(part: string, found: JudgedRim | undefined): ClaimTree {
 /** Describe a chain: valid, or it would not be here; its revocation only as far as it was judged. */
 function chain(notAfter: number, statuses: readonly Status[]): ClaimTree {
   const revocation = revocationOf(statuses);
-  const held = revocation !== "good" && revocation;
+  const isOnHold = revocation !== undefined && revocation !== "good";
   return prefixed("x-nvidia-cert-", {
     "expiration-date": rfc3339(notAfter),
-    status: held ? "revoked" : "valid",
-    "ocsp-status": held ? "revoked" : (revocation ?? "unknown"),
-    "ocsp-response-valid": revocation && true,
-    "revocation-reason": held || undefined,
+    status: isOnHold ? "revoked" : "valid",
+    "ocsp-status": isOnHold ? "revoked" : (revocation ?? "unknown"),
+    "ocsp-response-valid": revocation === undefined ? undefined : true,
+    "revocation-reason": isOnHold ? revocation : undefined,
   });
 }

@@ -9,31 +9,42 @@
  */
 
 import { type Bytes, hex, latin1 } from "../bytes";
-import { type Shown, need } from "../errors";
+import type { Shown } from "../shown";
+import { need } from "../errors";
 
 const CHECK = "nvidia.format";
 /** Types of entries. */
-const enum TYPE {
-  DRIVER_VERSION = 3,
-  OLD_GPU_PDIS = 4,
-  BIOS_VERSION = 6,
-  NVDEC0 = 11,
-  CHIP_SKU = 15,
-  PROJECT = 17,
-  PROJECT_SKU = 18,
-  FWID = 20,
-  PROTECTED_PCIE = 21,
-  PDIS = 22,
-  LOCK_STATUS = 25,
-  GPU_PDIS = 26,
-  OPAQUE_VERSION = 34,
-  CHIP_INFO = 35,
-  FEATURE_FLAG = 36,
-}
+const TYPE = {
+  DRIVER_VERSION: 3,
+  OLD_GPU_PDIS: 4,
+  BIOS_VERSION: 6,
+  NVDEC0: 11,
+  CHIP_SKU: 15,
+  PROJECT: 17,
+  PROJECT_SKU: 18,
+  FWID: 20,
+  PROTECTED_PCIE: 21,
+  PDIS: 22,
+  LOCK_STATUS: 25,
+  GPU_PDIS: 26,
+  OPAQUE_VERSION: 34,
+  CHIP_INFO: 35,
+  FEATURE_FLAG: 36,
+} as const;
 
 const TEXT = /^[ -~]*\0*$/;
 const ON_OR_OFF = /^[\x55\xaa]$/;
 const TWO_BYTES = /^[^]{2}$/;
+const ANYTHING = /^/;
+/** 0 to 2: single GPU, multi GPU, protected PCIe. */
+const KNOWN_MODE = /^[\0-\x02]\0$/;
+/** Type and size in front of each value. */
+const ENTRY_HEAD_BYTES = 4;
+const PDI_BYTES = 8;
+/** Links of a GPU. */
+const LINK_COUNT = 18;
+/** GPUs of a board. */
+const GPU_COUNT = 8;
 /** What the entries have to be that are interpreted, byte for byte. */
 const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.DRIVER_VERSION]: TEXT,
@@ -98,6 +109,53 @@ export function wellFormed(condition: unknown, field: string, expected: Shown, g
 /** Unsigned, little-endian. */
 export const unsigned = (value: Bytes): number => value.reduceRight((sum, byte) => sum * 256 + byte, 0);
 
+/** The entries of a report by type. */
+class Entries {
+  private readonly values = new Map<number, Bytes>();
+
+  /** Entries follow each other without gaps, and end with the data. */
+  constructor(data: Bytes) {
+    let at = 0;
+    while (at < data.length) {
+      const type = unsigned(data.slice(at, at + 2));
+      const begin = at + ENTRY_HEAD_BYTES;
+      at = begin + unsigned(data.slice(at + 2, begin));
+      const value = data.slice(begin, at);
+      wellFormed(at <= data.length && !this.values.has(type), field(type), "whole, once", value);
+      this.values.set(type, value);
+    }
+  }
+
+  types(): readonly number[] {
+    return [...this.values.keys()];
+  }
+
+  value(type: number): Bytes | undefined {
+    return this.values.get(type);
+  }
+
+  /** Require an entry to be of a form, if it is there. */
+  require(type: number, form: RegExp): void {
+    const value = this.values.get(type);
+    wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
+  }
+
+  /** Read an entry, if it is there and of this size. */
+  maybe<T>(type: number, read: (value: Bytes) => T, size?: number): T | undefined {
+    const value = this.values.get(type);
+    if (!value || (size !== undefined && value.length !== size)) return undefined;
+    return read(value);
+  }
+
+  /** Read a text; one of NULs alone states nothing. */
+  text(type: number): string | undefined {
+    const [text] = this.maybe(type, latin1)?.split("\0") ?? [];
+    return text === "" ? undefined : text;
+  }
+}
+
+const field = (type: number): string => `type ${type}`;
+
 /**
  * Read the opaque data of a report.
  *
@@ -105,60 +163,54 @@ export const unsigned = (value: Bytes): number => value.reduceRight((sum, byte) 
  *   has another size or meaning than is known; `gpu-opaque-unsupported`: a layout or version that is newer.
  */
 export function parseOpaque(data: Bytes): OpaqueData {
-  const supported = (condition: boolean, got: Shown): void =>
-    need(condition, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK });
   // (1) Which layout: the newer one begins with its name, and would be an entry of 16,708 bytes here.
-  supported(!latin1(data).startsWith("NVDAOD"), data.slice(0, 11));
-  // (2) Framing: entries follow each other without gaps, and end with the data.
-  const entries = new Map<number, Bytes>();
-  for (let at = 0; at < data.length;) {
-    const type = unsigned(data.slice(at, at + 2));
-    const value = data.slice(at + 4, (at += 4 + unsigned(data.slice(at + 2, at + 4))));
-    wellFormed(at <= data.length && !entries.has(type), field(type), "whole, once", value);
-    entries.set(type, value);
-  }
-  const required = (type: number, form = /^/): void => {
-    const value = entries.get(type);
-    wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
-  };
-  const maybe = <T>(type: number, read: (value: Bytes) => T, size?: number): T | undefined => {
-    const value = entries.get(type);
-    return value && value.length === (size ?? value.length) ? read(value) : undefined;
-  };
-  // (3) The version says whether the entries mean what we think.
-  required(TYPE.OPAQUE_VERSION, TWO_BYTES);
-  const version = maybe(TYPE.OPAQUE_VERSION, unsigned) ?? 0;
-  supported(version < 2, version);
+  requireSupported(!latin1(data).startsWith("NVDAOD"), data.slice(0, 11));
+  // (2) Framing.
+  const entries = new Entries(data);
+  // (3) The version says whether the entries mean what their tables say.
+  entries.require(TYPE.OPAQUE_VERSION, TWO_BYTES);
+  const version = entries.maybe(TYPE.OPAQUE_VERSION, unsigned) ?? 0;
+  requireSupported(version < 2, version);
   // (4) Values that are interpreted.
-  for (const type of entries.keys()) required(type, FORMS[type]);
-  if (version) required(TYPE.FEATURE_FLAG, /^[\0-\x02]\0$/);
-  // A text of NULs alone states nothing.
-  const text = (type: number): string | undefined => maybe(type, latin1)?.split("\0")[0] || undefined;
-  // BIOS 96.10.52 wrote the ids of a switch's GPUs under another type.
-  const [old, listed] = [TYPE.OLD_GPU_PDIS, TYPE.GPU_PDIS].map((type) =>
-    maybe(type, (value) => pdis(value.slice(0, 64)), 128),
-  );
-  wellFormed(!old || !listed, "GPUs", 1, 2);
+  for (const type of entries.types()) entries.require(type, FORMS[type] ?? ANYTHING);
+  if (version) entries.require(TYPE.FEATURE_FLAG, KNOWN_MODE);
   return {
-    driverVersion: text(TYPE.DRIVER_VERSION),
-    project: text(TYPE.PROJECT),
-    projectSku: text(TYPE.PROJECT_SKU),
-    chipSku: text(TYPE.CHIP_SKU),
-    chipInfo: text(TYPE.CHIP_INFO),
-    nvdec0: maybe(TYPE.NVDEC0, unsigned),
-    fwid: maybe(TYPE.FWID, hex),
-    protectedPcie: maybe(TYPE.PROTECTED_PCIE, unsigned),
+    driverVersion: entries.text(TYPE.DRIVER_VERSION),
+    project: entries.text(TYPE.PROJECT),
+    projectSku: entries.text(TYPE.PROJECT_SKU),
+    chipSku: entries.text(TYPE.CHIP_SKU),
+    chipInfo: entries.text(TYPE.CHIP_INFO),
+    nvdec0: entries.maybe(TYPE.NVDEC0, unsigned),
+    fwid: entries.maybe(TYPE.FWID, hex),
+    protectedPcie: entries.maybe(TYPE.PROTECTED_PCIE, unsigned),
     version,
-    featureFlag: version ? maybe(TYPE.FEATURE_FLAG, unsigned) : undefined,
-    ownPdi: maybe(TYPE.PDIS, hex, 8),
-    switchPdis: maybe(TYPE.PDIS, (value) => pdis(value.slice().reverse()).reverse(), 144),
-    gpuPdis: old ?? listed,
-    lockStatus: maybe(TYPE.LOCK_STATUS, unsigned),
-    unknown: [...entries.keys()].filter((type) => !((type >= 1 && type <= 27) || (type >= 32 && type <= 36))),
-    bios: entries.get(TYPE.BIOS_VERSION),
+    featureFlag: version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined,
+    ownPdi: entries.maybe(TYPE.PDIS, hex, PDI_BYTES),
+    switchPdis: entries.maybe(TYPE.PDIS, turnedPdis, LINK_COUNT * PDI_BYTES),
+    gpuPdis: gpuPdis(entries),
+    lockStatus: entries.maybe(TYPE.LOCK_STATUS, unsigned),
+    unknown: entries.types().filter((type) => !isKnown(type)),
+    bios: entries.value(TYPE.BIOS_VERSION),
   };
 }
 
-const field = (type: number): string => `type ${type}`;
+function requireSupported(holds: boolean, got: Shown): void {
+  need(holds, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK });
+}
+
+/** Types that the specification names, interpreted or not. */
+const isKnown = (type: number): boolean => (type >= 1 && type <= 27) || (type >= 32 && type <= 36);
+
+/** The ids of a switch's GPUs; BIOS 96.10.52 wrote them under another type. */
+function gpuPdis(entries: Entries): readonly string[] | undefined {
+  const read = (value: Bytes): readonly string[] => pdis(value.slice(0, GPU_COUNT * PDI_BYTES));
+  const old = entries.maybe(TYPE.OLD_GPU_PDIS, read, 2 * GPU_COUNT * PDI_BYTES);
+  const listed = entries.maybe(TYPE.GPU_PDIS, read, 2 * GPU_COUNT * PDI_BYTES);
+  wellFormed(!old || !listed, "GPUs", 1, 2);
+  return old ?? listed;
+}
 
 const pdis = (value: Bytes): string[] => hex(value).match(/.{16}/g) ?? [];
+
+/** Ids that are written with their last byte first. */
+const turnedPdis = (value: Bytes): readonly string[] => pdis(value.slice().reverse()).reverse();

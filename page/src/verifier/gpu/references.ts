@@ -1,6 +1,5 @@
 /**
- * Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; whether it may; and whether the device measured
- * what it says.
+ * Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; and whether it may.
  *
  * Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
  * each is judged and compared as a whole, and values of two issues are never mixed.
@@ -8,54 +7,63 @@
  * Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
  */
 
-import { hex, latin1, rfc3339 } from "../bytes";
-import type { Told } from "../checks";
-import { AttestError, need, refusal, refusalOf, refuse } from "../errors";
-import type { Given } from "../formats";
+import { type Bytes, hex, latin1, rfc3339 } from "../bytes";
+import type { Dated } from "../chain";
+import { AttestError, refusal, refusalOf, refuse } from "../errors";
+import type { Given } from "../evidence";
 import { type Status, requireNotRevoked } from "../ocsp";
+import { type Told, worstOf } from "../procedure";
 import type { Certificate, Issuer } from "../x509";
-import {
-  type Attempt,
-  type Step,
-  decisionsOn,
-  isSwitch,
-  reasons,
-  tellStatuses,
-  tolerancesOf,
-  tolerate,
-  windowOf,
-} from "./attempt";
 import type { DeviceModel } from "./certificates";
 import type { Root } from "./chain";
-import { type References, SOURCES, type Source, compare, conflicts, isMatch, mismatches } from "./measurements";
+import type { Decisions } from "./decisions";
+import { type PresentedDevice, tolerancesOf } from "./presented";
+import { type References, type Source, compare, mismatches } from "./measurements";
 import type { OpaqueData } from "./opaque";
 import { type ParsedRim, findSigners, readRim } from "./rim";
 
 /** Issues of one id that are looked at: NVIDIA signs anew about every two years. */
 const MAX_ISSUES = 16;
+/** Above every exit code of a refusal. */
+const NO_FAILURE = 9;
+
+/** From when to when, both bounds included; it may end before it begins. */
+export type Window = readonly [from: number, to: number];
+
+/** What is wrong with a RIM; nothing that is undefined. */
+export interface RimFailures {
+  readonly signature?: AttestError | undefined;
+  /** With its chain or its window. */
+  readonly chain?: AttestError | undefined;
+  /** It is not shown that no signer is revoked. */
+  readonly revocation?: AttestError | undefined;
+}
 
 /** One RIM and what is to be said of it. */
 export interface JudgedRim {
   readonly parsed: ParsedRim;
-  /** What it leads to, if its signature holds and its signers lead to a pinned root; perhaps outside its window. */
+  /** Its root, if its signature holds and its signers lead to a pinned one; perhaps outside its window. */
   readonly root?: Root;
-  /** When all four certificates are valid: those of the root are the dates that are held, else those of the embedded one. */
-  readonly window?: readonly [from: number, to: number];
-  /** What is wrong with its signature, its chain and its window, and that it is not shown that no signer is revoked. */
-  readonly failures: readonly [
-    signature?: AttestError | undefined,
-    chain?: AttestError | undefined,
-    revocation?: AttestError | undefined,
-  ];
-  /** What shows that, for L4, L3 and L2; empty when nothing does. */
+  /**
+   * When all four certificates are valid: those of the root are the dates that are held, else those of the embedded
+   * one.
+   */
+  readonly window?: Window;
+  readonly failures: RimFailures;
+  /** What shows that L4, L3 and L2 are not revoked; empty when nothing does. */
   readonly statuses: readonly Status[];
-  /** It is stale, and that is tolerated: nothing rests on it. */
-  isPutAside?: boolean;
+}
+
+/** A RIM that a verified device rests on. */
+export interface ReliedRim extends JudgedRim {
+  readonly root: Root;
+  readonly window: Window;
 }
 
 /**
  * Version of what a RIM speaks for, as the report states it: a GPU writes that of its VBIOS in five of eight bytes
- * (`96.00.74.00.1A`), a switch that of its BIOS as text. `gpu-kind-mismatch`: the report is well formed, and not of what its
+ * (`96.00.74.00.1A`), a switch that of its BIOS as text. `gpu-kind-mismatch`: the report is well formed, and not of
+ * what its
  * certificate says.
  */
 export function versionOf(
@@ -65,46 +73,16 @@ export function versionOf(
 ): string | undefined {
   if (kind === "nvidia-gpu" && source === "driver") return driverVersion;
   if (!bios) return undefined;
-  const text =
-    kind === "nvidia-gpu"
-      ? bios.length === 8 && [3, 2, 1, 0, 4].map((i) => hex(bios.slice(i, i + 1)).toUpperCase()).join(".")
-      : /^([ -~]+)\0*$/.exec(latin1(bios))?.[1];
-  return text || refuse("binding", "gpu-kind-mismatch", kind, bios);
+  const text = kind === "nvidia-gpu" ? vbiosVersion(bios) : /^([ -~]+)\0*$/.exec(latin1(bios))?.[1];
+  return text ?? refuse("binding", "gpu-kind-mismatch", kind, bios);
 }
 
-/** The RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing. */
-async function fittingRims(
-  { kind, product }: DeviceModel,
-  wanted: string,
-  { rims }: Given["endorsements"],
-): Promise<ParsedRim[]> {
-  const version = wanted.toLowerCase();
-  const fitting: ParsedRim[] = [];
-  for (const document of rims) {
-    // A RIM states its version in plain text, and reading every RIM for each device would be slow.
-    if (fitting.length === MAX_ISSUES || !latin1(document.der).toLowerCase().includes(version)) continue;
-    const rim = await refusalOf(() => readRim(document));
-    if (rim instanceof AttestError) continue;
-    if (
-      kind === `nvidia-${rim.edition.toLowerCase()}` &&
-      rim.product === product &&
-      rim.version.toLowerCase() === version
-    ) {
-      fitting.push(rim);
-    }
-  }
-  return fitting;
+function vbiosVersion(bios: Bytes): string | undefined {
+  if (bios.length !== 8) return undefined;
+  return [3, 2, 1, 0, 4].map((i) => hex(bios.slice(i, i + 1)).toUpperCase()).join(".");
 }
 
-/**
- * The RIM, if NVIDIA said this and did not take it back, be it out of date: a measurement that differs from a stale RIM
- * is a finding all the same; one that equals it proves nothing, because being stale is a failure of its own.
- */
-function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
-  return judged?.root && judged.failures.every((failure) => !failure || failure.kind === "endorsement")
-    ? judged.parsed
-    : undefined;
-}
+// -- choosing
 
 /**
  * Judge every RIM that claims to be the wanted one and return the best; undefined when there is none.
@@ -112,47 +90,96 @@ function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
  * One good issue without a mismatch suffices. If none is good, one that is false is returned before one that is stale,
  * so that a missing endorsement hides nothing.
  */
-async function chooseRim(
-  attempt: Attempt,
+export async function chooseRim(
+  presented: PresentedDevice,
+  model: DeviceModel,
   source: Source,
-  version: string | undefined,
+  version: string,
 ): Promise<JudgedRim | undefined> {
-  const fitting = version === undefined ? [] : await fittingRims(attempt.model!, version, attempt.given.endorsements);
-  const judged = await Promise.all(fitting.map((rim) => judge(rim, attempt)));
-  const revocationTolerated = decisionsOn(attempt, "revocation").length;
-  const rank = (rim: JudgedRim): number => {
-    const codes = rim.failures.map((failure, i) =>
-      !failure || (i === 2 && revocationTolerated && failure.kind === "endorsement") ? 9 : failure.exitCode,
-    );
-    const differs = mismatches(
-      compare(attempt.evidence.report, { [source]: comparable(rim) }, tolerancesOf(attempt).waived),
-    ).length;
-    // The lower the exit code, the worse; the best has none.
-    return (Math.min(...codes, 9) % 9) * 2 + +Boolean(differs);
-  };
-  return judged.sort((one, other) => rank(one) - rank(other))[0];
+  const fitting = await fittingRims(model, version, presented.given);
+  const judged = await Promise.all(fitting.map((rim) => judge(rim, presented)));
+  const ranks = new Map(judged.map((rim) => [rim, rank(rim, source, presented)]));
+  return judged.sort((one, other) => (ranks.get(one) ?? 0) - (ranks.get(other) ?? 0))[0];
 }
 
-async function judge(parsed: ParsedRim, attempt: Attempt): Promise<JudgedRim> {
-  const { anchors, at } = attempt.given;
+/** The RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing. */
+async function fittingRims(
+  { kind, product }: DeviceModel,
+  wanted: string,
+  { endorsements }: Given,
+): Promise<ParsedRim[]> {
+  const version = wanted.toLowerCase();
+  const fitting: ParsedRim[] = [];
+  for (const document of endorsements.rims) {
+    // A RIM states its version in plain text, and reading every RIM for each device would be slow.
+    if (fitting.length === MAX_ISSUES || !latin1(document.der).toLowerCase().includes(version)) continue;
+    const rim = await refusalOf(() => readRim(document));
+    if (rim instanceof AttestError) continue;
+    const isOfKind = kind === `nvidia-${rim.edition.toLowerCase()}` && rim.product === product;
+    if (isOfKind && rim.version.toLowerCase() === version) fitting.push(rim);
+  }
+  return fitting;
+}
+
+/** The worst failure's exit code first, the lowest in front; of equals, one without a mismatch. */
+function rank(rim: JudgedRim, source: Source, presented: PresentedDevice): number {
+  const { signature, chain, revocation } = rim.failures;
+  const isTolerated = revocation?.kind === "endorsement" && presented.given.unchecked.some(isAboutRevocation);
+  const counting = [signature, chain, isTolerated ? undefined : revocation];
+  const worst = Math.min(...counting.map((failure) => failure?.exitCode ?? NO_FAILURE));
+  const { report } = presented.evidence;
+  const results = compare(report, { [source]: comparable(rim) }, tolerancesOf(presented).waived);
+  const differs = mismatches(results).length > 0;
+  // The best has no failure at all, and comes in front of the lowest exit code.
+  return (worst === NO_FAILURE ? 0 : worst) * 2 + (differs ? 1 : 0);
+}
+
+const isAboutRevocation = ({ check }: { readonly check: string }): boolean => check === "revocation";
+
+/**
+ * The RIM, if NVIDIA said this and did not take it back, be it out of date: a measurement that differs from a stale RIM
+ * is a finding all the same; one that equals it proves nothing, because being stale is a failure of its own.
+ */
+export function comparable(judged: JudgedRim | undefined): ParsedRim | undefined {
+  if (!judged?.root) return undefined;
+  const failures: readonly (AttestError | undefined)[] = Object.values(judged.failures);
+  const isOnlyStale = failures.every((failure) => !failure || failure.kind === "endorsement");
+  return isOnlyStale ? judged.parsed : undefined;
+}
+
+// -- judging
+
+async function judge(parsed: ParsedRim, presented: PresentedDevice): Promise<JudgedRim> {
+  const { anchors, at } = presented.given;
   const signature = parsed.isSigned ? undefined : refusal("signature", "rim-signature-invalid", "valid", "another");
   const root = await refusalOf(() => findSigners(parsed, anchors));
-  if (root instanceof AttestError) return { parsed, failures: [signature, root], statuses: [] };
+  if (root instanceof AttestError) return { parsed, failures: { signature, chain: root }, statuses: [] };
   const signers = parsed.certificates.slice(0, 3);
   const window = windowOf([...signers, root.issuer]);
-  const [from, to] = window;
-  // Outside its window a RIM is a stale endorsement: NVIDIA issues the same id anew.
-  const code = at < from ? "rim-not-yet-valid" : at > to && "rim-expired";
-  const chain = code
-    ? refusal("endorsement", code, window.map(rfc3339).join(" to "), rfc3339(at), { retryable: true })
-    : undefined;
-  if (signature) return { parsed, window, failures: [signature, chain], statuses: [] };
-  const found = await refusalOf(() =>
-    statusesOf(signers, root.issuer, attempt.given, tolerancesOf(attempt).heldRimSigners),
-  );
-  const [revocation, statuses] = found instanceof AttestError ? [found, []] : [undefined, found];
-  return { parsed, root, window, failures: [signature, chain, revocation], statuses };
+  const chain = outside(window, at);
+  if (signature) return { parsed, window, failures: { signature, chain }, statuses: [] };
+  const held = tolerancesOf(presented).heldRimSigners;
+  const found = await refusalOf(() => statusesOf(signers, root.issuer, presented.given, held));
+  if (found instanceof AttestError) {
+    return { parsed, root, window, failures: { chain, revocation: found }, statuses: [] };
+  }
+  return { parsed, root, window, failures: { chain }, statuses: found };
 }
+
+/** Outside its window a RIM is a stale endorsement: NVIDIA issues the same id anew. */
+function outside([from, to]: Window, at: number): AttestError | undefined {
+  if (from <= at && at <= to) return undefined;
+  const code = at < from ? "rim-not-yet-valid" : "rim-expired";
+  const dates = `${rfc3339(from)} to ${rfc3339(to)}`;
+  return refusal("endorsement", code, dates, rfc3339(at), { retryable: true });
+}
+
+/** The window in which all of them are valid. */
+export function windowOf(all: readonly Dated[]): Window {
+  return [Math.max(...all.map(({ notBefore }) => notBefore)), Math.min(...all.map(({ notAfter }) => notAfter))];
+}
+
+// -- revocation
 
 /**
  * Return what shows that none of L4, L3 and L2 is revoked. All three are looked at, so that a missing answer about one
@@ -163,106 +190,32 @@ export async function statusesOf(
   root: Issuer,
   { endorsements, at }: Given,
   hold?: string,
-): Promise<Status[]> {
+): Promise<readonly Status[]> {
   const weighed = { answers: endorsements.ocsp, crls: endorsements.crls, at, hold };
   const found = await Promise.all(
     certificates.map((certificate, i) =>
       refusalOf(() => requireNotRevoked(certificate, certificates[i + 1] ?? root, weighed)),
     ),
   );
-  throwWorst(found.filter((status) => status instanceof AttestError));
-  return found as Status[];
-}
-
-/** Throw the refusal with the lowest exit code, the first of them; none of none. */
-export function throwWorst(refused: readonly AttestError[]): void {
-  const [worst] = [...refused].sort((a, b) => a.exitCode - b.exitCode);
+  const worst = worstOf(found.filter((status) => status instanceof AttestError));
   if (worst) throw worst;
+  return found.flatMap((status) => (status instanceof AttestError ? [] : [status]));
 }
 
-// -- the checks
+/** Whether this is an answer about a certificate on hold, which is tolerated. A list has no status. */
+export const isHeld = ({ status = "good" }: Status): boolean => status !== "good";
 
-/** The four checks of one RIM. A switch has no driver. */
-function rimSteps(source: Source): readonly Step[] {
-  const step = (
-    i: number,
-    name: string,
-    clause: string,
-    ready: keyof JudgedRim,
-    tolerated: readonly string[],
-    tell: (rim: JudgedRim, attempt: Attempt) => Told,
-  ): Step => [
-    `${source}_rim_${name}`,
-    clause,
-    ({ rims }) => rims[source]?.[ready],
-    (attempt) => {
-      const rim = attempt.rims[source]!;
-      const failure = rim.failures[i];
-      if (!failure) return tell(rim, attempt);
-      if (tolerate(attempt, failure, ...tolerated) === "rim") rim.isPutAside = true;
-      return ["valid", reasons(attempt), "not evaluated"];
-    },
-  ];
-  return [
-    [
-      `${source}_rim`,
-      "nvidia-gpu.md 9.2, 12",
-      (attempt) => attempt.model && !(isSwitch(attempt) && source === "driver"),
-      async (attempt) => {
-        const { model, evidence, rims } = attempt;
-        const version = versionOf(evidence.report.opaque, model!, source);
-        const wanted = `${model!.product} ${source} ${version ?? "none"}`;
-        const rim = await chooseRim(attempt, source, version);
-        if (rim) return [wanted, (rims[source] = rim).parsed.sha256];
-        tolerate(attempt, refusal("endorsement", "gpu-rim-missing", wanted, "none", { retryable: true }), "rim");
-        return [wanted, reasons(attempt), "not evaluated"];
-      },
-    ],
-    step(0, "signature", "W3C XML Signature; nvidia-gpu.md 9.3", "parsed", [], ({ parsed }) => [
-      "valid",
-      parsed.certificates[0]!.name,
-    ]),
-    step(1, "chain", "nvidia-gpu.md 9.4", "parsed", ["rim"], ({ window }) => ["valid", window!.map(rfc3339)]),
-    step(2, "revocation", "RFC 6960; nvidia-gpu.md 8", "root", ["revocation", "rim"], ({ statuses }, attempt) =>
-      tellStatuses(attempt, statuses),
-    ),
-  ];
+/** Tell what shows that certificates are not revoked, or which decision left it unchecked. */
+export function tellStatuses(statuses: readonly Status[], decisions: Decisions, hold: string | undefined): Told {
+  const expected = "good";
+  if (!statuses.length) return [expected, decisions.reasons(), "not evaluated"];
+  const got = statuses
+    .map(({ status, thisUpdate }) => `${status ?? "not listed"} on ${rfc3339(thisUpdate)}`)
+    .join("; ");
+  return statuses.some(isHeld) ? [expected, `${got}: ${hold ?? ""}`, "warning"] : [expected, got];
 }
 
-const comparables = ({ rims }: Attempt): References => ({
-  driver: comparable(rims.driver),
-  vbios: comparable(rims.vbios),
-});
-
-/** Compare with what NVIDIA said, be it stale; rely only on what is current. */
-function measured(attempt: Attempt): Told {
-  const expected = "reference values";
-  const results = compare(attempt.evidence.report, comparables(attempt), tolerancesOf(attempt).waived);
-  const differing = mismatches(results).map(({ index, source }) => `${index} (${source})`);
-  need(!differing.length, "verification", "gpu-measurement-mismatch", expected, differing);
-  const usable = results.filter(({ source }) => !attempt.rims[source]!.isPutAside);
-  if (!usable.length) return [expected, reasons(attempt), "not evaluated"];
-  attempt.comparison = usable;
-  const waived = usable.filter(({ reason }) => reason).map(({ index, reason }) => `; ${index}: ${reason}`);
-  return [
-    expected,
-    `${usable.filter(isMatch).length} of ${usable.length} match${waived.join("")}`,
-    waived.length ? "warning" : "pass",
-  ];
+/** The RIMs whose reference values count. */
+export function comparables(rims: Readonly<Record<Source, { readonly rim: JudgedRim | undefined }>>): References {
+  return { driver: comparable(rims.driver.rim), vbios: comparable(rims.vbios.rim) };
 }
-
-/** Whether the device measured what NVIDIA published, in order. */
-export const REFERENCE_STEPS: readonly Step[] = [
-  ...SOURCES.flatMap(rimSteps),
-  [
-    "rim_conflict",
-    "nvidia-gpu.md 10",
-    ({ rims }) => comparable(rims.driver) && comparable(rims.vbios),
-    (attempt) => {
-      const found = conflicts(comparables(attempt));
-      need(!found.length, "verification", "gpu-rim-conflict", "no index in both", found);
-      return ["no index in both", "none"];
-    },
-  ],
-  ["measurements", "nvidia-gpu.md 10", ({ rims }) => comparable(rims.driver) ?? comparable(rims.vbios), measured],
-];

@@ -6,7 +6,8 @@
  * Spec: specs/nvidia-gpu.md, section 9.2.
  */
 
-import { type XmlElement, elements, isBlank, malformed } from "../xml/parse";
+import { type XmlElement, elements, isBlank } from "../xml/parse";
+import { malformed } from "../rims";
 
 const SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd ";
 const RIM = "https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/ ";
@@ -73,7 +74,8 @@ export interface RimContent {
 /**
  * Read a SoftwareIdentity whose Signature was taken away.
  *
- * NOTE: Python tells numeric reference values, which newer RIMs may carry, from other unknown attributes (`rim-unsupported`).
+ * NOTE: Python tells numeric reference values, which newer RIMs may carry, from other unknown attributes
+ * (`rim-unsupported`).
  * Here either is a RIM that is passed over.
  *
  * @throws AttestError `rim-malformed`.
@@ -117,7 +119,7 @@ function referenceValues(payload: XmlElement): ReferenceValues {
     // Whatever else there is has to be the alternatives, in their number.
     const names = Array.from(
       { length: resource.attributes.size - Object.keys(RESOURCE).length },
-      (_, number) => HASH + number,
+      (_, number) => `${HASH}${number}`,
     );
     const digests = Object.fromEntries(names.map((name) => [name, "[0-9a-f]{96}"]));
     const of = attributes(resource, "Resource", { ...RESOURCE, ...digests });

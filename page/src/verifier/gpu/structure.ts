@@ -57,7 +57,8 @@ export function parseReport(data: Bytes): ParsedGpuReport {
   const count = unsigned(take(1));
   const length = unsigned(take(3));
   wellFormed(BLOCK_COUNTS.includes(count) && length === count * BLOCK_BYTES, "blocks", BLOCK_COUNTS, [count, length]);
-  // (3) Measurement blocks: the index, which counts from 1 without a gap, specification 1 with 51 bytes, type 1 with 48.
+  // (3) Measurement blocks: the index, which counts from 1 without a gap, specification 1 with 51 bytes, type 1 with
+  // 48.
   const measurements = Array.from({ length: count }, (_, position) => {
     fixed(`${hex(Uint8Array.of(position + 1))}013300013000`);
     return hex(take(48));

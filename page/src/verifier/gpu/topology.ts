@@ -8,12 +8,17 @@
  */
 
 import { hex } from "../bytes";
-import { type Check, type Told, type Unchecked, taken } from "../checks";
-import { type AttestError, type Shown, need } from "../errors";
-import type { Verified } from "../formats";
-import { same } from "./attempt";
+import type { Unchecked } from "../checks";
+import { need } from "../errors";
+import type { JudgedSet, Verified } from "../evidence";
+import { Procedure, type Steps, type Told, reasonsOf, same } from "../procedure";
+import type { Shown } from "../shown";
+import type { DeviceModel } from "./certificates";
+import type { VerifiedGpu } from "./facts";
+import { isSwitch } from "./presented";
 import type { OpaqueData } from "./opaque";
-import type { VerifiedGpu } from "./verify";
+
+const CLAUSE = "nvidia-gpu.md 14";
 
 /** An HGX board has eight GPUs and four NVSwitches. */
 const BOARD_GPUS = 8;
@@ -25,23 +30,20 @@ const LOCKED = 1;
 /** A device with the name of its item, its type byte and PDI, its nonce, and what it says of itself. */
 interface Device {
   readonly name: string;
-  readonly isSwitch: boolean;
+  readonly model: DeviceModel;
   readonly identity: string;
   readonly pdi: string;
   readonly nonce: string;
   readonly opaque: OpaqueData;
 }
 
-/** One refusal for each check that failed. */
-export interface JudgedSet {
-  readonly checks: readonly Check[];
-  readonly failures: readonly AttestError[];
+/** What does not add up. */
+interface Finding {
+  /** The devices contradict each other or the rule; otherwise something is only not there. */
+  readonly isNegative: boolean;
+  readonly expected: Shown;
+  readonly got: Shown;
 }
-
-/**
- * What does not add up. `negative`: the devices contradict each other or the rule; otherwise something is only not there.
- */
-type Finding = readonly [negative: boolean, expected: Shown, got: Shown];
 
 /**
  * Judge what no single device can show: that they are different, fresh together, of one mode, and complete.
@@ -54,46 +56,45 @@ export async function judgeSet(
   all: readonly (readonly [name: string, verified: Verified])[],
   unchecked: readonly Unchecked[],
 ): Promise<JudgedSet> {
-  const devices = all.flatMap(([name, verified]): Device[] => {
-    if (!verified.kind.startsWith("nvidia")) return [];
-    const { identity, evidence, model } = (verified as VerifiedGpu).attempt; // no other procedure has these kinds
-    const { nonce, opaque } = evidence.report;
-    return [
-      { name, isSwitch: model.kind === "nvidia-switch", identity, pdi: identity.slice(2), nonce: hex(nonce), opaque },
-    ];
-  });
-  const gpus = devices.filter(({ isSwitch }) => !isSwitch);
-  const switches = devices.filter(({ isSwitch }) => isSwitch);
-  const [checks, failures]: [Check[], AttestError[]] = [[], []];
-  const judge = async (id: string, step: () => Told): Promise<void> => {
-    const [made, refused] = await taken(id, "nvidia-gpu.md 14", step);
-    checks.push(made);
-    if (refused) failures.push(refused);
-  };
-  const allSame = (id: string, code: string, values: readonly unknown[]): Promise<void> =>
-    judge(id, () => same(code, String(values[0] ?? ""), distinct(values)));
+  const devices = all.flatMap(([name, verified]) => (isGpu(verified) ? [deviceOf(name, verified)] : []));
+  const gpus = devices.filter(({ model }) => !isSwitch(model));
+  const switches = devices.filter(({ model }) => isSwitch(model));
+  const several = {
+    unique: ["device.unique", CLAUSE],
+    nonce: ["device.nonce", CLAUSE],
+    mode: ["device.mode", CLAUSE],
+  } as const;
+  const board = { topology: ["topology", CLAUSE] } as const;
+  // Such devices come together, so that leaving some out is seen.
+  const isBoard = switches.length > 0 || gpus.some(saysProtected);
+  const applying: Steps = { ...(devices.length > 1 ? several : {}), ...(isBoard ? board : {}) };
+  const procedure = new Procedure(applying, { isIndependent: true });
   if (devices.length > 1) {
     const identities = devices.map(({ identity }) => identity);
-    await judge("device.unique", () => same("gpu-device-repeated", String(identities), distinct(identities)));
-    await allSame(
-      "device.nonce",
-      "gpu-nonces-differ",
-      devices.map(({ nonce }) => nonce),
-    );
-    await allSame(
-      "device.mode",
-      "gpu-modes-differ",
-      gpus.map(({ opaque }) => opaque.featureFlag),
-    ); // a switch states none
+    const nonces = devices.map(({ nonce }) => nonce);
+    // A switch states no mode.
+    const modes = gpus.map(({ opaque }) => String(opaque.featureFlag ?? ""));
+    await procedure.attempt("unique", (step) => step.tell(...allDifferent(identities)));
+    await procedure.attempt("nonce", (step) => step.tell(...allSame("gpu-nonces-differ", nonces)));
+    await procedure.attempt("mode", (step) => step.tell(...allSame("gpu-modes-differ", modes)));
   }
-  // Such devices come together, so that leaving some out is seen.
-  if (switches.length || gpus.some(saysProtected)) {
-    await judge("topology", () => requireBoard(gpus, switches, unchecked));
-  }
-  return { checks, failures };
+  if (isBoard) await procedure.attempt("topology", (step) => step.tell(...requireBoard(gpus, switches, unchecked)));
+  return procedure.outcome();
 }
 
-const distinct = (values: readonly unknown[]): string => String([...new Set(values)]);
+const isGpu = (verified: Verified): verified is VerifiedGpu => "facts" in verified;
+
+function deviceOf(name: string, { facts }: VerifiedGpu): Device {
+  const { identity, evidence, model } = facts;
+  const { nonce, opaque } = evidence.report;
+  return { name, model, identity, pdi: identity.slice(2), nonce: hex(nonce), opaque };
+}
+
+const allDifferent = (identities: readonly string[]): Told =>
+  same("gpu-device-repeated", "devices", identities, [...new Set(identities)]);
+
+const allSame = (code: string, values: readonly string[]): Told =>
+  same(code, "devices", values.slice(0, 1), [...new Set(values)]);
 
 const saysProtected = ({ opaque }: Device): boolean =>
   opaque.featureFlag === PROTECTED_PCIE_MODE || opaque.protectedPcie === PROTECTED_PCIE_ON;
@@ -103,66 +104,79 @@ const saysProtected = ({ opaque }: Device): boolean =>
 /** Whatever contradicts refuses; what is only not there may be tolerated. */
 function requireBoard(gpus: readonly Device[], switches: readonly Device[], unchecked: readonly Unchecked[]): Told {
   const whole = `${BOARD_GPUS} GPUs and ${BOARD_SWITCHES} NVSwitches`;
-  const findings = findingsOf(gpus, switches, whole);
-  const negative = findings.find(([contradicts]) => contradicts);
-  const reasons = unchecked.filter(({ check }) => check === "topology").map(({ reason }) => reason);
-  if (reasons.length && findings.length && !negative) {
-    return [whole, `unchecked: ${reasons.join("; ")}`, "not evaluated"];
-  }
-  const [, expected, got] = negative ?? findings[0] ?? [];
-  need(!findings.length, "binding", "gpu-topology-invalid", expected, got);
+  const findings = [
+    ...countFindings(gpus, switches, whole),
+    ...gpus.flatMap(modeFindings),
+    ...neighbourFindings(gpus, switches, BOARD_SWITCHES, ({ switchPdis }) => switchPdis),
+    ...neighbourFindings(switches, gpus, BOARD_GPUS, ({ gpuPdis }) => gpuPdis),
+    ...switches.flatMap(switchFindings),
+    ...driverFindings(gpus),
+  ];
+  const negative = findings.find(({ isNegative }) => isNegative);
+  const decisions = unchecked.filter(({ check }) => check === "topology");
+  if (decisions.length && findings.length && !negative) return [whole, reasonsOf(decisions), "not evaluated"];
+  const worst = negative ?? findings[0];
+  need(!worst, "binding", "gpu-topology-invalid", worst?.expected, worst?.got);
   return [whole, "complete"];
 }
 
-function findingsOf(gpus: readonly Device[], switches: readonly Device[], whole: string): Finding[] {
-  const findings: Finding[] = [];
-  const demand = (holds: unknown, ...finding: Finding): void => {
-    if (!holds) findings.push(finding);
-  };
-  // (1) One that is missing may have been left out; one too many belongs to another board.
-  const some = gpus.length - BOARD_GPUS;
-  const others = switches.length - BOARD_SWITCHES;
-  demand(!some && !others, some > 0 || others > 0, whole, [gpus.length, switches.length]);
-  // (2) Both fields of a GPU have to say it. One alone is a contradiction; neither is a GPU that is in another mode.
-  for (const gpu of gpus) {
-    const wanted = [PROTECTED_PCIE_MODE, PROTECTED_PCIE_ON];
-    const stated = [gpu.opaque.featureFlag, gpu.opaque.protectedPcie];
-    demand(
-      String(stated) === String(wanted),
-      saysProtected(gpu),
-      `${gpu.name}: mode and protected PCIe ${wanted}`,
-      String(stated),
-    );
-  }
-  // (3) Each device of one kind names exactly the devices of the other, and all of them name the same: two halves of two
-  // boards make no board. Sets are compared, never numbers of links: those differ.
-  const sides = [
-    [gpus, switches, BOARD_SWITCHES, "switchPdis"],
-    [switches, gpus, BOARD_GPUS, "gpuPdis"],
-  ] as const;
-  for (const [naming, others, size, field] of sides) {
-    const present = lit(others.map(({ pdi }) => pdi));
-    const stated = naming.map(({ opaque }) => opaque[field] && lit(opaque[field]));
-    naming.forEach(({ name }, i) => {
-      const pdis = stated[i];
-      const fits =
-        pdis &&
-        String(pdis) === String(stated.find(Boolean)) &&
-        pdis.length === size &&
-        present.every((pdi) => pdis.includes(pdi));
-      demand(fits && present.length === size, Boolean(pdis) && !fits, `${name}: ${present}`, pdis);
-    });
-  }
-  // (4) A switch is who it says, and locked.
-  for (const { name, pdi, opaque } of switches) {
-    const { ownPdi, lockStatus } = opaque;
-    demand(ownPdi === pdi, ownPdi !== undefined, `${name}: ${pdi}`, ownPdi);
-    demand(lockStatus === LOCKED, lockStatus !== undefined, `${name}: lock status ${LOCKED}`, lockStatus);
-  }
-  // (5) One driver runs all GPUs.
-  const drivers = gpus.map(({ opaque }) => String(opaque.driverVersion));
-  demand(new Set(drivers).size < 2, true, "one driver version", drivers);
-  return findings;
+/** No finding where the rule holds. */
+const unless = (holds: boolean, isNegative: boolean, expected: Shown, got: Shown): readonly Finding[] =>
+  holds ? [] : [{ isNegative, expected, got }];
+
+/** (1) One that is missing may have been left out; one too many belongs to another board. */
+function countFindings(gpus: readonly Device[], switches: readonly Device[], whole: string): readonly Finding[] {
+  const isComplete = gpus.length === BOARD_GPUS && switches.length === BOARD_SWITCHES;
+  const isTooMany = gpus.length > BOARD_GPUS || switches.length > BOARD_SWITCHES;
+  return unless(isComplete, isTooMany, whole, `${gpus.length} and ${switches.length}`);
+}
+
+/** (2) Both fields of a GPU have to say it. One alone is a contradiction; neither is a GPU that is in another mode. */
+function modeFindings(gpu: Device): readonly Finding[] {
+  const { featureFlag, protectedPcie } = gpu.opaque;
+  const isProtected = featureFlag === PROTECTED_PCIE_MODE && protectedPcie === PROTECTED_PCIE_ON;
+  const expected = `${gpu.name}: mode ${PROTECTED_PCIE_MODE}, protected PCIe ${PROTECTED_PCIE_ON}`;
+  return unless(isProtected, saysProtected(gpu), expected, [featureFlag, protectedPcie]);
+}
+
+/**
+ * (3) Each device of one kind names exactly the devices of the other, and all of them name the same: two halves of two
+ * boards make no board. Sets are compared, never numbers of links: those differ.
+ */
+function neighbourFindings(
+  naming: readonly Device[],
+  named: readonly Device[],
+  size: number,
+  pdisOf: (opaque: OpaqueData) => readonly string[] | undefined,
+): readonly Finding[] {
+  const present = lit(named.map(({ pdi }) => pdi));
+  const stated = naming.map(({ opaque }) => {
+    const pdis = pdisOf(opaque);
+    return pdis && lit(pdis);
+  });
+  const first = stated.find((pdis) => pdis !== undefined);
+  return naming.flatMap(({ name }, i) => {
+    const pdis = stated[i];
+    const areSame = pdis !== undefined && String(pdis) === String(first);
+    const fits = areSame && pdis.length === size && present.every((pdi) => pdis.includes(pdi));
+    const isNegative = pdis !== undefined && !fits;
+    return unless(fits && present.length === size, isNegative, `${name}: ${present.join(", ")}`, pdis);
+  });
+}
+
+/** (4) A switch is the one that it says, and locked. */
+function switchFindings({ name, pdi, opaque }: Device): readonly Finding[] {
+  const { ownPdi, lockStatus } = opaque;
+  return [
+    ...unless(ownPdi === pdi, ownPdi !== undefined, `${name}: ${pdi}`, ownPdi),
+    ...unless(lockStatus === LOCKED, lockStatus !== undefined, `${name}: lock status ${LOCKED}`, lockStatus),
+  ];
+}
+
+/** (5) One driver runs all GPUs. */
+function driverFindings(gpus: readonly Device[]): readonly Finding[] {
+  const drivers = [...new Set(gpus.map(({ opaque }) => String(opaque.driverVersion)))];
+  return unless(drivers.length < 2, true, "one driver version", drivers);
 }
 
 /** Each id once and in order, without the links that are off. */

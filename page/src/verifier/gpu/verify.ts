@@ -1,33 +1,37 @@
 /**
  * Is this report genuine, and of a device that runs what NVIDIA published?
  *
- * Every check that can be run is run: a missing file must hide no forged one. What cannot run, because what it needs
- * was not found, is not evaluated. Of several failures the one with the lowest exit code speaks, the first of them in
+ * `GPU_STEPS` is the clause list. Every check that can be made is made: a missing file must hide no forged one. A check
+ * that
+ * lacks what it needs is not evaluated. Of several failures the one with the lowest exit code speaks, the first of them
+ * in
  * the order of the procedure, and carries all checks.
  *
- * Nonce, topology and whether several devices belong together are judged elsewhere: one report alone cannot answer them.
+ * Nonce, topology and whether several devices belong together are judged elsewhere: one report alone cannot answer
+ * them.
  *
  * Spec: specs/nvidia-gpu.md, sections 5 to 12.
  */
 
 import { type Bytes, hex, rfc3339 } from "../bytes";
 import { requireValid } from "../chain";
-import { type Check, type Told, check, taken } from "../checks";
 import { AttestError, need, refusalOf } from "../errors";
-import type { Given, ParsedDevice, Verified } from "../formats";
-import { type Attempt, type Passed, type Step, reasons, same, tellStatuses, tolerate, windowOf } from "./attempt";
-import { readIdentity, readLeaf, readModel } from "./certificates";
-import { findPath, findRoot, reportSignedBy, requireLink } from "./chain";
+import type { Given, ParsedDevice } from "../evidence";
+import type { Status } from "../ocsp";
+import { Procedure, same } from "../procedure";
+import { type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
+import { type Root, findPath, findRoot, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
+import { Decisions } from "./decisions";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
+import type { GpuFacts, VerifiedGpu } from "./facts";
+import { type PresentedDevice, tolerancesOf } from "./presented";
 import { SOURCES } from "./measurements";
-import { REFERENCE_STEPS, statusesOf, throwWorst } from "./references";
+import { compareWithRims, findConflicts, judgeRim } from "./reference_checks";
+import { type ReliedRim, statusesOf, tellStatuses, windowOf } from "./references";
 import { parseReport } from "./structure";
-
-/** A report that an NVIDIA device signed, with everything that vouches for it. Built after the last check only. */
-export interface VerifiedGpu extends Verified {
-  readonly attempt: Passed;
-}
+import { judgeSet } from "./topology";
+import { GPU_STEPS, type GpuProcedure } from "./steps";
 
 /** A raw report. */
 export function parseGpuReport(data: Bytes): ParsedDevice {
@@ -40,87 +44,8 @@ export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
 }
 
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
-  return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given) };
+  return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given), judgeSet };
 }
-
-async function chain(attempt: Attempt): Promise<Told> {
-  const { certificates, roots, device: l4, failure, leaf } = attempt.path;
-  // What is no device is refused below, or with the architecture; here it only chooses RIMs.
-  if (l4) await refusalOf(() => void (attempt.model = readModel(l4, (attempt.identity = readIdentity(l4)))));
-  if (failure && !leaf) throw failure;
-  attempt.leaf = await readLeaf(certificates[0]!);
-  if (failure) throw failure;
-  for (const [i, issuer] of certificates.slice(1).entries()) await requireLink(certificates[i]!, issuer);
-  attempt.root = await findRoot("nvidia-device-root", certificates.at(-1)!, roots, attempt.given.anchors);
-  attempt.identity = readIdentity(l4!);
-  const { anchor } = attempt.root;
-  return ["a pinned root", `${anchor.name}, ${anchor.pin}`];
-}
-
-/** Ask about L4, L3 and L2; L5 is made by the device itself, and nobody can revoke it. */
-async function revocation(attempt: Attempt): Promise<Told> {
-  const found = await refusalOf(() =>
-    statusesOf(attempt.path.certificates.slice(1), attempt.root!.issuer, attempt.given),
-  );
-  if (found instanceof AttestError) tolerate(attempt, found, "revocation");
-  else attempt.statuses = found;
-  return tellStatuses(attempt, attempt.statuses);
-}
-
-/** Whether the report is a device's of NVIDIA, and whether that measured what NVIDIA published, in order. */
-const PROCEDURE: readonly Step[] = [
-  ["chain", "nvidia-gpu.md 6.1, 6.2", () => true, chain],
-  [
-    "arch",
-    "nvidia-gpu.md 6.1, 7, 16",
-    ({ root, identity }) => root && identity,
-    (attempt) => {
-      const { kind, architecture, product } = (attempt.model = readModel(attempt.path.device!, attempt.identity!));
-      same("gpu-arch-mismatch", architecture, attempt.evidence.arch ?? architecture);
-      return [architecture, `${kind}, ${product}, device ${attempt.identity}`];
-    },
-  ],
-  [
-    "stated_nonce",
-    "nvidia-gpu.md 16",
-    ({ evidence }) => evidence.statedNonce,
-    ({ evidence }) => same("gpu-stated-nonce-mismatch", hex(evidence.report.nonce), hex(evidence.statedNonce!)),
-  ],
-  [
-    "chain_validity",
-    "RFC 5280, 4.1.2.5; nvidia-gpu.md 6.1",
-    ({ path }) => path.certificates.length,
-    // Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
-    ({ path, root, given }) => {
-      for (const dated of [...path.certificates, root?.issuer]) if (dated) requireValid(dated, given.at);
-      return [rfc3339(given.at), windowOf(path.certificates).map(rfc3339)];
-    },
-  ],
-  [
-    "signature",
-    "nvidia-gpu.md 5",
-    ({ path }) => path.leaf,
-    async ({ evidence, path }) => {
-      const { name } = path.leaf!;
-      need(await reportSignedBy(evidence.report, path.leaf!), "signature", "gpu-signature-invalid", name, "another");
-      return [name, "valid"];
-    },
-  ],
-  [
-    "fwid",
-    "nvidia-gpu.md 7",
-    ({ leaf, evidence }) => leaf && evidence.report.opaque.fwid,
-    ({ leaf, evidence }) => same("gpu-fwid-mismatch", leaf!.fwid, evidence.report.opaque.fwid!),
-  ],
-  [
-    "leaf_binding",
-    "nvidia-gpu.md 7",
-    ({ leaf, path }) => leaf?.deviceKey && path.device,
-    ({ leaf, path }) => same("gpu-leaf-binding-mismatch", hex(path.device!.spki), hex(leaf!.deviceKey!)),
-  ],
-  ["revocation", "RFC 6960; nvidia-gpu.md 8", ({ root }) => root, revocation],
-  ...REFERENCE_STEPS,
-];
 
 /**
  * Check that a device of NVIDIA signed this report, and that it measured what NVIDIA's RIMs say.
@@ -131,32 +56,146 @@ const PROCEDURE: readonly Step[] = [
  * @throws AttestError with all checks; the codes are those of `attest.evidence.gpu.verify`.
  */
 async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<VerifiedGpu> {
-  const path = await findPath(evidence, given.endorsements);
-  const attempt: Attempt = { evidence, path, given, statuses: [], rims: {}, used: new Set() };
-  const { measurements } = evidence.report;
-  const checks = [
-    check("nvidia.format", "pass", "SPDM 1.1", `${measurements.length} measurements`, "nvidia-gpu.md 2 to 4"),
-  ];
-  const failures: AttestError[] = [];
-  // Each step that can be taken: it passed, it failed, or something was lacking.
-  for (const [name, clause, ready, run] of PROCEDURE) {
-    const id = `nvidia.${name}`;
-    const lacking = attempt.used.size ? reasons(attempt) : "not found";
-    const [told, failure] = ready(attempt)
-      ? await taken(id, clause, () => run(attempt))
-      : [check(id, "not evaluated", "", lacking, clause)];
-    checks.push(told);
-    if (failure) failures.push(Object.assign(failure, { checks }));
-  }
-  throwWorst(failures);
-  return verified(attempt as Passed, checks);
+  const presented = await presentedDevice(evidence, given);
+  const procedure: GpuProcedure = new Procedure(GPU_STEPS, { prefix: "nvidia.", isIndependent: true });
+  const decisions = new Decisions(given.unchecked);
+  await procedure.attempt("format", (step) =>
+    step.tell("SPDM 1.1 measurements", `${evidence.report.measurements.length} measurements`),
+  );
+  const root = await judgeDevice(procedure, presented, decisions);
+  const statuses = await judgeRevocation(procedure, presented, root, decisions);
+  const driver = await judgeRim(procedure, "driver", presented, decisions);
+  const vbios = await judgeRim(procedure, "vbios", presented, decisions);
+  const rims = { driver, vbios };
+  await findConflicts(procedure, rims, decisions);
+  const comparison = await compareWithRims(procedure, presented, rims, decisions);
+  const checks = procedure.finish();
+  // Nothing that a device needs is lacking once every step passed.
+  const relied = Object.fromEntries(
+    SOURCES.flatMap((source): [string, ReliedRim][] => {
+      const { rim, isPutAside } = rims[source];
+      return rim?.root && rim.window && !isPutAside ? [[source, { ...rim, root: rim.root, window: rim.window }]] : [];
+    }),
+  );
+  const facts: GpuFacts = { ...requireFacts(presented), statuses: statuses ?? [], rims: relied, comparison };
+  const { anchor, issuer } = procedure.require(root);
+  const anchors = [anchor, ...Object.values(relied).map((rim) => rim.root.anchor)];
+  return {
+    kind: facts.model.kind,
+    simulated: anchors.some(({ simulated }) => simulated),
+    checks,
+    chain: [...facts.certificates, issuer],
+    claims: gpuClaims(facts),
+    facts,
+  };
 }
 
-/** All that was found: nothing that a device needs is lacking once every step passed. */
-function verified(attempt: Passed, checks: readonly Check[]): VerifiedGpu {
-  const { root, model, rims, path } = attempt;
-  for (const source of SOURCES) if (rims[source]?.isPutAside) delete rims[source];
-  const { kind } = model;
-  const simulated = [root, rims.driver?.root, rims.vbios?.root].some((each) => each?.anchor.simulated);
-  return { kind, simulated, checks, chain: [...path.certificates, root.issuer], claims: gpuClaims(attempt), attempt };
+/** Read what the device says of itself, and find its certificates. */
+async function presentedDevice(evidence: ParsedGpuEvidence, given: Given): Promise<PresentedDevice> {
+  const path = await findPath(evidence, given.endorsements);
+  const [first] = path.certificates;
+  const isReadable = first && (path.leaf ?? !path.failure);
+  const leaf = isReadable ? await refusalOf(() => readLeaf(first)) : undefined;
+  const l4 = path.device;
+  const identity = l4 && (await refusalOf(() => readIdentity(l4)));
+  const model = l4 && typeof identity === "string" ? await refusalOf(() => readModel(l4, identity)) : undefined;
+  return { evidence, path, given, leaf, identity, model };
+}
+
+/** The facts of a device of which every step passed. */
+function requireFacts({ evidence, path, leaf, identity, model }: PresentedDevice) {
+  const isWhole = path.device && leaf && "fwid" in leaf && typeof identity === "string" && model && "product" in model;
+  if (!isWhole) throw new TypeError("a step found nothing and refused nothing");
+  return { evidence, certificates: path.certificates, device: path.device, leaf, identity, model };
+}
+
+// -- whether the report is a device's of NVIDIA
+
+/** Take the steps about the device's certificates and the report's signature; return the root of the chain. */
+async function judgeDevice(
+  procedure: GpuProcedure,
+  presented: PresentedDevice,
+  decisions: Decisions,
+): Promise<Root | undefined> {
+  const { evidence, path, given, identity, model } = presented;
+  const { report, statedNonce } = evidence;
+  const leaf = found(presented.leaf);
+  const root = await refusalOf(() => requireChain(presented));
+  await procedure.attempt("chain", (step) => {
+    if (root instanceof AttestError) throw root;
+    if (identity instanceof AttestError) throw identity;
+    step.tell("a pinned root", `${root.anchor.name}, key ${root.anchor.pin}`);
+  });
+  await procedure.attempt("arch", (step) => {
+    step.need(found(root), decisions.lacking());
+    const named = step.need(found(identity), decisions.lacking());
+    if (model instanceof AttestError) throw model;
+    const { kind, architecture, product } = step.need(model, decisions.lacking());
+    same("gpu-arch-mismatch", "arch", architecture, evidence.arch ?? architecture);
+    step.tell(architecture, `${kind}, ${product}, device ${named}`);
+  });
+  await procedure.attempt("stated_nonce", (step) => {
+    const stated = step.need(statedNonce, decisions.lacking());
+    step.tell(...same("gpu-stated-nonce-mismatch", "nonce", report.nonce, stated));
+  });
+  await procedure.attempt("chain_validity", (step) => {
+    step.need(path.certificates[0], decisions.lacking());
+    // Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
+    for (const dated of path.certificates) requireValid(dated, given.at);
+    if (!(root instanceof AttestError)) requireValid(root.issuer, given.at);
+    step.tell(rfc3339(given.at), windowOf(path.certificates).map(rfc3339).join(" to "));
+  });
+  await procedure.attempt("signature", async (step) => {
+    const signer = step.need(path.leaf, decisions.lacking());
+    const holds = await reportSignedBy(report, signer);
+    need(holds, "signature", "gpu-signature-invalid", `a signature by ${signer.name}`, "another");
+    step.tell("ECDSA P-384 with SHA-384 over request and response", `verifies with ${signer.name}`);
+  });
+  await procedure.attempt("fwid", (step) => {
+    const { fwid } = step.need(leaf, decisions.lacking());
+    step.tell(...same("gpu-fwid-mismatch", "FWID", fwid, step.need(report.opaque.fwid, decisions.lacking())));
+  });
+  await procedure.attempt("leaf_binding", (step) => {
+    const key = step.need(leaf?.deviceKey, decisions.lacking());
+    const l4 = step.need(path.device, decisions.lacking());
+    step.tell(...same("gpu-leaf-binding-mismatch", "deviceID", hex(l4.spki), hex(key)));
+  });
+  return found(root);
+}
+
+const found = <T>(value: T | AttestError | undefined): T | undefined =>
+  value instanceof AttestError ? undefined : value;
+
+/** Require that the path is whole and leads to a pinned root. */
+async function requireChain({ path, leaf, given }: PresentedDevice): Promise<Root> {
+  const { certificates, roots, failure } = path;
+  // That the leaf is malformed comes before that the path is not complete.
+  const readable: GpuLeaf | undefined = requireReadable(leaf);
+  if (failure) throw failure;
+  const last = certificates.at(-1);
+  if (!readable || !last) throw new TypeError("a path without a failure has a leaf");
+  for (const [i, issuer] of certificates.slice(1).entries()) await requireLink(certificates[i]!, issuer);
+  return findRoot("nvidia-device-root", last, roots, given.anchors);
+}
+
+function requireReadable(leaf: GpuLeaf | AttestError | undefined): GpuLeaf | undefined {
+  if (leaf instanceof AttestError) throw leaf;
+  return leaf;
+}
+
+/** Ask about L4, L3 and L2; L5 is made by the device itself, and no issuer can revoke it. */
+function judgeRevocation(
+  procedure: GpuProcedure,
+  presented: PresentedDevice,
+  root: Root | undefined,
+  decisions: Decisions,
+): Promise<readonly Status[] | undefined> {
+  return procedure.attempt("revocation", async (step) => {
+    const { issuer } = step.need(root, decisions.lacking());
+    const statuses = await refusalOf(() => statusesOf(presented.path.certificates.slice(1), issuer, presented.given));
+    if (statuses instanceof AttestError) decisions.tolerate(statuses, "revocation");
+    const shown = statuses instanceof AttestError ? [] : statuses;
+    step.tell(...tellStatuses(shown, decisions, tolerancesOf(presented).heldRimSigners));
+    return shown;
+  });
 }

@@ -10,11 +10,11 @@ import { type Bytes, equal, latin1 } from "../bytes";
 import { MAX_CANDIDATES, type Dated, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { ECDSA_SHA256, keyKind } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
-import type { Given } from "../formats";
+import type { Given } from "../evidence";
 import { readPemBlocks } from "../pem";
 import { named, withCommonName } from "../pool";
 import { type Certificate, type Issuer, parseCertificate, spkiPin } from "../x509";
-import { highestFirst } from "./members";
+import { highestFirst } from "./json_members";
 import { PCK_COMMON_NAME, type PckCertificate, readPck } from "./pck";
 import { PCK_CHAIN, type Quote } from "./quote";
 
@@ -55,7 +55,10 @@ export function requireP256({ name, spki }: Issuer): void {
   need(keyKind(spki) === "P-256", "chain", "public-key-invalid", "P-256", spki, { field: name });
 }
 
-/** At most as many as are tried, those first that are valid at the moment: a renewed certificate has the key of the old one. */
+/**
+ * At most as many as are tried, those first that are valid at the moment: a renewed certificate has the key of the old
+ * one.
+ */
 export const currentFirst = <T>(
   candidates: readonly T[],
   certificateOf: (candidate: T) => Dated,
@@ -67,7 +70,8 @@ export const currentFirst = <T>(
   }).slice(0, MAX_CANDIDATES);
 
 /**
- * T02, T03: return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.
+ * T02, T03: return the PCK certificates that may speak for the quote: its own, or those at hand that are of its
+ * platform.
  *
  * A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the PCEID
  * must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it counts as

@@ -1,7 +1,7 @@
 /** What verified Intel quotes state: the claims that TDX and SGX share, and those of each. */
 
 import { isZero } from "../bytes";
-import { type ClaimTree, type ClaimValue, type Claims, nestedClaims } from "../claims";
+import { type ClaimTree, type ClaimValue, type Claims, nestedClaims, without } from "../claims";
 import { ATTRIBUTE_BITS, type EnclaveReport } from "../sgx/structure";
 import { TD_ATTRIBUTE_BITS, type TdReport, UNDER_DEBUG, XFAM_FIXED_ONE, XFAM_KNOWN } from "../tdx/structure";
 import type { TcbEvaluation } from "./evaluation";
@@ -41,10 +41,10 @@ function tdxClaims(td: TdReport): ClaimTree {
 }
 
 /** Likewise; what is reserved says nothing. */
-function sgxClaims({ reserved1, reserved2, reserved3, reserved4, ...enclave }: EnclaveReport): ClaimTree {
+function sgxClaims(enclave: EnclaveReport): ClaimTree {
   const attributes = new DataView(enclave.attributes.buffer);
   return {
-    ...enclave,
+    ...without(enclave, "reserved1", "reserved2", "reserved3", "reserved4"),
     attributes: {
       ...bitClaims(ATTRIBUTE_BITS, attributes.getBigUint64(0, true)),
       xfrm: attributes.getBigUint64(8, true),

@@ -1,7 +1,8 @@
 /**
  * TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
  *
- * Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the next
+ * Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
+ * next
  * one when that fails, and the first failure is what is reported (intel-tdx-sgx.md 8, 14).
  */
 
@@ -9,13 +10,14 @@ import { type Bytes, rfc3339 } from "../bytes";
 import { MAX_CANDIDATES, firstOf, requireIssued } from "../chain";
 import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, ecdsaHolds } from "../crypto";
-import { AttestError, need, refusalOf, refuse, shown } from "../errors";
+import { AttestError, need, refusalOf, refuse } from "../errors";
+import { shown } from "../shown";
 import { type Endorsements, withCommonName } from "../pool";
 import type { Certificate, Issuer } from "../x509";
 import { currentFirst } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";
-import { highestFirst } from "./members";
+import { highestFirst } from "./json_members";
 import type { PckCertificate } from "./pck";
 import type { Tee } from "./quote";
 import { type Dated, type TcbInfo, parseTcbInfo } from "./tcb_info";

@@ -1,13 +1,15 @@
 /**
  * Signed documents of Intel: TCB info and QE identity, as the exact bytes that were signed.
  *
- * Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the slice
+ * Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the
+ * slice
  * of the answer that its signature covers, and never written anew (intel-tdx-sgx.md 8, 17).
  */
 
-import { type Bytes, hexBytes, trimmedEnd, utf8, utf8Text } from "../bytes";
+import { type Bytes, trimmedEnd, utf8, utf8Text } from "../bytes";
+import { hexBytes } from "../encoding";
 import { isObject } from "../json";
-import { malformed, parsed } from "./members";
+import { malformed, parsed } from "./json_members";
 
 const KINDS = { tcbInfo: "tcb-info", enclaveIdentity: "qe-identity" } as const;
 
@@ -39,26 +41,34 @@ export function parsePcsAnswer(data: Bytes): IntelDocument {
   return intelDocument(KINDS[name], utf8(memberText(utf8Text(data)!, name)), signature);
 }
 
+/** Texts, and the characters that give JSON its structure. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]/gs;
+/** What each of them does to the depth. */
+const DEPTH: Readonly<Record<string, number>> = { "{": 1, "[": 1, "}": -1, "]": -1 };
+
 /** Cut a member's value out of the outermost object, in a text that was read before and has this member. */
 function memberText(text: string, wanted: string): string {
   let depth = 0;
-  let at = 0;
-  let from = 0;
-  let name: unknown;
-  for (; at < text.length; at++) {
-    const character = text.charAt(at);
-    if (character === '"') {
-      const start = at++;
-      while (text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
-      // Behind the opening brace or a comma a text is a name; behind a colon it is a value.
-      if (depth === 1 && !from) name = JSON.parse(text.slice(start, at + 1));
-    } else if (depth === 1 && character === ":") from = at + 1;
-    else if (depth === 1 && ",}".includes(character)) {
-      if (name === wanted) break;
-      from = 0;
+  let begin = 0;
+  for (const { 0: token, index } of text.matchAll(TOKEN)) {
+    // Members end at a comma, or at the brace that ends the object.
+    if (depth === 1 && [",", "}"].includes(token)) {
+      const found = valueNamed(wanted, text.slice(begin, index));
+      if (found !== undefined) return found;
     }
-    if ("{[".includes(character)) depth++;
-    if ("}]".includes(character)) depth--;
+    depth += DEPTH[token] ?? 0;
+    if (depth === 1 && ["{", ","].includes(token)) begin = index + 1;
   }
-  return trimmedEnd(text.slice(from, at), " \t\n\r").replace(/^[ \t\n\r]+/, "");
+  return malformed("PCS answer", wanted);
 }
+
+/** A name, and everything behind its colon. */
+const MEMBER = /^[ \t\n\r]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\n\r]*:(.*)$/s;
+
+/** The value of a member that has this name. */
+function valueNamed(wanted: string, member: string): string | undefined {
+  const [, name = "null", value = ""] = MEMBER.exec(member) ?? [];
+  return JSON.parse(name) === wanted ? trimmed(value) : undefined;
+}
+
+const trimmed = (text: string): string => trimmedEnd(text, " \t\n\r").replace(/^[ \t\n\r]+/, "");

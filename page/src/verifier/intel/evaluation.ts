@@ -6,7 +6,8 @@
  */
 
 import { type Bytes, isZero, rfc3339, unhex } from "../bytes";
-import { type Shown, need, refuse, shown } from "../errors";
+import { type Shown, shown } from "../shown";
+import { need, refuse } from "../errors";
 import type { EnclaveReport } from "../sgx/structure";
 import type { TdReport } from "../tdx/structure";
 import type { PckCertificate } from "./pck";
@@ -108,67 +109,100 @@ function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: num
 
 // -- levels, and all together (T12)
 
+/** What is known of one platform, verified. */
+export interface Platform {
+  readonly pck: PckCertificate;
+  /** Undefined for SGX. */
+  readonly td: TdReport | undefined;
+  /** The identity of the TDX module's major version, if it has one. */
+  readonly module: TdxModuleIdentity | undefined;
+  /** The level that covers the quoting enclave. */
+  readonly qeLevel: ComponentLevel;
+}
+
+/** The levels of TCB info that cover a platform. */
+interface Levels {
+  /** By the SGX components and the PCE alone. */
+  readonly sgx: TcbLevel;
+  /** By all components: for SGX the same. */
+  readonly platform: TcbLevel;
+  /** Of the TDX module, where it has an identity of its own. */
+  readonly module: ComponentLevel | undefined;
+}
+
 /** Find the levels that cover a platform, and bring their statuses together (sections 11 to 13 and 15). */
-export function evaluateTcb(
-  info: TcbInfo,
-  identity: QeIdentity,
-  { cpu_svn, pce_svn }: PckCertificate,
-  td: TdReport | null,
-  module: TdxModuleIdentity | undefined,
-  qeLevel: ComponentLevel,
-): TcbEvaluation {
-  // (1) The levels that cover the platform; components 0 and 1 are the module's own, judged by its identity where there is one.
-  const got = () => [cpu_svn, pce_svn, td?.tee_tcb_svn].map(shown).join(" ");
-  const onSgx = info.tcbLevels.filter(({ tcb }) => pce_svn >= tcb.pcesvn && atLeast(cpu_svn, tcb.sgxtcbcomponents));
-  const sgxLevel = onSgx[0] ?? notSupported("TCB", got());
-  const start = module ? 2 : 0;
-  const covers = ({ tcb }: TcbLevel) =>
-    !td || atLeast(td.tee_tcb_svn.subarray(start), tcb.tdxtcbcomponents!.slice(start));
-  const level = onSgx.find(covers) ?? notSupported("TCB", got());
-  const moduleLevel = module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined;
-  // (2) The module lowers the platform's status, or asks for a new start of the TD; then the quoting enclave lowers it.
-  let status: TcbStatus = level.tcbStatus;
-  if (moduleLevel) status = relaunch(info, td, sgxLevel, moduleLevel, qeLevel, converge(status, moduleLevel.tcbStatus));
-  status = converge(status, qeLevel.tcbStatus);
+export function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platform): TcbEvaluation {
+  const { td, qeLevel } = platform;
+  const levels = levelsOf(info, platform);
+  const status = statusOf(info, platform, levels);
   need(status !== "Revoked", "verification", "tcb-revoked", "another", status, { field: "tcbStatus" });
+  const advisories = [levels.platform, qeLevel, levels.module].flatMap((level) => level?.advisoryIDs ?? []);
   return {
     tcb_status: status,
-    platform_status: level.tcbStatus,
-    tdx_module_status: td ? (moduleLevel?.tcbStatus ?? "UpToDate") : undefined,
+    platform_status: levels.platform.tcbStatus,
+    tdx_module_status: td ? (levels.module?.tcbStatus ?? "UpToDate") : undefined,
     qe_status: qeLevel.tcbStatus,
-    tcb_date: rfc3339(level.tcbDate),
-    advisory_ids: [...new Set([level, qeLevel, moduleLevel].flatMap((found) => found?.advisoryIDs ?? []))].sort(),
+    tcb_date: rfc3339(levels.platform.tcbDate),
+    advisory_ids: [...new Set(advisories)].sort(),
     tcb_evaluation_data_number: info.tcbEvaluationDataNumber,
     qe_identity_evaluation_data_number: identity.tcbEvaluationDataNumber,
   };
 }
 
-const atLeast = (svns: Bytes, level: readonly number[]) => level.every((svn, i) => svns[i]! >= svn);
+/** The first level that covers all components; components 0 and 1 are the module's own where it has an identity. */
+function levelsOf(info: TcbInfo, { pck, td, module }: Platform): Levels {
+  const { cpu_svn, pce_svn } = pck;
+  const got = [cpu_svn, pce_svn, td?.tee_tcb_svn].map(shown).join(" ");
+  const onSgx = info.tcbLevels.filter(({ tcb }) => pce_svn >= tcb.pcesvn && atLeast(cpu_svn, tcb.sgxtcbcomponents));
+  const start = module ? 2 : 0;
+  const covers = ({ tcb }: TcbLevel): boolean =>
+    !td || atLeast(td.tee_tcb_svn.subarray(start), (tcb.tdxtcbcomponents ?? []).slice(start));
+  return {
+    sgx: onSgx[0] ?? notSupported("TCB", got),
+    platform: onSgx.find(covers) ?? notSupported("TCB", got),
+    module: module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined,
+  };
+}
+
+/** The module lowers the platform's status, or asks for a new start of the TD; then the quoting enclave lowers it. */
+function statusOf(info: TcbInfo, platform: Platform, levels: Levels): TcbStatus {
+  let status: TcbStatus = levels.platform.tcbStatus;
+  if (levels.module) {
+    status = converge(status, levels.module.tcbStatus);
+    if (mayRelaunch(info, platform, levels, status)) status = relaunchStatus(levels.sgx, status);
+  }
+  return converge(status, platform.qeLevel.tcbStatus);
+}
+
+const atLeast = (svns: Bytes, level: readonly number[]): boolean => level.every((svn, i) => svns[i]! >= svn);
 
 const covering = (levels: readonly ComponentLevel[], isvSvn: number, field: string): ComponentLevel =>
   levels.find(({ tcb }) => isvSvn >= tcb.isvsvn) ?? notSupported(field, isvSvn);
 
 const notSupported = (field: string, got: Shown): never =>
-  refuse("verification", "tcb-not-supported", "a level", got, { field });
+  refuse("verification", "tcb-not-supported", "a level that covers it", got, { field });
 
 // -- TD relaunch (section 13)
 
-/** Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date. */
-function relaunch(
-  info: TcbInfo,
-  td: TdReport | null,
-  sgx: TcbLevel,
-  module: ComponentLevel,
-  qe: ComponentLevel,
-  status: TcbStatus,
-): TcbStatus {
+/**
+ * Whether a TD only has to be started anew, since its host runs a newer module by now, and is not out of date itself.
+ */
+function mayRelaunch(info: TcbInfo, { td, qeLevel }: Platform, { sgx, module }: Levels, status: TcbStatus): boolean {
   const now = td?.tee_tcb_svn_2;
-  const isBehind = status.startsWith("OutOfDate") && module.tcbStatus === "OutOfDate";
-  if (!now || !isBehind || qe.tcbStatus !== "UpToDate" || /^(OutOfDate|Revoked)/.test(sgx.tcbStatus)) return status;
+  const isBehind = status.startsWith("OutOfDate") && module?.tcbStatus === "OutOfDate";
+  const isElseCurrent = qeLevel.tcbStatus === "UpToDate" && !/^(OutOfDate|Revoked)/.test(sgx.tcbStatus);
+  return now !== undefined && isBehind && isElseCurrent && isNewest(info, now);
+}
+
+/** Whether the module that runs by now is the newest that TCB info lists. */
+function isNewest(info: TcbInfo, now: Bytes): boolean {
   const newest = info.tcbLevels[0]!.tcb.tdxtcbcomponents!;
-  const moduleSvn = now[1] ? moduleIdentity(info, now[1]).tcbLevels[0]!.tcb.isvsvn : newest[0]!;
-  if (now[0]! < moduleSvn || now[2]! < newest[2]!) return status;
-  return (sgx.tcbStatus + status).includes("Configuration")
-    ? "TDRelaunchAdvisedConfigurationNeeded"
-    : "TDRelaunchAdvised";
+  const major = now[1]!;
+  const moduleSvn = major ? moduleIdentity(info, major).tcbLevels[0]!.tcb.isvsvn : newest[0]!;
+  return now[0]! >= moduleSvn && now[2]! >= newest[2]!;
+}
+
+function relaunchStatus(sgx: TcbLevel, status: TcbStatus): TcbStatus {
+  const needsConfiguration = [sgx.tcbStatus, status].some((each) => each.includes("Configuration"));
+  return needsConfiguration ? "TDRelaunchAdvisedConfigurationNeeded" : "TDRelaunchAdvised";
 }

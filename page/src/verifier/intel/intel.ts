@@ -1,6 +1,5 @@
-/** What Intel's evidence and collateral are to the rest of the verifier. */
+/** The format that is fetched once Intel quotes are met. */
 
-export { intelDocument, parsePcsAnswer } from "./document";
-export { parseQeIdentity } from "./qe_identity";
-export { parseTcbInfo } from "./tcb_info";
+import "../shared";
+
 export { readIntelQuote } from "./verify";

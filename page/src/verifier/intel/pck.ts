@@ -9,7 +9,9 @@ export const PCK_COMMON_NAME = "Intel SGX PCK Certificate";
 const CA = /^Intel SGX PCK (Platform|Processor) CA$/;
 const EXTENSION = "1.2.840.113741.1.13.1";
 
-/** A PCK certificate with its extension decoded, under the names of its claims; not trusted until its chain is verified. */
+/**
+ * A PCK certificate with its extension decoded, under the names of its claims; not trusted until its chain is verified.
+ */
 export interface PckCertificate {
   readonly certificate: Certificate;
   readonly ppid: Bytes;

@@ -1,7 +1,9 @@
-/** QE identity: which enclaves of Intel's may make quotes (PCS API version 4; intel-tdx-sgx.md 10). Names are Intel's. */
+/**
+ * QE identity: which enclaves of Intel's may make quotes (PCS API version 4; intel-tdx-sgx.md 10). Names are Intel's.
+ */
 
 import type { Bytes } from "../bytes";
-import { choice, constant, hexOf, integer, object, parsed } from "./members";
+import { choice, constant, hexOf, integer, object, parsed } from "./json_members";
 import { COMPONENT_LEVELS, DATES } from "./tcb_info";
 
 const IDENTITY = object({

@@ -9,8 +9,10 @@
  * Spec: Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4, T01.
  */
 
-import { type Bytes, type Decoded, type Layout, decodeLayout, layoutSize } from "../bytes";
-import { type Shown, need, shown } from "../errors";
+import type { Bytes } from "../bytes";
+import { type Decoded, type Layout, decodeLayout, layoutSize } from "../reader";
+import { type Shown, shown } from "../shown";
+import { need } from "../errors";
 import { ENCLAVE_REPORT_BYTES, type EnclaveReport, parseEnclaveReport } from "../sgx/structure";
 import { parseTdReport, TD_REPORT_BYTES, type TdReport } from "../tdx/structure";
 
@@ -26,8 +28,10 @@ const BODY_SIZES: Readonly<Record<number, number>> = { 1: ENCLAVE_REPORT_BYTES, 
 const BODY_TYPES: Readonly<Record<Tee, readonly number[]>> = { sgx: [1], tdx: [2, 3] };
 const ECDSA_P256 = 2;
 const QE_REPORT_CERTIFICATION = 6;
-/** Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates of any size. */
-const CERTIFICATION_SIZES: readonly (number | undefined)[] = [, 36, 276, 404];
+/**
+ * Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates of any size.
+ */
+const CERTIFICATION_SIZES: Readonly<Record<number, number>> = { 1: 36, 2: 276, 3: 404 };
 
 const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, rest: 20 } as const;
 const TYPE_AND_SIZE = { type: "u2", size: "u4" } as const;
@@ -38,13 +42,16 @@ const QE = { report: ENCLAVE_REPORT_BYTES, qeReportSignature: 64, auth_size: "u2
 const FIXED = { ...KEY, ...QE } as const;
 const WRAPPED = { ...KEY, ...TYPE_AND_SIZE, ...QE } as const;
 
+const SIGNATURE_DATA = "signature data";
+const CERTIFICATION_DATA = "certification data";
+
 /** A quote as presented: a stranger's word until its signatures and chain are verified. */
 export interface Quote {
   readonly version: number;
   readonly tee: Tee;
   /** One of the two, by the TEE type. */
-  readonly td: TdReport | null;
-  readonly enclave: EnclaveReport | null;
+  readonly td: TdReport | undefined;
+  readonly enclave: EnclaveReport | undefined;
   readonly report_data: Bytes;
   /** Header, descriptor and body as received: what the attestation key signed. */
   readonly signedBytes: Bytes;
@@ -73,75 +80,110 @@ function requireSize(field: string, expected: number, got: number): void {
   need(got === expected, "malformed", "quote-length-mismatch", expected, got, { field });
 }
 
+/** Takes the parts of a quote from its front. Each nested part bounds what is in it (`end`). */
+class QuoteReader {
+  at = 0;
+  end: number;
+
+  constructor(private readonly data: Bytes) {
+    this.end = data.length;
+  }
+
+  requireLeft(size: number, field: string): void {
+    const { at } = this;
+    const left = this.end - at;
+    need(size <= left, "malformed", "quote-truncated", size, left, { field, offset: at });
+  }
+
+  take(size: number, field: string): Bytes {
+    this.requireLeft(size, field);
+    this.at += size;
+    return this.data.slice(this.at - size, this.at);
+  }
+
+  read<const L extends Layout>(layout: L, field: string): Decoded<L> {
+    return decodeLayout(layout, this.take(layoutSize(layout), field), field, "");
+  }
+
+  /** Require a nested part of this size to end where its container does. */
+  requireFilled(size: number, field: string): void {
+    this.requireLeft(size, field);
+    requireSize(field, this.end - this.at, size);
+  }
+}
+
 /** Read a quote of SGX or TDX with its padding. */
 export function parseQuote(data: Bytes): Quote {
   need(data.length <= MAX_QUOTE_BYTES, "malformed", "quote-too-large", MAX_QUOTE_BYTES, data.length);
-  let at = 0;
-  let end = data.length;
-  const requireLeft = (size: number, field: string): void =>
-    need(size <= end - at, "malformed", "quote-truncated", size, end - at, { field, offset: at });
-  const take = (size: number, field: string): Bytes => {
-    requireLeft(size, field);
-    return data.slice(at, (at += size));
-  };
-  /** Require a nested part to end where its container does. */
-  const requireFilled = (size: number): void => {
-    requireLeft(size, "certification data");
-    requireSize("certification data", end - at, size);
-  };
-  const read = <const L extends Layout>(layout: L, field: string): Decoded<L> =>
-    decodeLayout(layout, take(layoutSize(layout), field), field, "");
+  const reader = new QuoteReader(data);
   // (1) Header: what comes after is read by version, TEE and body type together.
-  const { version, tee } = requireHeader(read(HEADER, "header"));
-  // (2) Body: in version 5 of a type that is told, of this TEE and of the size that it has.
-  const [only] = BODY_TYPES[tee];
-  const told = version === 5 && read(TYPE_AND_SIZE, "body");
-  const type = told ? told.type : only!;
-  known(BODY_TYPES[tee].includes(type), "body-type", BODY_TYPES[tee], type);
-  if (told) requireSize("body", BODY_SIZES[type]!, told.size);
-  const body = take(BODY_SIZES[type]!, "body");
-  const [td, enclave] = tee === "tdx" ? [parseTdReport(body, type), null] : [null, parseEnclaveReport(body)];
-  const signedBytes = data.slice(0, at);
+  const { version, tee } = requireHeader(reader.read(HEADER, "header"));
+  // (2) Body.
+  const reports = readBody(reader, version, tee);
+  const signedBytes = data.slice(0, reader.at);
   // (3) Signature data: its declared length bounds everything in it.
-  const { length } = read(LENGTH, "signature data");
-  requireLeft(length, "signature data");
-  end = at + length;
-  const wrapped = version > 3 ? read(WRAPPED, "signature data") : undefined;
-  const fixed = wrapped ?? read(FIXED, "signature data");
-  const { signature, attestationKey, qeReportSignature, report } = fixed;
-  // From version 4 on the QE's part is wrapped, and no signature covers the wrapping: it is compared here.
-  if (wrapped) {
-    known(wrapped.type === QE_REPORT_CERTIFICATION, "certification-data", QE_REPORT_CERTIFICATION, wrapped.type);
-    requireFilled(wrapped.size - layoutSize(QE));
-  }
-  // (4) QE authentication data and certification data, which ends where the signature data ends.
-  const qeAuthData = take(fixed.auth_size, "signature data");
-  const { type: certificationType, size } = read(TYPE_AND_SIZE, "certification data");
-  known(certificationType && certificationType <= PCK_CHAIN, "certification-data", "1 to 5", certificationType);
-  requireFilled(size);
-  requireSize("certification data", CERTIFICATION_SIZES[certificationType] ?? size, size);
-  const certificationData = take(size, "certification data");
-  const qe = {
-    qeReport: parseEnclaveReport(report),
-    report,
-    qeReportSignature,
-    qeAuthData,
-    certificationType,
-    certificationData,
-  };
-  const { report_data } = td ?? enclave;
+  const { length } = reader.read(LENGTH, SIGNATURE_DATA);
+  reader.requireLeft(length, SIGNATURE_DATA);
+  reader.end = reader.at + length;
+  const signatures = readSignatures(reader, version);
+  // (4) Certification data, which ends where the signature data ends.
+  const certification = readCertification(reader);
   return {
     version,
     tee,
-    td,
-    enclave,
-    report_data,
+    ...reports,
     signedBytes,
-    signature,
-    attestationKey,
-    ...qe,
-    paddingBytes: data.length - end,
+    ...signatures,
+    ...certification,
+    paddingBytes: data.length - reader.end,
   };
+}
+
+type Reports = Pick<Quote, "td" | "enclave" | "report_data">;
+
+/** The body: in version 5 of a type that is told, of this TEE and of the size that it has. */
+function readBody(reader: QuoteReader, version: number, tee: Tee): Reports {
+  const types = BODY_TYPES[tee];
+  const told = version === 5 ? reader.read(TYPE_AND_SIZE, "body") : undefined;
+  const type = told ? told.type : types[0]!;
+  known(types.includes(type), "body-type", types, type);
+  const size = BODY_SIZES[type]!;
+  if (told) requireSize("body", size, told.size);
+  const body = reader.take(size, "body");
+  if (tee === "sgx") {
+    const enclave = parseEnclaveReport(body);
+    return { td: undefined, enclave, report_data: enclave.report_data };
+  }
+  const td = parseTdReport(body, type);
+  return { td, enclave: undefined, report_data: td.report_data };
+}
+
+type Signatures = Pick<
+  Quote,
+  "signature" | "attestationKey" | "qeReport" | "report" | "qeReportSignature" | "qeAuthData"
+>;
+
+/**
+ * The signatures, and the QE's part: wrapped from version 4 on, and since no signature covers the wrapping, compared.
+ */
+function readSignatures(reader: QuoteReader, version: number): Signatures {
+  const wrapped = version > 3 ? reader.read(WRAPPED, SIGNATURE_DATA) : undefined;
+  const fixed = wrapped ?? reader.read(FIXED, SIGNATURE_DATA);
+  if (wrapped) {
+    known(wrapped.type === QE_REPORT_CERTIFICATION, "certification-data", QE_REPORT_CERTIFICATION, wrapped.type);
+    reader.requireFilled(wrapped.size - layoutSize(QE), CERTIFICATION_DATA);
+  }
+  const { signature, attestationKey, qeReportSignature, report } = fixed;
+  const qeAuthData = reader.take(fixed.auth_size, SIGNATURE_DATA);
+  return { signature, attestationKey, qeReport: parseEnclaveReport(report), report, qeReportSignature, qeAuthData };
+}
+
+function readCertification(reader: QuoteReader): Pick<Quote, "certificationType" | "certificationData"> {
+  const { type, size } = reader.read(TYPE_AND_SIZE, CERTIFICATION_DATA);
+  known(type > 0 && type <= PCK_CHAIN, "certification-data", "1 to 5", type);
+  reader.requireFilled(size, CERTIFICATION_DATA);
+  requireSize(CERTIFICATION_DATA, CERTIFICATION_SIZES[type] ?? size, size);
+  return { certificationType: type, certificationData: reader.take(size, CERTIFICATION_DATA) };
 }
 
 function requireHeader({ version, key_type, tee_type, vendor }: Decoded<typeof HEADER>): { version: number; tee: Tee } {

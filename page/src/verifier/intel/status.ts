@@ -1,6 +1,8 @@
 /** TCB statuses in Intel's spelling, and how several become one (intel-tdx-sgx.md 9, 12). */
 
-/** What a TCB level of a platform can say; what a level of the TDX module or the quoting enclave can are three of it. */
+/**
+ * What a TCB level of a platform can say; what a level of the TDX module or the quoting enclave can are three of it.
+ */
 export const PLATFORM_STATUSES = [
   "UpToDate",
   "SWHardeningNeeded",

@@ -1,4 +1,7 @@
-/** TCB info: what Intel says about the firmware of a kind of platform (PCS API version 4; intel-tdx-sgx.md 9). Names are Intel's. */
+/**
+ * TCB info: what Intel says about the firmware of a kind of platform (PCS API version 4; intel-tdx-sgx.md 9). Names are
+ * Intel's.
+ */
 
 import type { Bytes } from "../bytes";
 import { isObject } from "../json";
@@ -17,7 +20,7 @@ import {
   parsed,
   then,
   word,
-} from "./members";
+} from "./json_members";
 import { COMPONENT_STATUSES, PLATFORM_STATUSES } from "./status";
 
 const SVN = integer(0xffff);

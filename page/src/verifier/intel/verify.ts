@@ -1,242 +1,245 @@
 /**
  * Is this quote genuine: made on Intel hardware, whole, unrevoked, of a platform that Intel knows? T02 to T12.
  *
- * First what needs no collateral, in an order in which a forged quote is called false before anything is called missing;
- * then what Intel's collateral says, every step of it, so that a stale document hides no revocation.
+ * `INTEL_STEPS` is the clause list. First what needs no collateral, in an order in which a forged quote is called false
+ * before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
+ * hides no
+ * revocation.
  *
  * Spec: intel-tdx-sgx.md 21.
  */
 
 import { type Bytes, concat, equal, hex, rfc3339 } from "../bytes";
-import { type Check, type Taken, type Told, check, taken } from "../checks";
+import type { Crl } from "../crl";
 import { ecSpki, ecdsaHolds, sha256 } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
-import type { Given, ParsedCpu, Registers, Verified } from "../formats";
-import type { Certificate } from "../x509";
+import type { Given, ParsedCpu, Registers, Verified } from "../evidence";
+import { type OpenStep, Procedure, type Told, reasonsOf, tolerated } from "../procedure";
 import { type PckChain, embeddedCertificates, findPckChain, pckCandidates, requireP256 } from "./chain";
 import { claimsOf } from "./claims";
 import { findQeIdentity, findTcbInfo, listedIn } from "./collateral";
 import { type TcbEvaluation, evaluateTcb, findModule, requireIntelQe, requireQe } from "./evaluation";
 import type { PckCertificate } from "./pck";
-import type { QeIdentity } from "./qe_identity";
 import { type Quote, parseQuote } from "./quote";
-import type { ComponentLevel, Dated, TcbInfo, TdxModuleIdentity } from "./tcb_info";
+import type { Dated } from "./tcb_info";
 
-const T = "intel-tdx-sgx.md T";
-const EARLIER: Told = ["", "an earlier check failed", "not evaluated"];
+/** Every check of a quote, in order; `tdx.` or `sgx.` stands before each id. */
+const INTEL_STEPS = {
+  format: ["format", "intel-tdx-sgx.md T01"],
+  pckCertificate: ["pck_certificate", "Intel SGX PCK certificate; intel-tdx-sgx.md T02, T03"],
+  qeReportSignature: ["qe_report_signature", "intel-tdx-sgx.md T04"],
+  attestationKey: ["attestation_key", "intel-tdx-sgx.md T05"],
+  quoteSignature: ["quote_signature", "intel-tdx-sgx.md T06"],
+  pckChain: ["pck_chain", "intel-tdx-sgx.md T02"],
+  revocation: ["revocation", "intel-tdx-sgx.md T07"],
+  tcbInfo: ["tcb_info", "intel-tdx-sgx.md T08, T09"],
+  qeIdentity: ["qe_identity", "intel-tdx-sgx.md T08, T10"],
+  module: ["module", "intel-tdx-sgx.md T11"],
+  tcb: ["tcb", "intel-tdx-sgx.md T12"],
+} as const;
 
-const dates = ({ tcbEvaluationDataNumber, issueDate, nextUpdate }: Dated): Told => [
-  tcbEvaluationDataNumber,
-  `${rfc3339(issueDate)} to ${rfc3339(nextUpdate)}`,
-];
-
-/** Verify a TDX or SGX quote; the refusal carries every check. */
-async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
-  const { tee, td, version, qeReport, attestationKey, signedBytes } = quote;
-  const { endorsements, at, unchecked } = given;
-  // What a step finds, those after it use; what it did not find, they leave out.
-  let embedded!: readonly Certificate[];
-  let candidates!: readonly PckCertificate[];
-  let certifying: PckCertificate | undefined;
-  let chain: PckChain | undefined;
-  let info: TcbInfo | undefined;
-  let identity: QeIdentity | undefined;
-  let qeLevel: ComponentLevel | undefined;
-  let module: TdxModuleIdentity | undefined;
-  let evaluation: TcbEvaluation | undefined;
-  /** The reasons for which a check was left out; empty when nobody asked for that. */
-  const reasonsFor = (name: string): string =>
-    unchecked.flatMap(({ check, reason }) => (check === name ? [`unchecked: ${reason}`] : [])).join("; ");
-  const unjudged = reasonsFor("tcb");
-  const leftOut: Told = ["", unjudged, "not evaluated"];
-  const atHand = () => ({ endorsements, root: chain!.root, at });
-  const tcbInfo = (): Promise<TcbInfo> => findTcbInfo(tee, chain!.pck, atHand());
-  const qeIdentity = (): Promise<QeIdentity> => findQeIdentity(tee, atHand());
-
-  const steps: readonly Taken[] = [
-    [
-      "pck_certificate",
-      `Intel SGX PCK certificate; ${T}02, T03`,
-      async () => {
-        embedded = embeddedCertificates(quote);
-        candidates = await pckCandidates(quote, embedded, given);
-        return ["FMSPC", candidates.map(({ fmspc }) => hex(fmspc))];
-      },
-    ],
-    [
-      "qe_report_signature",
-      `${T}04`,
-      async () => {
-        for (const pck of candidates) {
-          const { certificate } = pck;
-          requireP256(certificate);
-          if (await ecdsaHolds(certificate.spki, "SHA-256", quote.qeReportSignature, quote.report)) certifying ??= pck;
-          if (certifying) return [certificate.name, "verifies"];
-        }
-        // What is missing is told after all that can be false.
-        need(!candidates.length, "signature", "qe-report-signature-invalid", "the PCK");
-        return [""];
-      },
-    ],
-    [
-      // Both halves of REPORTDATA, the second with zero.
-      "attestation_key",
-      `${T}05`,
-      async () => {
-        const told = [
-          concat(await sha256(concat(attestationKey, quote.qeAuthData)), new Uint8Array(32)),
-          qeReport.report_data,
-        ] as const;
-        need(equal(...told), "binding", "attestation-key-mismatch", ...told, { field: "REPORTDATA" });
-        return told;
-      },
-    ],
-    [
-      "quote_signature",
-      `${T}06`,
-      async () => {
-        const holds = await refusalOf(() =>
-          ecdsaHolds(ecSpki("P-256", attestationKey), "SHA-256", quote.signature, signedBytes),
-        );
-        need(
-          !(holds instanceof AttestError),
-          "signature",
-          "attestation-key-invalid",
-          "a point of P-256",
-          attestationKey,
-        );
-        need(holds, "signature", "quote-signature-invalid", attestationKey, "another");
-        return [attestationKey, "verifies"];
-      },
-    ],
-    [
-      "pck_chain",
-      `${T}02`,
-      async () => {
-        // A quote with certification data 1 to 4 brings none along.
-        const pck =
-          certifying ?? refuse("endorsement", "pck-certificate-missing", "a certificate", quote.certificationType);
-        chain = await findPckChain(pck, embedded, given);
-        return [chain.anchor.name, chain.anchor.pin];
-      },
-    ],
-    [
-      "revocation",
-      `${T}07`,
-      async () => {
-        const { pck, issuer, root } = chain!;
-        const { crls } = endorsements;
-        const found = [await listedIn(crls, issuer, pck.certificate, at), await listedIn(crls, root, issuer, at)];
-        const refused = found.filter((each) => each instanceof AttestError);
-        // What any genuine list names is revoked, however old the list; only then are the dates judged.
-        const failure = refused.find(({ kind }) => kind === "revoked") ?? refused[0];
-        const told = found.map((each) =>
-          each instanceof AttestError ? each.code : `${rfc3339(each.thisUpdate)} to ${rfc3339(each.nextUpdate)}`,
-        );
-        const reasons = reasonsFor("revocation");
-        // Only that nothing current is at hand can be tolerated; what a list says counts all the same.
-        if (failure && (failure.kind !== "endorsement" || !reasons)) throw failure;
-        return failure ? [told, reasons, "not evaluated"] : ["not listed", told];
-      },
-    ],
-    [
-      "tcb_info",
-      `${T}08, T09`,
-      async () => {
-        if (unjudged) return leftOut;
-        info = await tcbInfo();
-        return dates(info);
-      },
-    ],
-    [
-      "qe_identity",
-      `${T}08, T10`,
-      async () => {
-        if (unjudged) {
-          requireIntelQe(tee, qeReport);
-          return [qeReport.mr_signer, unjudged];
-        }
-        identity = await qeIdentity();
-        qeLevel = requireQe(identity, qeReport);
-        return dates(identity);
-      },
-    ],
-    [
-      "module",
-      `${T}11`,
-      () => {
-        if (!td || !info) return ["", td ? unjudged : "SGX has none", "not evaluated"];
-        module = findModule(info, td);
-        return [td.mr_signer_seam, td.tee_tcb_svn];
-      },
-    ],
-    [
-      "tcb",
-      `${T}12`,
-      async () => {
-        const { pck } = chain!;
-        if (unjudged) {
-          // What genuine, current collateral at hand says against the platform still counts; that nothing fits, or that
-          // nothing covers this platform, is what is tolerated.
-          const found = await refusalOf(async () => {
-            const info = await tcbInfo();
-            const identity = await qeIdentity();
-            const level = requireQe(identity, qeReport);
-            evaluateTcb(info, identity, pck, td, td ? findModule(info, td) : undefined, level);
-          });
-          if (
-            found &&
-            !["endorsement", "signature", "chain"].includes(found.kind) &&
-            found.code !== "tcb-not-supported"
-          ) {
-            throw found;
-          }
-        }
-        if (!info || !identity || !qeLevel) return leftOut;
-        evaluation = evaluateTcb(info, identity, pck, td, module, qeLevel);
-        return ["not Revoked", [evaluation.tcb_status, ...evaluation.advisory_ids]];
-      },
-    ],
-  ];
-
-  const checks: Check[] = [check(`${tee}.format`, "pass", "3 to 5", [version, quote.paddingBytes], `${T}01`)];
-  const failures: AttestError[] = [];
-  let isOver = false;
-  for (const [name, clause, step] of steps) {
-    const [made, failure] = await taken(`${tee}.${name}`, clause, async () => {
-      const told = isOver ? EARLIER : await step();
-      return failures.length ? EARLIER : told;
-    });
-    checks.push(made);
-    if (!failure) continue;
-    failures.push(failure);
-    // Behind the chain a missing piece does not keep a later one from being called false.
-    isOver = !chain || failure.kind !== "endorsement";
-  }
-  const [worst] = failures.sort((a, b) => a.exitCode - b.exitCode);
-  if (worst) throw Object.assign(worst, { checks });
-  const { anchor, pck, issuer, root } = chain!;
-  return {
-    kind: tee,
-    simulated: anchor.simulated,
-    checks,
-    claims: claimsOf(quote, pck, evaluation),
-    chain: [pck.certificate, issuer, root],
-  };
-}
+type IntelProcedure = Procedure<typeof INTEL_STEPS>;
 
 /** Read a quote, as the row of its media type wants it. */
 export function readIntelQuote(value: Bytes): ParsedCpu {
   const quote = parseQuote(value);
-  const { td, tee: kind, report_data: reportData } = quote;
+  const registers = quote.td ? { registers: registersOf(quote.td) } : {};
   return {
-    kind,
-    reportData,
+    kind: quote.tee,
+    reportData: quote.report_data,
     verify: (given) => verifyIntelQuote(quote, given),
-    ...(td && { registers: registersOf(td) }),
+    ...registers,
   };
 }
 
 function registersOf({ rtmr0, rtmr1, rtmr2, rtmr3 }: NonNullable<Quote["td"]>): Registers {
-  return { log: "ccel", values: new Map([rtmr0, rtmr1, rtmr2, rtmr3].map((value, i) => [`RTMR${i}`, value])) };
+  const values = [rtmr0, rtmr1, rtmr2, rtmr3];
+  return { log: "ccel", values: new Map(values.map((value, i) => [`RTMR${i}`, value])) };
+}
+
+/** Verify a TDX or SGX quote; the refusal carries every check. */
+async function verifyIntelQuote(quote: Quote, given: Given): Promise<Verified> {
+  const procedure = new Procedure(INTEL_STEPS, { prefix: `${quote.tee}.` });
+  const chain = await judgeAuthenticity(procedure, quote, given);
+  await procedure.attempt("revocation", async (step) => {
+    step.tell(...(await requireNotRevoked(chain, given)));
+  });
+  const evaluation = given.unchecked.some(({ check }) => check === "tcb")
+    ? await judgeUncheckedTcb(procedure, quote, chain, given)
+    : await judgeTcb(procedure, quote, chain, given);
+  return {
+    kind: quote.tee,
+    simulated: chain.anchor.simulated,
+    checks: procedure.finish(),
+    claims: claimsOf(quote, chain.pck, evaluation),
+    chain: [chain.pck.certificate, chain.issuer, chain.root],
+  };
+}
+
+// -- T02 to T06: who made the quote
+
+/** Take the steps that need no collateral: each stands on the one before. */
+async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given: Given): Promise<PckChain> {
+  await procedure.step("format", (step) => {
+    step.tell("a quote of version 3 to 5", `version ${quote.version}, ${quote.paddingBytes} bytes of padding`);
+  });
+  const { embedded, candidates } = await procedure.step("pckCertificate", async (step) => {
+    const own = embeddedCertificates(quote);
+    const found = await pckCandidates(quote, own, given);
+    step.tell("a PCK certificate of Intel's", `FMSPC ${found.map(({ fmspc }) => hex(fmspc)).join(", ") || "none"}`);
+    return { embedded: own, candidates: found };
+  });
+  const certifying = await procedure.step("qeReportSignature", async (step) => {
+    const found = await certifyingPck(quote, candidates);
+    step.tell("ECDSA P-256 with SHA-256 by the PCK", found ? `verifies with ${found.certificate.name}` : "no PCK");
+    return found;
+  });
+  await procedure.step("attestationKey", async (step) => {
+    const expected = await keyDigest(quote);
+    requireAttestationKey(expected, quote.qeReport.report_data);
+    step.tell(expected, quote.qeReport.report_data);
+  });
+  await procedure.step("quoteSignature", async (step) => {
+    await requireQuoteSignature(quote);
+    step.tell("ECDSA P-256 with SHA-256 by the attestation key", "verifies");
+  });
+  return procedure.step("pckChain", async (step) => {
+    // A quote with certification data 1 to 4 brings none along.
+    const pck =
+      certifying ??
+      refuse("endorsement", "pck-certificate-missing", "a certificate", `type ${quote.certificationType}`);
+    const chain = await findPckChain(pck, embedded, given);
+    step.tell("a pinned Intel SGX Root CA", `${chain.anchor.name}, key ${chain.anchor.pin}`);
+    return chain;
+  });
+}
+
+/** T04: return the PCK certificate that signed the QE's report; none where none is at hand, which is told later. */
+async function certifyingPck(
+  { qeReportSignature, report }: Quote,
+  candidates: readonly PckCertificate[],
+): Promise<PckCertificate | undefined> {
+  for (const pck of candidates) {
+    const { certificate } = pck;
+    requireP256(certificate);
+    if (await ecdsaHolds(certificate.spki, "SHA-256", qeReportSignature, report)) return pck;
+  }
+  need(!candidates.length, "signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
+  return undefined;
+}
+
+/** T05: REPORTDATA of the QE's report: the digest of attestation key and authentication data, then zeros. */
+async function keyDigest({ attestationKey, qeAuthData }: Quote): Promise<Bytes> {
+  return concat(await sha256(concat(attestationKey, qeAuthData)), new Uint8Array(32));
+}
+
+function requireAttestationKey(expected: Bytes, got: Bytes): void {
+  need(equal(expected, got), "binding", "attestation-key-mismatch", expected, got, { field: "REPORTDATA" });
+}
+
+/** T06: the attestation key, which is a point of P-256, signed header and body. */
+async function requireQuoteSignature({ attestationKey, signature, signedBytes }: Quote): Promise<void> {
+  const spki = ecSpki("P-256", attestationKey);
+  const holds = await refusalOf(() => ecdsaHolds(spki, "SHA-256", signature, signedBytes));
+  const isPoint = !(holds instanceof AttestError);
+  need(isPoint, "signature", "attestation-key-invalid", "a point of P-256", attestationKey);
+  need(holds, "signature", "quote-signature-invalid", `a signature by ${hex(attestationKey)}`, "another");
+}
+
+// -- T07: revocation
+
+/** What any genuine list names is revoked, however old the list; only then are the dates judged. */
+async function requireNotRevoked(chain: PckChain, { endorsements, at, unchecked }: Given): Promise<Told> {
+  const { pck, issuer, root } = chain;
+  const { crls } = endorsements;
+  const found = [await listedIn(crls, issuer, pck.certificate, at), await listedIn(crls, root, issuer, at)];
+  const refused = found.filter((each) => each instanceof AttestError);
+  const failure = refused.find(({ kind }) => kind === "revoked") ?? refused[0];
+  const lists = found.map((each) => (each instanceof AttestError ? each.code : listText(each))).join("; ");
+  if (!failure) return ["not listed", lists];
+  // Only that nothing current is at hand can be tolerated; what a list says counts all the same.
+  return [`current CRLs, not ${lists}`, reasonsOf(tolerated(failure, unchecked, "revocation")), "not evaluated"];
+}
+
+const listText = ({ thisUpdate, nextUpdate }: Crl): string => `CRL of ${rfc3339(thisUpdate)} to ${rfc3339(nextUpdate)}`;
+
+// -- T08 to T12: what Intel's collateral says of the platform
+
+const NO_MODULE = "SGX has none";
+const EARLIER = "an earlier check failed";
+
+/** Take the steps that judge the platform by TCB info and QE identity. */
+async function judgeTcb(
+  procedure: IntelProcedure,
+  quote: Quote,
+  chain: PckChain,
+  given: Given,
+): Promise<TcbEvaluation | undefined> {
+  const { tee, td, qeReport } = quote;
+  const atHand = { endorsements: given.endorsements, root: chain.root, at: given.at };
+  const info = await procedure.attempt("tcbInfo", async (step) => {
+    const found = await findTcbInfo(tee, chain.pck, atHand);
+    tellDates(step, found);
+    return found;
+  });
+  const qe = await procedure.attempt("qeIdentity", async (step) => {
+    const identity = await findQeIdentity(tee, atHand);
+    const level = requireQe(identity, qeReport);
+    tellDates(step, identity);
+    return { identity, level };
+  });
+  const module = await procedure.attempt("module", (step) => {
+    const report = step.need(td, NO_MODULE);
+    const identity = findModule(step.need(info, EARLIER), report);
+    step.tell(`a TDX module signed by ${hex(report.mr_signer_seam)}`, `TEE_TCB_SVN ${hex(report.tee_tcb_svn)}`);
+    return identity;
+  });
+  return procedure.attempt("tcb", (step) => {
+    const { identity, level } = step.need(qe, EARLIER);
+    const found = evaluateTcb(step.need(info, EARLIER), identity, { pck: chain.pck, td, module, qeLevel: level });
+    step.tell("any status but Revoked", [found.tcb_status, ...found.advisory_ids]);
+    return found;
+  });
+}
+
+function tellDates(step: OpenStep, { tcbEvaluationDataNumber, issueDate, nextUpdate }: Dated): void {
+  const dates = `${rfc3339(issueDate)} to ${rfc3339(nextUpdate)}`;
+  step.tell("signed by Intel and current", `evaluation data number ${tcbEvaluationDataNumber}, ${dates}`);
+}
+
+/**
+ * Take the same steps where the TCB is left unchecked: only what genuine, current collateral says against it counts.
+ */
+async function judgeUncheckedTcb(
+  procedure: IntelProcedure,
+  quote: Quote,
+  chain: PckChain,
+  given: Given,
+): Promise<TcbEvaluation | undefined> {
+  const reasons = reasonsOf(given.unchecked.filter(({ check }) => check === "tcb"));
+  await procedure.attempt("tcbInfo", (step) => step.tell("", reasons, "not evaluated"));
+  await procedure.attempt("qeIdentity", (step) => {
+    requireIntelQe(quote.tee, quote.qeReport);
+    step.tell(`MRSIGNER ${hex(quote.qeReport.mr_signer)}`, reasons);
+  });
+  await procedure.attempt("module", (step) => step.tell("", quote.td ? reasons : NO_MODULE, "not evaluated"));
+  await procedure.attempt("tcb", async (step) => {
+    await requireNothingAgainst(quote, chain, given);
+    step.tell("", reasons, "not evaluated");
+  });
+  return undefined;
+}
+
+/** That no document fits, or that none covers this platform, is what is tolerated. */
+async function requireNothingAgainst({ tee, td, qeReport }: Quote, chain: PckChain, given: Given): Promise<void> {
+  const atHand = { endorsements: given.endorsements, root: chain.root, at: given.at };
+  const found = await refusalOf(async () => {
+    const info = await findTcbInfo(tee, chain.pck, atHand);
+    const identity = await findQeIdentity(tee, atHand);
+    const qeLevel = requireQe(identity, qeReport);
+    const module = td ? findModule(info, td) : undefined;
+    evaluateTcb(info, identity, { pck: chain.pck, td, module, qeLevel });
+  });
+  const isTolerated = ["endorsement", "signature", "chain"].includes(found?.kind ?? "endorsement");
+  if (found && !isTolerated && found.code !== "tcb-not-supported") throw found;
 }

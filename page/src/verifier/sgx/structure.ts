@@ -1,6 +1,7 @@
 /** The SGX enclave report body: 384 bytes, little-endian (Intel SDM volume 3D, REPORTBODY; intel-tdx-sgx.md 3). */
 
-import { type Bytes, type Decoded, decodeLayout, layoutSize } from "../bytes";
+import type { Bytes } from "../bytes";
+import { type Decoded, decodeLayout, layoutSize } from "../reader";
 
 /**
  * Reserved spans are kept and not judged: the report is signed whole, and Intel gives such bytes a meaning from time to

@@ -3,16 +3,17 @@
  * (there are two SEV-Genoa); the one whose key verifies the child counts.
  */
 
-import { type Anchor, anchorsOf, isSimulatedPin, pinned } from "../anchors";
-import { equal } from "../bytes";
+import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin, pinned } from "../anchors";
+import { type Bytes, equal } from "../bytes";
 import { MAX_CANDIDATES, firstOf, requireCa, requireIssued, requireValid } from "../chain";
-import { RSA_PSS_SHA384 } from "../crypto";
-import { need, refusal } from "../errors";
-import type { Given } from "../formats";
-import { amdRoots } from "../lazy";
+import { RSA_PSS_SHA384, rsaSpki } from "../crypto";
+import { base64Bytes } from "../encoding";
+import { type AttestError, need, refusal } from "../errors";
+import type { Given } from "../evidence";
 import { named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import type { Product } from "./tcb";
+import { part } from "../parts";
 
 /** The certificate that issued `child`, of those that bear the name; `snp-issuer-missing` when there is none. */
 export const findIssuer = (child: Certificate, { endorsements }: Given): Promise<Certificate> =>
@@ -23,44 +24,75 @@ export const findIssuer = (child: Certificate, { endorsements }: Given): Promise
       requireCa(candidate);
       return candidate;
     },
-    () => refusal("endorsement", "snp-issuer-missing", child.issuerCommonName!, "none", { retryable: true }),
+    () => refusal("endorsement", "snp-issuer-missing", child.issuerCommonName ?? "no CN", "none", { retryable: true }),
   );
 
-type Root = readonly [anchor: Anchor, issuer: Issuer];
+/** A pinned root, with its name and key. */
+export interface PinnedRoot {
+  readonly anchor: Anchor;
+  readonly issuer: Issuer;
+}
 
-/** The pinned root that issued an ASK or ASVK, with its name and key. */
-export async function findRoot(
+/** A root that bears the wanted name: a certificate that was presented, or an anchor whose key is fetched. */
+interface Candidate extends PinnedRoot {
+  readonly presented?: Certificate;
+}
+
+/** Return the pinned root that issued an ASK or ASVK. */
+export async function findRoot(child: Certificate, product: Product, given: Given): Promise<PinnedRoot> {
+  const presented = named(given.endorsements, child.issuer);
+  const pins = await Promise.all(presented.map(spkiPin));
+  const found = rootCandidates(presented.slice(0, MAX_CANDIDATES), pins, given.anchors);
+  return firstOf(
+    found.filter(({ issuer }) => equal(issuer.subject, child.issuer)),
+    (candidate) => requireRoot(candidate, child, product, given.at),
+    () => noRoot(child, pins),
+  );
+}
+
+function rootCandidates(
+  presented: readonly Certificate[],
+  pins: readonly string[],
+  anchors: TrustAnchors,
+): readonly Candidate[] {
+  const shown = presented.flatMap((certificate, i): Candidate[] => {
+    const anchor = pinned(anchors, "amd-ark", pins[i] ?? "");
+    return anchor ? [{ anchor, issuer: certificate, presented: certificate }] : [];
+  });
+  const held = anchorsOf(anchors, "amd-ark").flatMap((anchor): Candidate[] =>
+    anchor.held ? [{ anchor, issuer: anchor.held }] : [],
+  );
+  return [...shown, ...held];
+}
+
+/** Require that a root issued `child` and is one of the product line; one that was presented is a valid CA, too. */
+async function requireRoot(
+  { anchor, issuer: stated, presented }: Candidate,
   child: Certificate,
   product: Product,
-  { endorsements, anchors, at }: Given,
-): Promise<Root> {
-  const presented = named(endorsements, child.issuer);
-  const pins = await Promise.all(presented.map(spkiPin));
-  const roots: (readonly [anchor: Anchor | undefined, issuer: Issuer, presented?: Certificate])[] = [
-    ...presented
-      .slice(0, MAX_CANDIDATES)
-      .map((certificate, i) => [pinned(anchors, "amd-ark", pins[i]!), certificate, certificate] as const),
-    ...anchorsOf(anchors, "amd-ark").map((anchor) => [anchor, anchor.held!] as const),
-  ];
-  const attempt = async ([anchor, named, certificate]: (typeof roots)[number]): Promise<Root> => {
-    // AMD's keys are large, and hardly ever missing from what comes along.
-    const issuer = certificate ?? { ...named, spki: (await amdRoots()).arkKey(anchor!.product) };
-    await requireIssued(child, issuer, RSA_PSS_SHA384);
-    if (certificate) {
-      await requireIssued(certificate, issuer, RSA_PSS_SHA384);
-      requireCa(certificate);
-      requireValid(certificate, at);
-    }
-    need(anchor!.product === product, "chain", "snp-product-mismatch", product, anchor!.name);
-    return [anchor!, issuer];
-  };
-  return firstOf(
-    roots.filter(([anchor, issuer]) => anchor && issuer && equal(issuer.subject, child.issuer)),
-    attempt,
-    () => {
-      if (!pins.length) return refusal("endorsement", "snp-root-missing", child.issuerCommonName!, "none");
-      const isSimulated = pins.some((pin) => isSimulatedPin("amd-ark", pin));
-      return refusal("chain", isSimulated ? "simulated-root-refused" : "root-not-trusted", "a pinned key", pins[0]!);
-    },
-  );
+  at: number,
+): Promise<PinnedRoot> {
+  // AMD's keys are large, and hardly ever missing from what comes along.
+  const issuer = presented ?? { ...stated, spki: await arkKey(anchor.product) };
+  await requireIssued(child, issuer, RSA_PSS_SHA384);
+  if (presented) {
+    await requireIssued(presented, issuer, RSA_PSS_SHA384);
+    requireCa(presented);
+    requireValid(presented, at);
+  }
+  need(anchor.product === product, "chain", "snp-product-mismatch", product, anchor.name);
+  return { anchor, issuer };
+}
+
+/** The AMD Root Key of a product line, DER. */
+async function arkKey(product: string): Promise<Bytes> {
+  const { arkModulus } = await part(import("../roots"));
+  return rsaSpki(base64Bytes(arkModulus(product) ?? "", product));
+}
+
+function noRoot({ issuerCommonName }: Certificate, pins: readonly string[]): AttestError {
+  if (!pins.length) return refusal("endorsement", "snp-root-missing", issuerCommonName ?? "an ARK", "none");
+  const isSimulated = pins.some((pin) => isSimulatedPin("amd-ark", pin));
+  const code = isSimulated ? "simulated-root-refused" : "root-not-trusted";
+  return refusal("chain", code, "a pinned key", pins.join(", "));
 }

@@ -1,8 +1,8 @@
 /** What a verified SEV-SNP report states. */
 
 import { type Bytes, isZero } from "../bytes";
-import { type Claims, type ClaimValue, nestedClaims } from "../claims";
-import type { SnpLeaf } from "./leaf";
+import { type Claims, type ClaimValue, nestedClaims, without } from "../claims";
+import type { SnpLeaf } from "./leaves";
 import type { SnpReport } from "./structure";
 import { type Tcbs, covers, tcbText } from "./tcb";
 
@@ -33,13 +33,15 @@ export const PLATFORM_BITS = {
 const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<string, ClaimValue> =>
   Object.fromEntries(Object.entries(table).map(([name, bit]) => [name, Boolean((value >> BigInt(bit)) & 1n)]));
 
+/** Major, minor and build, of which the last stands first. */
+const versionText = (version: Bytes): string => [...version].reverse().join(".");
+
 /** The fields of the report under their names; what is undefined here is no claim. */
 export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims {
-  const { raw, signature_algo, signature_r, signature_s, key_info, ...fields } = report;
-  const { policy, platform_info, cpuid, chip_id } = fields;
-  const [current_version, committed_version] = [report.current_version, report.committed_version].map(
-    (version: Bytes) => [...version].reverse().join("."),
-  );
+  const fields = without(report, "raw", "signature_algo", "signature_r", "signature_s", "key_info");
+  const { policy, platform_info, cpuid, chip_id, key_info } = report;
+  const current_version = versionText(report.current_version);
+  const committed_version = versionText(report.committed_version);
   return nestedClaims({
     ...fields,
     product: leaf.product,

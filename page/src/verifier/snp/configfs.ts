@@ -1,8 +1,10 @@
 /** What configfs-tsm hands out, as clients of other projects write it down. */
 
-import { type Bytes, base64urlBytes } from "../bytes";
+import "../shared";
+import type { Bytes } from "../bytes";
+import { base64urlBytes } from "../encoding";
 import { need } from "../errors";
-import type { ParsedCpu } from "../formats";
+import type { ParsedCpu } from "../evidence";
 import { type JsonObject, isObject, jsonValue } from "../json";
 import { readParts } from "./evidence";
 

@@ -3,11 +3,11 @@
 import type { Bytes } from "../bytes";
 import { parseCrl } from "../crl";
 import { refusalOf } from "../errors";
-import type { ParsedCpu } from "../formats";
+import type { ParsedCpu } from "../evidence";
 import { type Endorsements, merged, nothingFound } from "../pool";
 import { parseCertificate } from "../x509";
 import { REPORT_BYTES, type SnpReport, parseReport } from "./structure";
-import { parseTable } from "./table";
+import { parseTable } from "./certificate_table";
 import { verifySnp } from "./verify";
 
 /** The all-zero entry that ends every table. */

@@ -1,7 +1,9 @@
 /** The SEV-SNP attestation report: 1,184 bytes, little-endian (AMD 56860; sev-snp.md 2 to 6, check S01). */
 
-import { type Bytes, type Decoded, decodeLayout, hex } from "../bytes";
-import { type Kind, type Shown, need } from "../errors";
+import { type Bytes, hex } from "../bytes";
+import { type Decoded, decodeLayout } from "../reader";
+import { type Kind, need } from "../errors";
+import type { Shown } from "../shown";
 import { type Product, tcbsOf } from "./tcb";
 
 export const REPORT_BYTES = 0x4a0;

@@ -5,7 +5,7 @@ import { type Kind, need } from "../errors";
 
 /** By the name that AMD's key distribution service uses. */
 export type Product = "Milan" | "Genoa" | "Turin";
-export const PRODUCTS: readonly string[] = ["Milan", "Genoa", "Turin"];
+export const PRODUCTS: readonly Product[] = ["Milan", "Genoa", "Turin"];
 
 /**
  * Levels of the firmware parts, in AMD's order; `fmc` on Turin only. A TCB is a vector: two can be incomparable, so it
@@ -52,7 +52,10 @@ const TCBS = ["reported_tcb", "current_tcb", "committed_tcb", "launch_tcb"] as c
 type Each<T> = Readonly<Record<(typeof TCBS)[number], T>>;
 export type Tcbs = Each<Tcb>;
 
-/** Read those of a report; refuses with this code what is not zero, also what the layout of the other family usually gives. */
+/**
+ * Read those of a report; refuses with this code what is not zero, also what the layout of the other family usually
+ * gives.
+ */
 export function tcbsOf(report: Each<Bytes>, product: Product, kind: Kind, code: string): Tcbs {
   const read = (field: keyof Tcbs): Tcb => {
     const raw = report[field];

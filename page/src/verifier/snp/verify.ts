@@ -1,214 +1,221 @@
 /**
- * Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of sev-snp.md. Steps whose
- * refusal would be a missing endorsement come last, so that a report that is plainly false is called false.
+ * Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of sev-snp.md.
+ *
+ * `SNP_STEPS` is the clause list, and `verifyWith` the procedure that takes its steps in order. Steps whose refusal
+ * would
+ * be a missing endorsement come last, so that a report that is plainly false is called false.
  */
 
-import type { Anchor } from "../anchors";
-import { type Bytes, concat, equal, hasAt, isZero, padded, rfc3339 } from "../bytes";
-import { MAX_CANDIDATES, firstOf, requireValid } from "../chain";
-import { type Check, type Told, check, same, takeSteps } from "../checks";
-import { requireCurrentCrl } from "../crl";
+import { type Bytes, concat, isZero, padded, rfc3339 } from "../bytes";
+import { datesText, firstOf, requireValid } from "../chain";
+import { type Crl, requireCurrentCrl } from "../crl";
 import { ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
-import type { Given, Verified } from "../formats";
+import type { Given, Verified } from "../evidence";
 import { withCommonName } from "../pool";
-import { type Certificate, type Issuer, parseCertificate } from "../x509";
+import { Procedure, reasonsOf, tolerated } from "../procedure";
+import type { Certificate, Issuer } from "../x509";
 import { findIssuer, findRoot } from "./chain";
 import { snpClaims } from "./claims";
-import { type LeafKind, type SnpLeaf, readLeaf } from "./leaf";
+import { type LeafKind, type SnpLeaf, candidates } from "./leaves";
 import type { SnpReport } from "./structure";
-import { type Tcbs, covers, tcbBytes, tcbText, tcbsOf } from "./tcb";
+import { type Product, type Tcbs, covers, tcbText, tcbsOf } from "./tcb";
 
-/** The signature covers what stands before it. */
-const enum SIZE {
-  signed = 0x2a0,
-  coordinate = 48,
-}
+/** Every check of a report, in order. Nothing of the report is used before the last one has passed. */
+const SNP_STEPS = {
+  format: ["snp.format", "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"],
+  signingKey: ["snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02"],
+  leaf: ["snp.leaf", "AMD 57230, extensions; sev-snp.md S03, S04"],
+  product: ["snp.product", "sev-snp.md S09"],
+  tcb: ["snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11"],
+  chipId: ["snp.chip_id", "AMD 57230, HWID; sev-snp.md S12"],
+  signature: ["snp.signature", "AMD 56860, SIGNATURE; sev-snp.md S10"],
+  tcbOrder: ["snp.tcb_order", "sev-snp.md S13"],
+  leafValidity: ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"],
+  chain: ["snp.chain", "AMD 57230; sev-snp.md S06"],
+  root: ["snp.root", "sev-snp.md S05, S06, S09"],
+  chainValidity: ["snp.chain_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"],
+  revocation: ["snp.revocation", "RFC 5280, 6.3; sev-snp.md S08"],
+} as const;
+
+/** The signature covers everything in front of it. */
+const SIGNED_BYTES = 0x2a0;
+/** Bytes of r and of s in P-384; their fields are longer, and the rest is zero. */
+const COORDINATE_BYTES = 48;
+/** By SIGNING_KEY, bits 4:2 of KEY_INFO; bit 1, MASK_CHIP_KEY, must be clear: the key has a certificate. */
+const SIGNING_KINDS: Readonly<Record<number, LeafKind>> = { 0: "VCEK", 1: "VLEK" };
 
 /**
  * Check that AMD hardware signed this report and that its certificates speak for it.
  *
- * @param presented DER of what the Attester says is the certificate of the report's key
+ * @param presented DER of the certificates that the Attester presents for the report's key
  */
 export async function verifySnp(report: SnpReport, presented: readonly Bytes[], given: Given): Promise<Verified> {
-  const { version, key_info } = report;
-  // Bits 4:2 are SIGNING_KEY, bit 1 is MASK_CHIP_KEY: the firmware signed, and with a key that has a certificate.
-  const kind = (["VCEK", , "VLEK"] as const)[key_info >> 1];
-  const signed = (): Told => {
-    const expected = "SEV-VCEK or SEV-VLEK";
-    need(kind, "signature", "snp-report-unsigned", expected, key_info, { field: "KEY_INFO" });
-    return [expected, kind];
-  };
-  const before = [
-    check("snp.format", "pass", "2 to 5", version, "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"),
-    ...(await takeSteps([["snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02", signed]])),
-  ];
-  const otherwise = (): Promise<unknown> => {
-    // Only leaves of the other kind are at hand, or none at all.
-    const other = kind === "VCEK" ? "VLEK" : "VCEK";
-    const isThere = presented.length || withCommonName(given.endorsements, `SEV-${other}`).length;
-    const refused = (): never =>
-      isThere
-        ? refuse("chain", "snp-signer-kind-mismatch", kind, other)
-        : refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
-    return takeSteps([["snp.leaf", `sev-snp.md S0${isThere ? 4 : 3}`, refused]]);
-  };
+  const kind = await new Procedure({ signingKey: SNP_STEPS.signingKey }).step("signingKey", () => signingKind(report));
   return firstOf(
-    await candidates(report, kind!, presented, given),
-    (leaf) => judge(report, leaf, given, before),
-    otherwise,
+    await candidates(report, kind, presented, given),
+    (leaf) => verifyWith(leaf, report, given),
+    () => noLeaf(kind, presented, given),
   );
 }
 
-/** Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit. */
-async function candidates(
-  report: SnpReport,
-  kind: LeafKind,
-  presented: readonly Bytes[],
-  { endorsements, at }: Given,
-): Promise<(SnpLeaf | AttestError)[]> {
-  const found: (SnpLeaf | AttestError)[] = [];
-  for (const each of [...presented, ...withCommonName(endorsements, `SEV-${kind}`)]) {
-    const leaf = await refusalOf(() => readLeaf(each instanceof Uint8Array ? parseCertificate(each) : each));
-    // Unreadable is a defect of the chain: the Attester presented it as what speaks for its report.
-    if (leaf instanceof AttestError) found.push(Object.assign(leaf, { kind: "chain" }));
-    else if (leaf.kind === kind) found.push(leaf);
-  }
-  /** How badly one fits, judged without any signature; only the order of trying depends on it. */
-  const misfit = (leaf: SnpLeaf | AttestError): number => {
-    if (leaf instanceof AttestError) return 8;
-    const { hwid, tcb, product, certificate } = leaf;
-    const isOtherChip = hwid && !hasAt(report.chip_id, hwid);
-    const isOtherTcb = !equal(tcbBytes(tcb, product), report.reported_tcb);
-    return (
-      (isOtherChip ? 4 : 0) + (isOtherTcb ? 2 : 0) + (certificate.notBefore <= at && at <= certificate.notAfter ? 0 : 1)
-    );
+/** Take every step with one candidate for the certificate of the report's key. */
+async function verifyWith(candidate: SnpLeaf | AttestError, report: SnpReport, given: Given): Promise<Verified> {
+  const { at } = given;
+  const procedure = new Procedure(SNP_STEPS);
+  const { leaf, tcbs } = await judgeReport(procedure, report, candidate);
+  const { certificate, product } = leaf;
+  await procedure.step("leafValidity", (step) => {
+    requireValid(certificate, at);
+    step.tell(rfc3339(at), datesText(certificate));
+  });
+  const intermediate = await procedure.step("chain", async (step) => {
+    const issuer = await findIssuer(certificate, given);
+    step.tell(`issued by ${certificate.issuerCommonName ?? "no CN"}`, `signature of ${issuer.name} verifies`);
+    return issuer;
+  });
+  const { anchor, issuer: root } = await procedure.step("root", async (step) => {
+    const found = await findRoot(intermediate, product, given);
+    step.tell(`a pinned root of ${product}`, `${found.anchor.name}, key ${found.anchor.pin}`);
+    return found;
+  });
+  await procedure.step("chainValidity", (step) => {
+    requireValid(intermediate, at);
+    // A root that is pinned by its digest alone was judged by its certificate.
+    if (anchor.held) requireValid(anchor.held, at);
+    step.tell(rfc3339(at), datesText(intermediate));
+  });
+  await procedure.step("revocation", async (step) => {
+    // Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
+    const { serial } = intermediate;
+    const found = await findCrl(root, serial, given);
+    if (typeof found === "string") step.tell(`a current CRL of ${anchor.name}`, found, "not evaluated");
+    else step.tell(`serial ${serial} not listed by ${anchor.name}`, `not listed, CRL of ${rfc3339(found.thisUpdate)}`);
+  });
+  return {
+    kind: "sev-snp",
+    simulated: anchor.simulated,
+    checks: procedure.finish(),
+    claims: snpClaims(report, leaf, tcbs),
+    chain: [certificate, intermediate, root],
   };
-  return found.sort((a, b) => misfit(a) - misfit(b)).slice(0, MAX_CANDIDATES);
 }
 
-/** The numbered procedure with one candidate; what a step finds, those after it use. */
-async function judge(
+interface JudgedReport {
+  readonly leaf: SnpLeaf;
+  readonly tcbs: Tcbs;
+}
+
+/** Take the steps that compare the report with the certificate of its key. */
+async function judgeReport(
+  procedure: Procedure<typeof SNP_STEPS>,
   report: SnpReport,
   candidate: SnpLeaf | AttestError,
-  given: Given,
-  before: readonly Check[],
-): Promise<Verified> {
-  const { at, endorsements, unchecked } = given;
-  let leaf!: SnpLeaf;
-  let tcbs!: Tcbs;
-  let intermediate!: Certificate;
-  let anchor!: Anchor;
-  let root!: Issuer;
-  const checks = await takeSteps(
-    [
-      [
-        "snp.leaf",
-        "AMD 57230, extensions; sev-snp.md S03, S04",
-        () => {
-          if (candidate instanceof AttestError) throw candidate;
-          leaf = candidate;
-          return [leaf.kind, leaf.productName];
-        },
-      ],
-      [
-        "snp.product",
-        "sev-snp.md S09",
-        () => {
-          const { product } = leaf;
-          const code = "snp-product-mismatch";
-          need(product === (report.product ?? product), "chain", code, product, report.product, {
-            field: "CPUID_FAM_ID",
-          });
-          // Refuses those of version 2 only: the other versions were read with this layout before.
-          tcbs = tcbsOf(report, product, "chain", code);
-          return [product, report.product ?? "version 2"];
-        },
-      ],
-      [
-        "snp.tcb",
-        "AMD 57230, SPL extensions; sev-snp.md S11",
-        () => same("snp-tcb-mismatch", "REPORTED_TCB", tcbText(leaf.tcb), tcbText(tcbs.reported_tcb)),
-      ],
-      [
-        "snp.chip_id",
-        "AMD 57230, HWID; sev-snp.md S12",
-        () => {
-          const { hwid } = leaf;
-          // A VLEK has none, and a masked CHIP_ID is zero: the check says so, and appraisal judges it.
-          if (!hwid || isZero(report.chip_id)) return [hwid ?? leaf.kind, report.chip_id, "not evaluated"];
-          return same("snp-chip-id-mismatch", "CHIP_ID", padded(hwid, 64), report.chip_id);
-        },
-      ],
-      [
-        "snp.signature",
-        "AMD 56860, SIGNATURE; sev-snp.md S10",
-        async () => {
-          const { name, spki } = leaf.certificate;
-          const numbers = [report.signature_r, report.signature_s];
-          const signature = concat(...numbers.map((number) => number.slice(0, SIZE.coordinate).reverse()));
-          const isShort = numbers.every((number) => isZero(number.slice(SIZE.coordinate)));
-          const holds = isShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIZE.signed)));
-          need(holds, "signature", "snp-signature-invalid", name, "another", { field: "SIGNATURE" });
-          return [name, "verifies"];
-        },
-      ],
-      [
-        "snp.tcb_order",
-        "sev-snp.md S13",
-        () => {
-          const { current_tcb, reported_tcb, committed_tcb } = tcbs;
-          const told = [tcbText(current_tcb), [reported_tcb, committed_tcb].map(tcbText)] as const;
-          const isOrdered = covers(current_tcb, reported_tcb) && covers(current_tcb, committed_tcb);
-          need(isOrdered, "binding", "snp-tcb-inconsistent", ...told, { field: "CURRENT_TCB" });
-          return told;
-        },
-      ],
-      ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07", () => requireValid(leaf.certificate, at)],
-      [
-        "snp.chain",
-        "AMD 57230; sev-snp.md S06",
-        async () => {
-          intermediate = await findIssuer(leaf.certificate, given);
-          return [leaf.certificate.issuerCommonName, intermediate.name];
-        },
-      ],
-      [
-        "snp.root",
-        "sev-snp.md S05, S06, S09",
-        async () => {
-          [anchor, root] = await findRoot(intermediate, leaf.product, given);
-          return [leaf.product, [anchor.name, anchor.pin]];
-        },
-      ],
-      [
-        "snp.chain_validity",
-        "RFC 5280, 4.1.2.5; sev-snp.md S07",
-        () => {
-          const told = requireValid(intermediate, at);
-          // A root that is pinned by its digest alone was judged by its certificate.
-          if (anchor.held) requireValid(anchor.held, at);
-          return told;
-        },
-      ],
-      [
-        "snp.revocation",
-        "RFC 5280, 6.3; sev-snp.md S08",
-        async () => {
-          // Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
-          const { serial } = intermediate;
-          const crl = await refusalOf(() => requireCurrentCrl(endorsements.crls, root, { serials: [serial], at }));
-          if (!(crl instanceof AttestError)) {
-            return [`serial ${serial} not listed`, `CRL of ${rfc3339(crl.thisUpdate)}`];
-          }
-          const reasons = unchecked.filter((each) => each.check === "revocation").map(({ reason }) => reason);
-          if (crl.kind !== "endorsement" || !reasons.length) throw crl;
-          return ["a current CRL", `unchecked: ${reasons.join("; ")}`, "not evaluated"];
-        },
-      ],
-    ],
-    before,
+): Promise<JudgedReport> {
+  await procedure.step("format", (step) =>
+    step.tell("1184 bytes of a known version, reserved bytes zero", `version ${report.version}`),
   );
-  const chain = [leaf.certificate, intermediate, root];
-  return { kind: "sev-snp", simulated: anchor.simulated, checks, claims: snpClaims(report, leaf, tcbs), chain };
+  await procedure.step("signingKey", (step) =>
+    step.tell("SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0", `KEY_INFO ${report.key_info}`),
+  );
+  const leaf = await procedure.step("leaf", (step) => {
+    if (candidate instanceof AttestError) throw candidate;
+    step.tell(`a ${candidate.kind} with AMD's extensions`, candidate.productName);
+    return candidate;
+  });
+  const tcbs = await procedure.step("product", (step) => {
+    const found = requireProduct(report, leaf.product);
+    step.tell(leaf.product, `CPUID: ${report.product ?? "not in version 2"}`);
+    return found;
+  });
+  await procedure.step("tcb", (step) => {
+    requireTcb(leaf, tcbs);
+    step.tell(tcbText(leaf.tcb), tcbText(tcbs.reported_tcb));
+  });
+  await procedure.step("chipId", (step) => {
+    if (!leaf.hwid) step.tell("HWID of a VCEK", "a VLEK has none", "not evaluated");
+    // Appraisal judges a masked CHIP_ID.
+    else if (isZero(report.chip_id)) step.tell(leaf.hwid, "CHIP_ID is masked (all zero)", "not evaluated");
+    else {
+      requireChipId(leaf.hwid, report.chip_id);
+      step.tell(leaf.hwid, report.chip_id);
+    }
+  });
+  await procedure.step("signature", async (step) => {
+    await requireSignature(report, leaf.certificate);
+    step.tell("ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f", `verifies with ${leaf.certificate.name}`);
+  });
+  await procedure.step("tcbOrder", (step) => {
+    requireTcbOrder(tcbs);
+    const { current_tcb, reported_tcb, committed_tcb } = tcbs;
+    const got = `reported ${tcbText(reported_tcb)}; committed ${tcbText(committed_tcb)}`;
+    step.tell(`REPORTED_TCB and COMMITTED_TCB at most ${tcbText(current_tcb)}`, got);
+  });
+  return { leaf, tcbs };
+}
+
+// -- what the steps require
+
+/** S02: the firmware signed, and with a key that has a certificate. */
+function signingKind({ key_info }: SnpReport): LeafKind {
+  const kind = SIGNING_KINDS[key_info >> 2];
+  const isMasked = (key_info & 2) !== 0;
+  need(kind && !isMasked, "signature", "snp-report-unsigned", "SEV-VCEK or SEV-VLEK", key_info, { field: "KEY_INFO" });
+  return kind;
+}
+
+/** S03, S04: only leaves of the other kind are at hand, or none at all. */
+function noLeaf(kind: LeafKind, presented: readonly Bytes[], { endorsements }: Given): Promise<never> {
+  const other = kind === "VCEK" ? "VLEK" : "VCEK";
+  const isThere = presented.length > 0 || withCommonName(endorsements, `SEV-${other}`).length > 0;
+  const procedure = new Procedure({ leaf: ["snp.leaf", `sev-snp.md S0${isThere ? 4 : 3}`] });
+  return procedure.step("leaf", () => {
+    if (isThere) return refuse("chain", "snp-signer-kind-mismatch", kind, other);
+    return refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
+  });
+}
+
+/** S09: report and certificate are of one product line. Return the TCBs, read by its layout. */
+function requireProduct(report: SnpReport, product: Product): Tcbs {
+  const isSame = report.product === undefined || report.product === product;
+  need(isSame, "chain", "snp-product-mismatch", product, report.product, { field: "CPUID_FAM_ID" });
+  // Refuses those of version 2 only: the other versions were read with this layout before.
+  return tcbsOf(report, product, "chain", "snp-product-mismatch");
+}
+
+/** S11: the TCB in the certificate equals REPORTED_TCB. */
+function requireTcb({ tcb }: SnpLeaf, { reported_tcb }: Tcbs): void {
+  const expected = tcbText(tcb);
+  const got = tcbText(reported_tcb);
+  need(expected === got, "binding", "snp-tcb-mismatch", expected, got, { field: "REPORTED_TCB" });
+}
+
+/** S12: the certificate is that of this chip. Turin's HWID has 8 bytes, and the field is filled up with zeros. */
+function requireChipId(hwid: Bytes, chipId: Bytes): void {
+  const expected = padded(hwid, chipId.length);
+  const isSame = expected.every((byte, i) => byte === chipId[i]);
+  need(isSame, "binding", "snp-chip-id-mismatch", expected, chipId, { field: "CHIP_ID" });
+}
+
+/** S10: the certificate's key signed the report. R and S are little-endian. */
+async function requireSignature(report: SnpReport, { name, spki }: Certificate): Promise<void> {
+  const numbers = [report.signature_r, report.signature_s];
+  const areShort = numbers.every((number) => isZero(number.slice(COORDINATE_BYTES)));
+  const signature = concat(...numbers.map((number) => number.slice(0, COORDINATE_BYTES).reverse()));
+  const holds = areShort && (await ecdsaHolds(spki, "SHA-384", signature, report.raw.slice(0, SIGNED_BYTES)));
+  need(holds, "signature", "snp-signature-invalid", `a signature by ${name}`, "another", { field: "SIGNATURE" });
+}
+
+/** S13: no other TCB is above the current one. */
+function requireTcbOrder({ current_tcb, reported_tcb, committed_tcb }: Tcbs): void {
+  for (const [field, tcb] of Object.entries({ REPORTED_TCB: reported_tcb, COMMITTED_TCB: committed_tcb })) {
+    const expected = `no component above ${tcbText(current_tcb)}`;
+    need(covers(current_tcb, tcb), "binding", "snp-tcb-inconsistent", expected, tcbText(tcb), { field });
+  }
+}
+
+/** S08: return the current CRL, or the reasons for which it may be missing. */
+async function findCrl(root: Issuer, serial: bigint, { endorsements, at, unchecked }: Given): Promise<Crl | string> {
+  const found = await refusalOf(() => requireCurrentCrl(endorsements.crls, root, { serials: [serial], at }));
+  return found instanceof AttestError ? reasonsOf(tolerated(found, unchecked, "revocation")) : found;
 }

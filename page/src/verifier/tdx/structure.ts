@@ -1,6 +1,7 @@
 /** The TD report body of a TDX quote: 584 bytes for TDX 1.0 (type 2), 648 for 1.5 (type 3); intel-tdx-sgx.md 3. */
 
-import { type Bytes, type Decoded, decodeLayout, layoutSize } from "../bytes";
+import type { Bytes } from "../bytes";
+import { type Decoded, decodeLayout, layoutSize } from "../reader";
 
 const TDX_1_0 = {
   tee_tcb_svn: 16,

@@ -1,19 +1,20 @@
 /** TPM 2.0 quotes (TPMS_ATTEST): their structure, and what makes one genuine. All integers are big-endian. */
 
-import { type Bytes, Reader, concat, hex } from "../bytes";
-import { same } from "../checks";
+import { type Bytes, concat, hex } from "../bytes";
+import { Reader } from "../reader";
+import { same } from "../procedure";
 import { sha256 } from "../crypto";
 import { type Demand, demandsOf, need } from "../errors";
 
 export const MAX_PCRS = 24;
 export const PCR_BYTES = 32;
 const SHA256 = 0x000b;
-const enum MAX {
-  selections = 16,
-  name = 68,
-  data = 66,
-  digest = 64,
-}
+const MAX = {
+  selections: 16,
+  name: 68,
+  data: 66,
+  digest: 64,
+} as const;
 const SELECT_BYTES = 3;
 
 const demand: Demand = demandsOf("malformed", "tpm-quote-malformed");
@@ -21,7 +22,9 @@ const demand: Demand = demandsOf("malformed", "tpm-quote-malformed");
 /** A quote as presented: a stranger's word until its signature is verified. */
 export type TpmQuote = ReturnType<typeof parseTpmQuote>;
 
-/** Read a quote: `truncated`, `trailing-bytes`, `tpm-quote-malformed`, or `tpm-attest-unsupported` for anything else. */
+/**
+ * Read a quote: `truncated`, `trailing-bytes`, `tpm-quote-malformed`, or `tpm-attest-unsupported` for anything else.
+ */
 export function parseTpmQuote(data: Bytes) {
   const reader = new Reader(data, "TPM quote");
   const number = (size: number, field: string): number => reader.unsigned(size, field, "big");

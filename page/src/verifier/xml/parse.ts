@@ -9,10 +9,8 @@
  */
 
 import { type Bytes, utf8Text } from "../bytes";
-import { refuse } from "../errors";
+import { MAX_RIM_BYTES, malformed } from "../rims";
 
-/** The largest RIM seen has 26 KiB. */
-export const MAX_RIM_BYTES = 256 * 1024;
 /** A RIM of 64 records has 87 elements. */
 const MAX_ELEMENTS = 256;
 /** A RIM has 5 levels. */
@@ -43,13 +41,16 @@ const DECLARATION = /^(?:\uFEFF|<\?xml version=(["'])1\.0\1(?: encoding=(["'])[U
 const NO_BLANK = /[^ \t\r\n]/;
 const NO_CHARACTER = /[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/u;
 /** Text, and behind it an end tag, or a start tag with all its attributes. */
-const TAG =
-  /([^<]*)<(?:\/([\w.:-]+)|((?:[A-Za-z_][\w.-]*:)?[A-Za-z_][\w.-]*)((?:[ \t\n]+(?:[A-Za-z_][\w.-]*:)?[A-Za-z_][\w.-]*[ \t\n]*=[ \t\n]*(?:"[^<"]*"|'[^<']*'))*))[ \t\n]*(\/?)>/gy;
+const NAME = "(?:[A-Za-z_][\\w.-]*:)?[A-Za-z_][\\w.-]*";
+const BLANK = "[ \\t\\n]";
+const STATED = `${BLANK}+${NAME}${BLANK}*=${BLANK}*(?:"[^<"]*"|'[^<']*')`;
+const TAG = new RegExp(`([^<]*)<(?:/([\\w.:-]+)|(${NAME})((?:${STATED})*))${BLANK}*(/?)>`, "gy");
 /** One attribute of those that `TAG` found to be well formed. */
 const ATTRIBUTE = /([\w.:-]+)\s*=\s*(["'])(.*?)\2/gs;
 /** Relative names of namespaces have no canonical form, and only the default one can be taken away. */
-const DECLARED =
-  /^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!http:\/\/www\.w3\.org\/(?:XML\/1998\/namespace|2000\/xmlns\/)$)[A-Za-z][\w+.-]*:[\w.~:/?#[\]@!$&'()*+,;=%-]*)$/;
+const RESERVED_URI = "http://www\\.w3\\.org/(?:XML/1998/namespace|2000/xmlns/)";
+const ABSOLUTE_URI = "[A-Za-z][\\w+.-]*:[\\w.~:/?#[\\]@!$&'()*+,;=%-]*";
+const DECLARED = new RegExp(`^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!${RESERVED_URI}$)${ABSOLUTE_URI})$`);
 /** What the expressions find; a group that took no part is undefined, which only `end` and `empty` are asked for. */
 type Groups = Iterable<readonly [string, string, string, string, string, string]>;
 const NAMES: Readonly<Record<string, string>> = {
@@ -63,11 +64,6 @@ const NAMES: Readonly<Record<string, string>> = {
   "\r": "#xD",
 };
 
-/** Refuse a RIM that is not what the specification says. Such a RIM is passed over, so its code has to do. */
-export function malformed(): never {
-  return refuse("malformed", "rim-malformed");
-}
-
 /**
  * Read one document.
  *
@@ -76,28 +72,55 @@ export function malformed(): never {
  */
 export function parseXml(xml: Bytes): XmlElement {
   const source = plainText(xml);
-  const document = elementOf("", "", new Map());
-  const open = [document];
-  let count = 0;
+  const tree = new Tree();
   let at = 0;
   for (const [whole, data, end, written, stated, empty] of source.matchAll(TAG) as Groups) {
-    const parent = open.at(-1)!; // `document` is never closed: its name is empty
     at += whole.length;
-    if ((open.length < 2 ? NO_BLANK : /]]>/).test(data)) malformed();
-    parent.nodes.push(unescaped(data));
-    if (end) {
-      if (end !== parent.written || empty) malformed();
-      open.pop();
-      continue;
-    }
+    tree.addText(data);
+    if (end) tree.close(end, empty !== "");
+    else tree.open(written, stated, empty !== "");
+  }
+  if (NO_BLANK.test(source.slice(at))) malformed();
+  return tree.root();
+}
+
+/** A document that is being read. */
+class Tree {
+  /** It is never closed: its name is empty. */
+  private readonly document = elementOf("", "", new Map());
+  private readonly openElements = [this.document];
+  private count = 0;
+
+  /** Add text in front of a tag; outside of the root there is only white space. */
+  addText(data: string): void {
+    const forbidden = this.openElements.length < 2 ? NO_BLANK : /]]>/;
+    if (forbidden.test(data)) malformed();
+    this.parent().nodes.push(unescaped(data));
+  }
+
+  open(written: string, stated: string, isEmpty: boolean): void {
+    const parent = this.parent();
     const element = elementOf(written, stated, parent.scope);
     parent.nodes.push(element);
-    if (open.length > MAX_DEPTH || ++count > MAX_ELEMENTS) malformed();
-    if (!empty) open.push(element);
+    this.count += 1;
+    if (this.openElements.length > MAX_DEPTH || this.count > MAX_ELEMENTS) malformed();
+    if (!isEmpty) this.openElements.push(element);
   }
-  const [root, ...more] = elements(document);
-  if (!root || more.length || open.length > 1 || NO_BLANK.test(source.slice(at))) malformed();
-  return root;
+
+  close(written: string, isEmpty: boolean): void {
+    if (written !== this.parent().written || isEmpty) malformed();
+    this.openElements.pop();
+  }
+
+  root(): XmlElement {
+    const [root, ...more] = elements(this.document);
+    if (!root || more.length || this.openElements.length > 1) malformed();
+    return root;
+  }
+
+  private parent(): XmlElement {
+    return this.openElements.at(-1)!;
+  }
 }
 
 /** The child elements. */
@@ -189,9 +212,10 @@ export function canonical(apex: XmlElement, without?: XmlElement, outer: Scope =
     // An empty default namespace is written only where it takes another one away.
     (outer.get(prefix) ?? "") === uri ? "" : ` xmlns${prefix && `:${prefix}`}="${escaped(uri)}"`,
   );
-  const inside = nodes.map((node) =>
-    typeof node === "string" ? escaped(node, /[&<>\r]/g) : node === without ? "" : canonical(node, without, scope),
-  );
+  const inside = nodes.map((node) => {
+    if (typeof node === "string") return escaped(node, /[&<>\r]/g);
+    return node === without ? "" : canonical(node, without, scope);
+  });
   return `<${written}${spaces.join("")}${stated}>${inside.join("")}</${written}>`;
 }
 

@@ -8,11 +8,13 @@
  * Spec: XML Signature 1.1; specs/nvidia-gpu.md, section 9.3.
  */
 
-import { type Bytes, base64Bytes, equal, utf8 } from "../bytes";
+import { type Bytes, equal, utf8 } from "../bytes";
+import { base64Bytes } from "../encoding";
 import { ecdsaHolds, keyKind, sha384 } from "../crypto";
 import { AttestError, refusalOf } from "../errors";
 import { type Certificate, parseCertificate } from "../x509";
-import { type XmlElement, canonical, descendants, elements, isBlank, malformed, parseXml, text } from "./parse";
+import { type XmlElement, canonical, descendants, elements, isBlank, parseXml, text } from "./parse";
+import { malformed } from "../rims";
 
 /** A RIM carries 4. */
 const MAX_CERTIFICATES = 8;
@@ -44,11 +46,10 @@ export async function readSignedDocument(xml: Bytes): Promise<SignedDocument> {
   const certificates = named("X509Certificate");
   const fits = signature && isBlank(root) && named("Signature").length === 1 && certificates.length <= MAX_CERTIFICATES;
   if (!fits || JSON.stringify(outline(signature)) !== JSON.stringify(shape(certificates.length))) malformed();
-  const [info, value, digest] = ["SignedInfo", "SignatureValue", "DigestValue"].flatMap(named) as [
-    XmlElement,
-    XmlElement,
-    XmlElement,
-  ];
+  // The shape has one of each.
+  const info = named("SignedInfo")[0]!;
+  const value = named("SignatureValue")[0]!;
+  const digest = named("DigestValue")[0]!;
   const read = await refusalOf(() => ({
     value: decoded(value),
     digest: decoded(digest),
@@ -72,7 +73,9 @@ const DS = "http://www.w3.org/2000/09/xmldsig# ";
 const MORE = "http://www.w3.org/2001/04/xmldsig-more#";
 const C14N = "http://www.w3.org/2006/12/xml-c14n11";
 
-/** Every element in the order of the document: how deep it lies, its name, its attributes, and whether it has no text. */
+/**
+ * Every element in the order of the document: how deep it lies, its name, its attributes, and whether it has no text.
+ */
 function outline(element: XmlElement, depth = 0): string[] {
   const own = `${depth}${element.tag}${JSON.stringify([...element.attributes])}${isBlank(element)}`;
   return [own, ...elements(element).flatMap((child) => outline(child, depth + 1))];

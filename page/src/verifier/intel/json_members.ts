@@ -1,7 +1,12 @@
-/** Readers of Intel's JSON, by tables of its members; each refuses by the member's path (`tcbInfo.tcbLevels[3].tcb.pcesvn`). */
+/**
+ * Readers of Intel's JSON, by tables of its members; each refuses by the member's path
+ * (`tcbInfo.tcbLevels[3].tcb.pcesvn`).
+ */
 
-import { type Bytes, hexBytes } from "../bytes";
-import { type Shown, need, refuse } from "../errors";
+import type { Bytes } from "../bytes";
+import { hexBytes } from "../encoding";
+import type { Shown } from "../shown";
+import { need, refuse } from "../errors";
 import { type JsonValue, isInteger, isObject, jsonValue } from "../json";
 import { parseMoment } from "../time";
 

@@ -1,12 +1,13 @@
 /** The certificate table of an extended report (AMD 56421, 4.1.8.1; sev-snp.md 13). All of it comes from the host. */
 
-import { type Bytes, Reader, hex, isZero } from "../bytes";
+import { type Bytes, hex, isZero } from "../bytes";
+import { Reader } from "../reader";
 import { type Demand, demandsOf } from "../errors";
 
-const enum MAX {
-  entries = 32,
-  bytes = 1024 * 1024,
-}
+const MAX = {
+  entries: 32,
+  bytes: 1024 * 1024,
+} as const;
 
 export type TableKind = "VCEK" | "VLEK" | "ASK" | "ARK" | "CRL" | "PLATFORM";
 

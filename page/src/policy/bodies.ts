@@ -1,0 +1,209 @@
+/** The bodies of a policy: its sections and branches, each read into what judges by it. */
+
+import type { JsonObject } from "../verifier/json";
+import { sgxRows, snpRows, tdxRows } from "./cpu";
+import {
+  type Json,
+  type Reader,
+  anything,
+  canonical,
+  integer,
+  join,
+  like,
+  listOf,
+  maybe,
+  once,
+  record,
+  refuse,
+} from "./decode";
+import {
+  NOTHING_TOLERATED,
+  type Tell,
+  type Tolerated,
+  azureRows,
+  cpuRule,
+  deviceRules,
+  gpuRows,
+  switchRows,
+} from "./devices";
+import { type Judge, all, choiceOf, leaf } from "./judge";
+import type { References } from "./references";
+import { type Claims, type Row, type Rule, optional } from "./rules";
+
+/** Sections, and the kinds of Attesters that they judge. */
+export const KINDS: Readonly<Record<string, string>> = {
+  snp: "sev-snp",
+  tdx: "tdx",
+  sgx: "sgx",
+  gpu: "nvidia-gpu",
+  nvswitch: "nvidia-switch",
+};
+type Table = Readonly<Record<string, Reader<unknown>>>;
+export const unread = (keys: readonly string[]): Table => Object.fromEntries(keys.map((key) => [key, anything]));
+
+export const NAME = "[a-z\\d][a-z\\d._-]{0,63}";
+/** Branches without a name are numbered, so that no name is a number. */
+const branchName = like(`(?!\\d+$)${NAME}`);
+const MAX_DEPTH = 3;
+const MAX_BRANCHES = 64;
+
+/** What a policy judges by, and what verification is to tolerate. */
+export interface ReadBodies {
+  readonly judge: Judge;
+  readonly tolerances: Readonly<Record<"gpus" | "switches", Tolerated>>;
+}
+
+/** Rules by section. */
+type Sections = Partial<Record<string, Rule[]>>;
+
+/** A body that was read; what it leaves out is undefined. */
+interface Body {
+  readonly devices: Json;
+  readonly any_of: Judge[] | undefined;
+  readonly all_of: Judge[] | undefined;
+  readonly at_least: Judge | undefined;
+}
+
+/** Where a body stands. */
+interface Place {
+  /** In the document. */
+  readonly at: string;
+  /** The name that its checks carry. */
+  readonly path: string;
+  readonly depth: number;
+  /** What else may stand there. */
+  readonly beside: Table;
+}
+
+/** Evidence is verified once for all branches: what one of them tolerates, all would. */
+function agreed(take: (tolerated: Tolerated) => void): Tell {
+  let first: readonly [path: string, tolerated: string] | undefined;
+  return (path, tolerated) => {
+    const told = canonical(tolerated as unknown as Json);
+    first ??= [path, told];
+    if (first[1] !== told) refuse(path, `what ${first[0]} tolerates`);
+    take(tolerated);
+  };
+}
+
+/** Ask the same of the CPU's report within Azure evidence. */
+const within = (rules: readonly Rule[], prefix: string): Rule[] =>
+  rules.map((rule) => ({ ...rule, claim: (claims) => rule.claim((claims[prefix] ?? {}) as Claims) }));
+
+/** The rules for each kind of Attester that a body speaks of. */
+const leavesOf = ({ azure, ...sections }: Partial<Record<string, Rule[]>>): [kind: string, rules: Rule[]][] =>
+  Object.entries(KINDS).flatMap(([key, kind]): [string, Rule[]][] => {
+    const rules = sections[key];
+    if (!rules) return [];
+    return [azure && /snp|tdx/.test(key) ? [`azure-${key}`, [...azure, ...within(rules, key)]] : [kind, rules]];
+  });
+
+/** Read all bodies of a policy. @param rim why that is unchecked for all of it */
+export function readBodies(
+  top: Json,
+  beside: readonly string[],
+  references: References,
+  rim: string | undefined,
+): ReadBodies {
+  const tolerances = { gpus: NOTHING_TOLERATED, switches: NOTHING_TOLERATED };
+  const strict: Json = rim === undefined ? true : { unchecked: rim };
+  const tellGpus = agreed((tolerated) => {
+    tolerances.gpus = tolerated;
+  });
+  const tellSwitches = agreed((tolerated) => {
+    tolerances.switches = tolerated;
+  });
+  const bodies = new BodyReader({
+    azure: azureRows(references),
+    snp: snpRows(references),
+    tdx: tdxRows(references),
+    sgx: sgxRows(references),
+    gpu: gpuRows(strict, tellGpus),
+    nvswitch: switchRows(strict, tellSwitches),
+  });
+  const judge = bodies.read(top, { at: "", path: "", depth: 0, beside: unread(beside) });
+  return { judge, tolerances };
+}
+
+class BodyReader {
+  private branches = 0;
+
+  constructor(private readonly rows: Readonly<Record<string, Row>>) {}
+
+  /** Read one body. */
+  read(value: Json, place: Place): Judge {
+    const { at, path } = place;
+    const { devices, any_of: any, all_of: every = [], at_least: least, ...sections } = this.members(value, place);
+    requireAzure(sections, at);
+    const leaves = leavesOf(sections);
+    const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
+    if (!leaves.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
+    const together = togetherRules(leaves, devices, place, choices.length > 0);
+    const own: [kind: string, rules: readonly Rule[]][] = [["", together], ...leaves];
+    return all(path, [...own.map(([kind, rules]) => leaf(path, kind, rules)), ...choices]);
+  }
+
+  private members(value: Json, { at, path, depth, beside }: Place): Body & Sections {
+    const listed = (word: string): Reader<Judge[] | undefined> => maybe(this.listed(word, path, depth));
+    const table = {
+      ...beside,
+      ...optional(this.rows),
+      devices: anything,
+      any_of: listed("any_of"),
+      all_of: listed("all_of"),
+      at_least: maybe(this.atLeast(path, depth)),
+    };
+    return record(table)(value, at, "") as Body & Sections;
+  }
+
+  /** Read the branches of a combinator in a body so deep. */
+  private listed(word: string, path: string, depth: number): Reader<Judge[]> {
+    return (list, place, key) => {
+      if (depth > MAX_DEPTH) refuse(place, `branches at most ${MAX_DEPTH + 1} deep`);
+      const names: unknown[] = [];
+      const branch: Reader<Judge> = (member, at) => {
+        this.branches += 1;
+        if (this.branches > MAX_BRANCHES) refuse(at, `at most ${MAX_BRANCHES} branches`);
+        const name = maybe(branchName)((member as JsonObject | null)?.name, join(at, "name"), "");
+        names.push(name);
+        const own = `${join(path, word)}[${name ?? names.length - 1}]`;
+        return this.read(member, { at, path: own, depth: depth + 1, beside: { name: anything } });
+      };
+      const found = listOf(branch)(list, place, key);
+      once(names, place, ".name");
+      return found;
+    };
+  }
+
+  private atLeast(path: string, depth: number): Reader<Judge> {
+    return (value, place, key) => {
+      const { of, count } = record({ of: this.listed("at_least", path, depth), count: anything })(value, place, key);
+      return choiceOf(path, "at_least", integer(1, of.length)(count, join(place, "count"), key), of);
+    };
+  }
+}
+
+/** An Azure VM has a CPU's report, and its event log is the TPM's. */
+function requireAzure({ azure, snp, tdx }: Sections, at: string): void {
+  if (!azure) return;
+  if (!snp && !tdx) refuse(join(at, "azure"), "snp or tdx beside it");
+  if (tdx?.some(({ id }) => id.includes("event_log"))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+}
+
+/** The rules over all devices: those of the section `devices`, and which CPU has to be there. */
+function togetherRules(
+  leaves: readonly (readonly [kind: string, rules: readonly Rule[]])[],
+  devices: Json,
+  { at, depth }: Place,
+  hasChoices: boolean,
+): Rule[] {
+  const kinds = leaves.map(([kind]) => kind);
+  const cpus = kinds.filter((kind) => !kind.startsWith("nvidia"));
+  const gpus = kinds.filter((kind) => kind.includes("gpu")).length;
+  const switches = kinds.filter((kind) => kind.includes("switch")).length;
+  const isSpoken = gpus + switches > 0 || devices !== undefined;
+  const rules = isSpoken ? deviceRules(devices, join(at, "devices"), gpus, switches) : [];
+  // Without branches, evidence of another kind of CPU is refused as a kind that the policy does not speak of.
+  const isCpuDemanded = isSpoken || depth > 0 || hasChoices;
+  return cpus.length && isCpuDemanded ? [...rules, cpuRule(cpus)] : rules;
+}

@@ -1,0 +1,29 @@
+/** What a verified Azure VM states, beside the claims of its CPU's report. */
+
+import { type Claims, nestedClaims } from "../claims";
+import type { PcrValues, TpmQuote } from "../tpm/quote";
+import type { RuntimeClaims } from "./runtime";
+import type { HclReport } from "./structure";
+
+/** What the CPU's report vouches for. */
+export interface VerifiedMachine {
+  readonly hcl: HclReport;
+  readonly runtime: RuntimeClaims;
+  readonly quote: TpmQuote;
+  readonly pcrs: PcrValues;
+}
+
+/** The claims of the virtual TPM and of the paravisor. */
+export function azureClaims({ hcl, runtime, quote, pcrs }: VerifiedMachine): Claims {
+  return nestedClaims({
+    pcrs: Object.fromEntries(pcrs),
+    vm_configuration: unlessEmpty(runtime.vmConfiguration),
+    user_data: runtime.userData,
+    tpm: quote.claims,
+    hcl: { version: hcl.version },
+    unknown_claims: unlessEmpty(runtime.unknown),
+  });
+}
+
+const unlessEmpty = <T extends object>(members: T): T | undefined =>
+  Object.keys(members).length ? members : undefined;

@@ -1,0 +1,31 @@
+/** Strict text forms of bytes: hex and base64, one spelling for one sequence of bytes. */
+
+import { type Bytes, hex, unhex, urlSafe } from "./bytes";
+import { need, refuse } from "./errors";
+
+/** Decode hex of an even number of digits, without prefix or separators: `hex-invalid`. */
+export function hexBytes(text: string, field: string, length?: number): Bytes {
+  const data = unhex(text);
+  const isHex = hex(data) === text.toLowerCase() && data.length === (length ?? data.length);
+  need(isHex, "malformed", "hex-invalid", `${length ?? "any"} bytes of hex`, `${text.length} characters`, { field });
+  return data;
+}
+
+function base64Decoded(text: string, field: string, spelling: (text: string) => string): Bytes {
+  try {
+    const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    const data = new Uint8Array(plain.length);
+    for (let i = 0; i < data.length; i++) data[i] = plain.charCodeAt(i);
+    // Writing it again leaves one spelling for one sequence of bytes, so that two readers never see two documents.
+    if (spelling(btoa(plain)) === text) return data;
+  } catch {
+    // No base64 of any kind.
+  }
+  return refuse("malformed", "base64-invalid", "base64", `${text.length} characters of other text`, { field });
+}
+
+/** Standard base64 with padding (RFC 4648, section 4), one spelling only: `base64-invalid`. */
+export const base64Bytes = (text: string, what: string): Bytes => base64Decoded(text, what, String);
+
+/** Base64url without padding (RFC 4648, section 5), one spelling only: `base64-invalid`. */
+export const base64urlBytes = (text: string, what: string): Bytes => base64Decoded(text, what, urlSafe);

@@ -1,0 +1,76 @@
+/** Evidence that was read, what every procedure is given, and what it makes of it. */
+
+import type { TrustAnchors } from "./anchors";
+import type { Bytes } from "./bytes";
+import type { Check, Unchecked } from "./checks";
+import type { Claims } from "./claims";
+import type { AttestError } from "./errors";
+import type { Endorsements } from "./pool";
+import type { Certificate, Issuer } from "./x509";
+
+/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
+export interface Tolerances {
+  /** Reasons by RIM index for mismatches that are only shown. */
+  readonly waived: ReadonlyMap<number, string>;
+  /** Why a RIM signer on hold counts all the same; never applies to device chains. */
+  readonly heldRimSigners: string | undefined;
+}
+
+/** What every procedure is given. */
+export interface Given {
+  readonly endorsements: Endorsements;
+  readonly anchors: TrustAnchors;
+  /** Moment of appraisal, milliseconds since 1970, UTC. */
+  readonly at: number;
+  readonly unchecked: readonly Unchecked[];
+  /** By kind: the indices of a switch mean other things than those of a GPU. */
+  readonly tolerances: { readonly gpus: Tolerances; readonly switches: Tolerances };
+}
+
+/** A device whose evidence is genuine. Built by its procedure only, after the last check. */
+export interface Verified {
+  readonly kind: string;
+  readonly simulated: boolean;
+  readonly checks: readonly Check[];
+  readonly claims: Claims;
+  /** The certificates that speak for it, leaf first, up to the pinned root; that one may be a bare key. */
+  readonly chain: readonly (Issuer | Certificate)[];
+}
+
+/** The registers to which the event log of such a machine leads, by name (`RTMR0`, `PCR7`). */
+export interface Registers {
+  readonly log: "ccel" | "tcg2-sha256";
+  readonly values: ReadonlyMap<string, Bytes>;
+}
+
+/** Evidence of a CPU, read and not trusted yet. */
+export interface ParsedCpu {
+  readonly kind: string;
+  /** The 64 bytes that the guest chose. */
+  readonly reportData: Bytes;
+  /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
+  readonly nonce?: Bytes;
+  readonly registers?: Registers;
+  /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
+  verify(given: Given): Promise<Verified>;
+}
+
+/** Evidence of a device beside the CPU, likewise. */
+export interface ParsedDevice {
+  /** The request nonce, 32 bytes. */
+  readonly nonce: Bytes;
+  verify(given: Given): Promise<Verified>;
+  /** Judges what no single device of the format can show; devices of another format are passed over. */
+  readonly judgeSet: JudgeSet;
+}
+
+/** One refusal for each check that failed. */
+export interface JudgedSet {
+  readonly checks: readonly Check[];
+  readonly failures: readonly AttestError[];
+}
+
+export type JudgeSet = (
+  all: readonly (readonly [name: string, verified: Verified])[],
+  unchecked: readonly Unchecked[],
+) => Promise<JudgedSet>;
