@@ -62,6 +62,7 @@ class Selection:
         by_line = self._by_line(path)
         reaching = {test for number in statement_lines(source, line) for test in by_line.get(number, ())}
         others = {test for tests in by_line.values() for test in tests} - reaching
+        stages: tuple[tuple[set[str], float], ...]
         if reaching:
             near = frozenset(_nearest(path, reaching))
             also = frozenset(_nearest(path, others))

@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kms.clock import system_clock
 from playwright.sync_api import BrowserContext
 
+from attest.clock import system_clock
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.page import page_files
