@@ -122,6 +122,7 @@ def test_every_operation_has_its_line_in_the_table() -> None:
 def test_administrators_grant_and_do_nothing_with_keys() -> None:
     held = {operation for operation, roles in PERMISSIONS.items() if Role.ADMINISTRATOR in roles}
     assert held == {
+        Operation.ANCHORS_READ,
         Operation.GRANTS_READ,
         Operation.GRANTS_CHANGE,
         Operation.SETTINGS_READ,
