@@ -19,8 +19,9 @@ Importing this package loads nothing but this file; each name brings its module 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult, appraise
@@ -37,33 +38,6 @@ if TYPE_CHECKING:
     from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 
 __version__ = "0.1.0"
-
-_HOMES = {
-    "AsyncSession": "attest.session",
-    "AttestError": "attest.errors",
-    "AttestationResult": "attest.appraisal",
-    "Binding": "attest.evidence.binding",
-    "Check": "attest.checks",
-    "Endorsements": "attest.endorsements.pool",
-    "Evidence": "attest.evidence.envelope",
-    "EvidenceItem": "attest.evidence.envelope",
-    "ExpectedBinding": "attest.evidence.binding",
-    "ExpectedFreshness": "attest.verification",
-    "Freshness": "attest.verification",
-    "Outcome": "attest.checks",
-    "Policy": "attest.policy",
-    "Session": "attest.session",
-    "Tier": "attest.checks",
-    "TrustAnchors": "attest.endorsements.anchors",
-    "Unchecked": "attest.checks",
-    "VerifiedEvidence": "attest.verification",
-    "appraise": "attest.appraisal",
-    "load_policy": "attest.policy",
-    "parse_envelope": "attest.evidence.envelope",
-    "read_endorsements": "attest.evidence.endorsement_files",
-    "read_evidence": "attest.evidence.input_files",
-    "verify": "attest.verification",
-}
 
 __all__ = [
     "AsyncSession",
@@ -92,17 +66,49 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name's module when the name is first used."""
-    try:
-        home = _HOMES[name]
-    except KeyError:
-        msg = f"module 'attest' has no attribute {name!r}"
-        raise AttributeError(msg) from None
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.appraisal": (
+            "AttestationResult",
+            "appraise",
+        ),
+        "attest.checks": (
+            "Check",
+            "Outcome",
+            "Tier",
+            "Unchecked",
+        ),
+        "attest.endorsements.anchors": ("TrustAnchors",),
+        "attest.endorsements.pool": ("Endorsements",),
+        "attest.errors": ("AttestError",),
+        "attest.evidence.binding": (
+            "Binding",
+            "ExpectedBinding",
+        ),
+        "attest.evidence.endorsement_files": ("read_endorsements",),
+        "attest.evidence.envelope": (
+            "Evidence",
+            "EvidenceItem",
+            "parse_envelope",
+        ),
+        "attest.evidence.input_files": ("read_evidence",),
+        "attest.policy": (
+            "Policy",
+            "load_policy",
+        ),
+        "attest.session": (
+            "AsyncSession",
+            "Session",
+        ),
+        "attest.verification": (
+            "ExpectedFreshness",
+            "Freshness",
+            "VerifiedEvidence",
+            "verify",
+        ),
+    },
+)
 
 
 def __dir__() -> list[str]:

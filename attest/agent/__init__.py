@@ -12,8 +12,9 @@ The agent's side, from the kernel inwards: ``place`` makes the socket, ``peers``
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.agent.client import AgentClient, AgentModel
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     from attest.agent.peers import Peer, PeerRule
     from attest.errors import AgentRefusedError, AgentUnavailableError
 
-_HOMES = {
-    "AgentClient": "attest.agent.client",
-    "AgentConfig": "attest.agent.config",
-    "AgentModel": "attest.agent.client",
-    "AgentRefusedError": "attest.errors",
-    "AgentUnavailableError": "attest.errors",
-    "Peer": "attest.agent.peers",
-    "PeerRule": "attest.agent.peers",
-    "load_config": "attest.agent.config",
-}
 __all__ = [
     "AgentClient",
     "AgentConfig",
@@ -42,10 +33,24 @@ __all__ = [
     "load_config",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Bring a name's module when it is first used: a container that only asks loads nothing of the agent."""
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.agent.client": (
+            "AgentClient",
+            "AgentModel",
+        ),
+        "attest.agent.config": (
+            "AgentConfig",
+            "load_config",
+        ),
+        "attest.agent.peers": (
+            "Peer",
+            "PeerRule",
+        ),
+        "attest.errors": (
+            "AgentRefusedError",
+            "AgentUnavailableError",
+        ),
+    },
+)

@@ -1,0 +1,32 @@
+"""Public names of a package whose modules are imported when a name is first used (PEP 562)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
+    """Make the ``__getattr__`` of a package.
+
+    A package that offers names of heavy modules stays cheap to import: a module is loaded with the first of its names.
+
+    Args:
+        package: name of the package; what was found is kept in it.
+        modules: for each module, the names that the package offers from it.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+
+    def find(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value: object = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
