@@ -279,7 +279,7 @@ def _problem(answer: httpx.Response) -> JsonObject | None:
 
 
 def _hint(answer: httpx.Response, problem: JsonObject) -> str | None:
-    if answer.status_code == httpx.codes.UNAUTHORIZED:
+    if problem.get("code") == "authentication-required":
         return "name a file with a token in --token-file, or a certificate with --client-cert and --client-key"
     if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
         return f"repeat the command in {answer.headers.get('retry-after', 'a few')} s"

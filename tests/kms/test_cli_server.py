@@ -279,7 +279,6 @@ def test_a_token_is_read_from_a_file_and_one_that_does_not_count_is_refused(site
     token.write_text(LOGIN.token("alice", at=NOW - DAY))
     err = shell.run("tenant", "list", *mine, "--token-file", str(token), code=1)[1]
     assert "[token-expired]" in err
-    assert "hint: name a file with a token in --token-file" in err
     assert "eyJ" not in err
     for content, code in (
         ("", "token-file-invalid"),
@@ -319,7 +318,7 @@ def answering(answer: httpx.Response) -> AdminClient:
 @pytest.mark.parametrize(
     ("status", "kind", "exits", "hint"),
     [
-        (401, UnauthenticatedError, 1, "name a file with a token in --token-file"),
+        (401, UnauthenticatedError, 1, "ask"),
         (403, KmsError, 1, "ask"),
         (409, KmsError, 1, "ask"),
         (422, ConfigurationError, 2, "ask"),
@@ -340,6 +339,14 @@ def test_a_problem_document_becomes_the_error_that_it_was(
     assert (error.message, error.code, error.expected, error.got, error.field) == ("no", "some-code", "a", "b", "f")
     assert (error.exit_code, error.retryable) == (exits, status == 503)
     assert (error.hint or "").startswith(hint)
+
+
+def test_a_caller_whom_nothing_identifies_is_told_what_to_name() -> None:
+    document = {"detail": "no", "code": "authentication-required", "hint": "send 'Authorization: Bearer TOKEN'"}
+    client = answering(httpx.Response(401, json=document, headers={"Content-Type": "application/problem+json"}))
+    with pytest.raises(UnauthenticatedError) as caught:
+        client.get("/v1/tenants")
+    assert "--token-file" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(
