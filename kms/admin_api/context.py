@@ -15,7 +15,7 @@ from kms.admin_api.services import AdminServices
 from kms.auth.authentication import Authenticating
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
 from kms.config.settings import Settings
-from kms.domain.actors import Actor
+from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Operation
 from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
@@ -175,12 +175,14 @@ async def _caller(request: Request) -> Caller:
         authorization=tuple(request.headers.getlist("authorization")),
         certificate=certificate_of(request),
     )
-    material = request.scope.get("extensions", {}).get(MATERIAL)
-    return Caller(
-        identity=await context.room.run(identify),
-        context=context,
-        material=material if isinstance(material, SecretBytes) else None,
-    )
+    identity = await context.room.run(identify)
+    return Caller(identity=identity, context=context, material=_material_of(request, identity))
+
+
+def _material_of(request: Request, identity: Actor) -> SecretBytes | None:
+    """Return the material that a request made in this process brings; nobody else's request has any."""
+    found = request.scope.get("extensions", {}).get(MATERIAL)
+    return found if identity.means is Means.LOCAL and isinstance(found, SecretBytes) else None
 
 
 WithCaller = Annotated[Caller, Depends(_caller)]

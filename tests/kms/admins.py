@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
@@ -28,9 +28,10 @@ class CertificateOf:
 
     app: object
     certificate: bytes | None = None
+    more: dict[str, object] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"] = {"tls": {"client_certificate": self.certificate}}
+        scope["extensions"] = {"tls": {"client_certificate": self.certificate}, **self.more}
         await self.app(scope, receive, send)  # type: ignore[operator]  # an ASGI application
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from attest.release import KeyName
 from attest.release.key_import import read_import_key, wrap_key
+from kms.admin_api.context import MATERIAL as MATERIAL_OF_REQUEST
 from kms.domain.permissions import Role
+from kms.domain.secret import SecretBytes
 from kms.keys.import_key import find_import_key, first_terms
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.support import MATERIAL, MODEL, Harness, Workload, open_release, policy_text
@@ -96,6 +98,19 @@ def test_a_key_in_the_clear_is_not_taken(admin: AdminClient) -> None:
     assert admin.http.post("/v1/keys/import", json=plain, headers=admin.bearer("owner")).status_code == 422
     nothing = {name: value for name, value in plain.items() if name not in {"wrapped", "material"}}
     assert admin.http.post("/v1/keys/import", json=nothing, headers=admin.bearer("owner")).status_code == 422
+
+
+def test_mc_33_material_comes_from_the_user_of_the_machine_alone(admin: AdminClient) -> None:
+    admin.connection.more[MATERIAL_OF_REQUEST] = SecretBytes(MATERIAL)
+    wanted = {name: value for name, value in body("").items() if name != "wrapped"}
+    made = admin.http.post("/v1/keys", json=wanted, headers=admin.bearer("owner"))
+    assert made.status_code == 200, made.text
+    assert [entry["kind"] for entry in admin.harness.entries()][-1] == "key-created"
+    harness, workload = admin.harness, Workload()
+    challenge = harness.releases.challenge()
+    request = workload.request(challenge, "model")
+    released = open_release(workload, challenge, request, harness.releases.release(request), harness)
+    assert released["model"] != MATERIAL
 
 
 def test_reading_the_import_key_makes_none_and_making_it_twice_makes_one(admin: AdminClient) -> None:
