@@ -17,7 +17,6 @@ __all__ = ["Batch", "Selection", "statement_lines", "statement_names"]
 UNKNOWN_SECONDS = 0.5
 FILE_SECONDS = 0.2
 """What importing one more file of tests costs."""
-NEAR_FILES = 3
 
 
 class Batch(NamedTuple):
@@ -64,16 +63,15 @@ class Selection:
         others = {test for tests in by_line.values() for test in tests} - reaching
         stages: tuple[tuple[set[str], float], ...]
         if reaching:
-            near = frozenset(_nearest(path, reaching))
-            also = frozenset(_nearest(path, others))
+            near, also = _nearest(path, reaching), _nearest(path, others)
             stages = (
-                ({test for test in reaching if _file(test) in near}, 6.0),
+                ({test for test in reaching if _file(test) in near}, 10.0),
                 ({test for test in reaching if _file(test) not in near}, 15.0),
                 ({test for test in others if _file(test) in also}, 10.0),
             )
         else:
             naming = self._naming(statement_names(source, line))
-            stages = ((naming, 6.0), (others - naming, 25.0))
+            stages = ((naming, 10.0), (others - naming, 25.0))
         batches = (self._within(_ordered(path, tests, self._seconds), limit) for tests, limit in stages)
         return tuple(batch for batch in batches if batch.tests)
 
@@ -136,22 +134,30 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _nearest(path: str, tests: Iterable[str]) -> tuple[str, ...]:
+def _nearest(path: str, tests: Iterable[str]) -> frozenset[str]:
     """Return the files of tests whose path has most in common with that of a module."""
-    return tuple(sorted({_file(test) for test in tests}, key=lambda file: _distance(path, file))[:NEAR_FILES])
+    files = {_file(test) for test in tests}
+    least = min((_distance(path, file) for file in files), default=0)
+    return frozenset(file for file in files if _distance(path, file) == least)
 
 
 @cache
-def _distance(path: str, file: str) -> tuple[int, str]:
+def _distance(path: str, file: str) -> int:
     words = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in path.split("/")))
     others = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in file.split("/")))
-    return -len(words & others), file
+    return -len(words & others)
 
 
 def _ordered(path: str, tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
-    """Order tests: nearest file first, in each round one case of each test function, quick ones first."""
+    """Order tests: in each round one case of each test function, those of near files and quick ones first."""
+
+    def cost(test: str) -> tuple[float, str]:
+        return seconds.get(test, UNKNOWN_SECONDS), test
+
     functions: dict[str, list[str]] = {}
-    for test in sorted(tests, key=lambda test: (seconds.get(test, UNKNOWN_SECONDS), test)):
+    for test in sorted(tests, key=cost):
         functions.setdefault(test.partition("[")[0], []).append(test)
-    rounds = zip_longest(*sorted(functions.values(), key=lambda cases: _distance(path, _file(cases[0]))))
+    rounds = zip_longest(
+        *sorted(functions.values(), key=lambda cases: (_distance(path, _file(cases[0])), cost(cases[0])))
+    )
     return [test for cases in rounds for test in cases if test is not None]

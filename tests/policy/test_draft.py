@@ -46,6 +46,13 @@ def test_a_draft_affirms_what_it_was_drafted_from(case: str) -> None:
     affirms(drafted(verified, default="or-newer"))
 
 
+@pytest.mark.parametrize(
+    ("case", "seen"), [("milan-v5-extended", "1 sev-snp"), ("nvidia-board", "8 nvidia-gpu, 4 nvidia-switch")]
+)
+def test_a_draft_says_what_it_was_drafted_from(case: str, seen: str) -> None:
+    assert f"Drafted from one machine ({seen})" in drafted(verified_fixture(case)).draft.yaml
+
+
 def machines(case: str) -> list[str]:
     return [field.name for field in fields_of(item.kind for item in verified_fixture(case).items)]
 
