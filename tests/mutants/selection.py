@@ -82,7 +82,7 @@ class Selection:
     def _of_file(self, file: str) -> tuple[str, ...]:
         return tuple(test for test in self._seconds if _file(test) == file)
 
-    def _reached(self, path: str) -> dict[int, frozenset[str]]:
+    def _reached(self, path: str) -> dict[int, set[str]]:
         tests: defaultdict[int, set[str]] = defaultdict(set)
         for data in self._data:
             for line, names in data.contexts_by_lineno(path).items():
