@@ -410,11 +410,11 @@ def test_a_format_is_fetched_when_its_evidence_is_met(context: BrowserContext, s
 
     visit = Visit(context, site.url)
     visit.is_in("unknown")
-    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog", "files"} == set()
+    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog"} == set()
     site.machine.now = machine_with_gpu()
     visit.again()
     visit.is_in("unknown")
-    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog", "files"} == {"gpu"}
+    assert fetched(visit) & {"gpu", "intel", "azure", "eventlog"} == {"gpu"}
 
 
 def test_a_browser_without_ml_kem_is_told_that_this_service_offers_nothing_else(
