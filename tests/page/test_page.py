@@ -413,7 +413,9 @@ def test_a_format_is_fetched_when_its_evidence_is_met(context: BrowserContext, s
     assert fetched(visit) & {"gpu", "intel", "azure", "eventlog"} == set()
     site.machine.now = machine_with_gpu()
     visit.again()
-    visit.is_in("unknown")
+    visit.is_in("stopped")
+    # The service has no endorsements of a GPU.
+    assert "[ocsp-missing]" in visit.text("#why")
     assert fetched(visit) & {"gpu", "intel", "azure", "eventlog"} == {"gpu"}
 
 

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-VU3X2BN2.js";import"./chunk-2DVEVPSP.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-WIQVNJAN.js";import"./chunk-2DVEVPSP.js";export{r as verifyEvidence};

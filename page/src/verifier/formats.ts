@@ -34,6 +34,14 @@ export const DEVICE_FORMATS: ReadonlyMap<string, Load<ParsedDevice>> = new Map<s
   [MEDIA.nvidiaDevice, async () => (await part(import("./gpu/gpu"))).parseGpuDevice],
 ]);
 
+/** Begin to fetch the code of these items' formats; a part that cannot be fetched is told when it is needed. */
+export function prefetch(items: readonly { readonly essence: string }[]): void {
+  for (const { essence } of items) {
+    const load = CPU_FORMATS.get(essence) ?? DEVICE_FORMATS.get(essence);
+    load?.().catch(() => undefined);
+  }
+}
+
 /** Read every item of one of these formats, in order; their code is fetched together. */
 export async function readItems<T>(
   items: readonly { readonly name: string; readonly essence: string; readonly value: Bytes }[],

@@ -10,6 +10,7 @@ import { type Expected, REPORT_DATA_BYTES } from "./composite";
 import { MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import type { Tolerances } from "./evidence";
+import { prefetch } from "./formats";
 import { merged } from "./pool";
 import type { NamedBytes } from "./recognised";
 import { readEndorsements, readEvidence } from "./recognition";
@@ -45,6 +46,7 @@ export const verifyEvidence: VerifyEvidence = async (input, options) => {
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const { evidence, presented } = await readEvidence(files);
+    prefetch(evidence);
     const pool = merged(presented, await readEndorsements(endorsements, at));
     return verify(
       log ? requireSound([...evidence, log]) : evidence,
