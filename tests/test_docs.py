@@ -12,7 +12,8 @@ from attest.policy.azure import AzureDemands
 from attest.policy.devices import Count, DeviceSetDemands
 from attest.policy.eventlog import ApplicationEvents, EventLogDemands
 from attest.policy.gpu import GpuDemands, SwitchDemands
-from attest.policy.intel import AcceptedAdvisory, SgxDemands, TcbDemands, TdxDemands
+from attest.policy.intel import SgxDemands, TdxDemands
+from attest.policy.intel_tcb import AcceptedAdvisory, TcbDemands
 from attest.policy.model import AtLeastOf, PolicyDocument
 from attest.policy.snp import SnpAbi, SnpDemands
 from attest.policy.versions import VersionRange

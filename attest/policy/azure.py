@@ -16,10 +16,10 @@ from attest.evidence.azure.claims import azure_claim, of_cpu
 from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.claims import Claim
 from attest.evidence.tpm.structure import MAX_PCRS
-from attest.policy.decode import Demand, Section, demand, hex_of, integer, list_of, refuse, text
+from attest.policy.decode import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
 from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import Rule, Test, is_, must_be, named_bits, one_of, reference_rule, rule_for
+from attest.policy.rules import Rule, Test, is_, one_of, reference_rule, rule_for
 
 __all__ = ["PCR_KEYS", "VM_SWITCHES", "AzureDemands", "azure_rules", "decode_azure", "rules_of_cpu"]
 
@@ -28,11 +28,7 @@ PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
 _PCR_BYTES = 32
 VM_SWITCHES = tuple((name, 0) for name, kind in VM_CONFIGURATION.values() if kind is bool)
 """What the paravisor says of the VM as true or false."""
-_STRICT_CONFIGURATION = {
-    "secure_boot": Demand(True),  # noqa: FBT003
-    "tpm_enabled": Demand(True),  # noqa: FBT003
-    "console_enabled": Demand(False),  # noqa: FBT003
-}
+_STRICT_CONFIGURATION = {"secure_boot": True, "tpm_enabled": True, "console_enabled": False}
 _LARGEST_COUNT = 2**32 - 1
 
 
@@ -68,13 +64,13 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
     no_log: EventLogDemands | None = None
     demands = AzureDemands(
-        pcrs={key: section.optional(key, named, default=None) for key in PCR_KEYS},
+        pcrs={key: section.stated(key, named) for key in PCR_KEYS},
         vm_configuration=named_bits(section, "vm_configuration", VM_SWITCHES, strict=_STRICT_CONFIGURATION),
-        vm_unique_ids=section.optional("vm_unique_ids", demand(list_of(_caseless)), default=None),
-        root_cert_thumbprints=section.optional("root_cert_thumbprints", demand(list_of(_caseless)), default=None),
-        user_data=section.optional("user_data", demand(list_of(hex_of(64))), default=None),
-        tpm_clock_safe=section.optional("tpm_clock_safe", must_be(True), default=None),  # noqa: FBT003
-        maximum_restart_count=section.optional("maximum_restart_count", integer(0, _LARGEST_COUNT), default=None),
+        vm_unique_ids=section.stated("vm_unique_ids", demand(list_of(_caseless))),
+        root_cert_thumbprints=section.stated("root_cert_thumbprints", demand(list_of(_caseless))),
+        user_data=section.stated("user_data", demand(list_of(hex_of(64)))),
+        tpm_clock_safe=section.stated("tpm_clock_safe", must_be(strict=True)),
+        maximum_restart_count=section.stated("maximum_restart_count", integer(0, _LARGEST_COUNT)),
         event_log=section.optional("event_log", partial(decode_event_log, key=AZURE_LOG), default=no_log),
     )
     section.finish()

@@ -23,6 +23,8 @@ __all__ = [
     "integer",
     "list_of",
     "moment",
+    "must_be",
+    "named_bits",
     "nearest",
     "refuse",
     "table_of",
@@ -145,6 +147,14 @@ class Section:
         self._taken.add(name)
         return decoder(self._members[name], self.path(name)) if name in self._members else default
 
+    def stated(self, name: str, decoder: Decoder[T]) -> T | None:
+        """Decode a key, or return None when the key is absent."""
+        return self.optional(name, decoder, default=None)
+
+    def switch(self, name: str, *, strict: bool) -> Demand[bool]:
+        """Decode a demand that has one strict value, which also holds when the key is absent."""
+        return self.optional(name, must_be(strict=strict), default=Demand(strict))
+
     def require_known(self, names: Iterable[str]) -> None:
         """Refuse keys that are none of these, before what lacks them is refused.
 
@@ -186,6 +196,18 @@ def integer(low: int, high: int) -> Decoder[int]:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise refuse(path, f"an integer from {low} to {high}", value)
         return value
+
+    return decode
+
+
+def must_be(*, strict: bool) -> Decoder[Demand[bool]]:
+    """Decode a demand that has one strict value; the other one would be a relaxation without a reason."""
+
+    def decode(value: JsonValue, path: str) -> Demand[bool]:
+        found = demand(boolean)(value, path)
+        if not isinstance(found.value, RelaxedDemand) and found.value is not strict:
+            raise refuse(path, f"{str(strict).lower()}, or {{unchecked: reason}}", value)
+        return found
 
     return decode
 
@@ -268,3 +290,19 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
         return Demand(decoder(value, path))
 
     return decode
+
+
+_NO_BITS: Mapping[str, Demand[bool]] = {}
+
+
+def named_bits(
+    section: Section, name: str, bits: tuple[tuple[str, int], ...], *, strict: Mapping[str, bool]
+) -> Mapping[str, Demand[bool]]:
+    """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
+    stated = section.optional(name, table_of(demand(boolean), keys=[bit for bit, _ in bits]), default=_NO_BITS)
+    for bit, wanted in strict.items():
+        found = stated.get(bit)
+        if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:
+            expected = f"{str(wanted).lower()}, or {{unchecked: reason}}"
+            raise refuse(f"{section.path(name)}.{bit}", expected, found.value)
+    return {**{bit: Demand(wanted) for bit, wanted in strict.items()}, **stated}

@@ -14,7 +14,7 @@ from typing import Any
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
 from attest.policy.decode import Decoder, Demand, Section, demand, integer, refuse
-from attest.policy.rules import Rule, Test, is_, must_be, one_of, rule_for
+from attest.policy.rules import Rule, Test, is_, one_of, rule_for
 
 __all__ = ["Count", "DeviceSetDemands", "cpu_rule", "decode_devices", "device_set_rules"]
 
@@ -73,9 +73,9 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
     demands = DeviceSetDemands(
         gpus=_count(section, "gpus", "gpu", spoken_of=gpus),
         switches=_count(section, "switches", "nvswitch", spoken_of=switches),
-        same_architecture=section.optional("same_architecture", must_be(True), default=Demand(True)),  # noqa: FBT003
-        same_driver_version=section.optional("same_driver_version", must_be(True), default=Demand(True)),  # noqa: FBT003
-        bound=section.optional("bound", must_be(True), default=Demand(True)),  # noqa: FBT003
+        same_architecture=section.switch("same_architecture", strict=True),
+        same_driver_version=section.switch("same_driver_version", strict=True),
+        bound=section.switch("bound", strict=True),
     )
     section.finish()
     return demands
@@ -84,7 +84,7 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
 def _count(section: Section, name: str, kind: str, *, spoken_of: bool) -> Demand[Count] | None:
     """Read how many there must be: one at least, unless something else is stated."""
     if not spoken_of:
-        return section.optional(name, _needs(kind), default=None)
+        return section.stated(name, _needs(kind))
     return section.optional(name, demand(_number), default=Demand(Count(at_least=1, at_most=None)))
 
 

@@ -25,11 +25,12 @@ from attest.policy.decode import (
     demand,
     hex_of,
     list_of,
+    must_be,
     refuse,
     table_of,
     text,
 )
-from attest.policy.rules import Rule, Subject, Test, is_, must_be, rule_for
+from attest.policy.rules import Rule, Subject, Test, is_, rule_for
 
 __all__ = [
     "AZURE_LOG",
@@ -152,8 +153,8 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
         )
     stores = table_of(demand(digests), keys=_STORES)
     demands = EventLogDemands(
-        required=section.optional("required", must_be(True), default=Demand(True)),  # noqa: FBT003
-        secure_boot=section.optional("secure_boot", must_be(True), default=None),  # noqa: FBT003
+        required=section.switch("required", strict=True),
+        secure_boot=section.stated("secure_boot", must_be(strict=True)),
         signature_stores=section.optional("signature_stores", stores, default=_NO_STORES),
         boot_variables=section.optional("boot_variables", demand(list_of(_hex)), default=None),
         **loader,

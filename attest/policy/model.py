@@ -172,16 +172,14 @@ class _Reader:
 
     def parts(self, section: Section, *, depth: int) -> dict[str, Any]:  # Any: fields of ``PolicyBody``
         """Read the sections and combinators of one body, which has to have one of them."""
-        gpu: GpuDemands | None = section.optional("gpu", _with_rims(decode_gpu, self._unchecked), default=None)
-        nvswitch: SwitchDemands | None = section.optional(
-            "nvswitch", _with_rims(decode_nvswitch, self._unchecked), default=None
-        )
+        gpu: GpuDemands | None = section.stated("gpu", _with_rims(decode_gpu, self._unchecked))
+        nvswitch: SwitchDemands | None = section.stated("nvswitch", _with_rims(decode_nvswitch, self._unchecked))
         branches = self._branches_at(depth + 1)
         found: dict[str, Any] = {
-            "azure": section.optional("azure", _with(decode_azure, self._references), default=None),
-            "snp": section.optional("snp", _with(decode_snp, self._references), default=None),
-            "tdx": section.optional("tdx", _with(decode_tdx, self._references), default=None),
-            "sgx": section.optional("sgx", _with(decode_sgx, self._references), default=None),
+            "azure": section.stated("azure", _with(decode_azure, self._references)),
+            "snp": section.stated("snp", _with(decode_snp, self._references)),
+            "tdx": section.stated("tdx", _with(decode_tdx, self._references)),
+            "sgx": section.stated("sgx", _with(decode_sgx, self._references)),
             "gpu": gpu,
             "nvswitch": nvswitch,
             "devices": _devices(section, gpu, nvswitch),

@@ -60,7 +60,7 @@ def decode_reference_values(value: JsonValue, path: str) -> ReferenceValues:
     found = ReferenceValues(
         values=section.required("values", _digests),
         origin=section.required("origin", text),
-        expires=section.optional("expires", moment, default=None),
+        expires=section.stated("expires", moment),
     )
     section.finish()
     return found

@@ -14,22 +14,20 @@ from types import MappingProxyType
 from typing import Any
 
 from attest.checks import Check, Outcome
-from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimValue, value_text
-from attest.policy.decode import Decoder, Demand, RelaxedDemand, Section, boolean, demand, refuse, table_of
+from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.references import ReferenceValues, ends_of, reference_text
 
 __all__ = [
     "Rule",
     "Subject",
     "Test",
-    "at_least",
+    "denial_rule",
     "has_bits",
     "is_",
     "list_text",
     "matches",
-    "must_be",
-    "named_bits",
+    "minimum_rule",
     "none_of",
     "one_of",
     "reference_rule",
@@ -210,6 +208,33 @@ def reference_rule(
     )
 
 
+def minimum_rule(
+    rule_id: str, minimum: int | None, claim: Claim, *, category: str, tolerated_by: str | None = None
+) -> Iterator[Rule]:
+    """Make the rule for a least value, which is included; for None, none."""
+    return rule_for(
+        rule_id,
+        None if minimum is None else Demand(minimum),
+        at_least,
+        category=category,
+        claim=claim,
+        expected=lambda least: f"at least {least}",
+        tolerated_by=tolerated_by,
+    )
+
+
+def denial_rule(rule_id: str, denied: tuple[bytes, ...], claim: Claim) -> Iterator[Rule]:
+    """Make the rule that refuses named instances; for an empty list, none."""
+    return rule_for(
+        rule_id,
+        Demand(denied) if denied else None,
+        none_of,
+        category="instance-identity",
+        claim=claim,
+        expected=lambda values: "none of " + ", ".join(value.hex() for value in values),
+    )
+
+
 def _never(_value: ClaimValue, _at: datetime) -> bool:
     return False
 
@@ -219,35 +244,3 @@ def list_text(value: ClaimValue | tuple[ClaimValue, ...]) -> str:
     if isinstance(value, tuple):
         return "one of " + ", ".join(value_text(member) for member in value)
     return value_text(value)
-
-
-# -- reading
-
-
-def must_be(strict: bool) -> Decoder[Demand[bool]]:  # noqa: FBT001
-    """Decode a demand that has one strict value; the other one would be a relaxation without a reason."""
-
-    def decode(value: JsonValue, path: str) -> Demand[bool]:
-        found = demand(boolean)(value, path)
-        if not isinstance(found.value, RelaxedDemand) and found.value is not strict:
-            raise refuse(path, f"{str(strict).lower()}, or {{unchecked: reason}}", value)
-        return found
-
-    return decode
-
-
-_NO_BITS: Mapping[str, Demand[bool]] = {}
-
-
-def named_bits(
-    section: Section, name: str, bits: tuple[tuple[str, int], ...], *, strict: Mapping[str, Demand[bool]]
-) -> Mapping[str, Demand[bool]]:
-    """Named bits that must be set or clear; those in ``strict`` are demanded even when nobody mentions them."""
-    stated = section.optional(name, table_of(demand(boolean), keys=[bit for bit, _ in bits]), default=_NO_BITS)
-    for bit, wanted in strict.items():
-        found = stated.get(bit, wanted)
-        if not isinstance(found.value, RelaxedDemand) and found.value is not wanted.value:
-            raise refuse(
-                f"{section.path(name)}.{bit}", f"{str(wanted.value).lower()}, or {{unchecked: reason}}", found.value
-            )
-    return {**strict, **stated}

@@ -12,17 +12,15 @@ from attest.evidence.claims import Claim, ClaimType, Origin
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
-from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, refuse, text
+from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, named_bits, refuse, text
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import (
     Rule,
     Test,
-    at_least,
+    denial_rule,
     has_bits,
     is_,
-    list_text,
-    must_be,
-    named_bits,
+    minimum_rule,
     none_of,
     one_of,
     reference_rule,
@@ -97,8 +95,8 @@ class SnpDemands:
     mitigations_now: int | None = None
 
 
-_STRICT_GUEST_POLICY = {"debug": Demand(False), "migrate_ma": Demand(False)}  # noqa: FBT003
-_STRICT_PLATFORM_INFO = {"alias_check_complete": Demand(True)}  # noqa: FBT003
+_STRICT_GUEST_POLICY = {"debug": False, "migrate_ma": False}
+_STRICT_PLATFORM_INFO = {"alias_check_complete": True}
 
 
 def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SnpDemands:
@@ -114,33 +112,33 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
     demands = SnpDemands(
         products=section.required("products", demand(list_of(choice(SnpProduct)))),
         measurement=section.required("measurement", demand(list_of(named))),
-        minimum_tcb=section.optional("minimum_tcb", minimums, default=None),
-        minimum_committed_tcb=section.optional("minimum_committed_tcb", minimums, default=None),
-        minimum_launch_tcb=section.optional("minimum_launch_tcb", minimums, default=None),
-        exact_tcb=section.optional("exact_tcb", exact, default=None),
-        exact_committed_tcb=section.optional("exact_committed_tcb", exact, default=None),
-        exact_launch_tcb=section.optional("exact_launch_tcb", exact, default=None),
+        minimum_tcb=section.stated("minimum_tcb", minimums),
+        minimum_committed_tcb=section.stated("minimum_committed_tcb", minimums),
+        minimum_launch_tcb=section.stated("minimum_launch_tcb", minimums),
+        exact_tcb=section.stated("exact_tcb", exact),
+        exact_committed_tcb=section.stated("exact_committed_tcb", exact),
+        exact_launch_tcb=section.stated("exact_launch_tcb", exact),
         vmpl=section.optional("vmpl", demand(list_of(integer(0, _HIGHEST_VMPL))), default=Demand((0,))),
         signing_key=section.optional(
             "signing_key", demand(list_of(choice(["vcek", "vlek"]))), default=Demand(("vcek", "vlek"))
         ),
         guest_policy=named_bits(section, "guest_policy", GUEST_POLICY_BITS, strict=_STRICT_GUEST_POLICY),
         platform_info=named_bits(section, "platform_info", PLATFORM_INFO_BITS, strict=_STRICT_PLATFORM_INFO),
-        provisional_firmware=section.optional("provisional_firmware", must_be(False), default=Demand(False)),  # noqa: FBT003
-        masked_chip_id=section.optional("masked_chip_id", must_be(False), default=Demand(False)),  # noqa: FBT003
-        rollback_protection=section.optional("rollback_protection", must_be(True), default=Demand(True)),  # noqa: FBT003
+        provisional_firmware=section.switch("provisional_firmware", strict=False),
+        masked_chip_id=section.switch("masked_chip_id", strict=False),
+        rollback_protection=section.switch("rollback_protection", strict=True),
         chip_ids=section.optional("chip_ids", demand(list_of(hex_of(64))), default=None),
         denied_chip_ids=section.optional("denied_chip_ids", list_of(hex_of(64)), default=()),
         host_data=section.optional("host_data", demand(list_of(hex_of(32))), default=None),
-        id_key_digests=section.optional("id_key_digests", demand(list_of(hex_of(48))), default=None),
-        author_key_digests=section.optional("author_key_digests", demand(list_of(hex_of(48))), default=None),
-        family_ids=section.optional("family_ids", demand(list_of(hex_of(16))), default=None),
-        image_ids=section.optional("image_ids", demand(list_of(hex_of(16))), default=None),
-        csp_ids=section.optional("csp_ids", demand(list_of(text)), default=None),
-        minimum_abi=section.optional("minimum_abi", demand(_abi), default=None),
-        minimum_guest_svn=section.optional("minimum_guest_svn", integer(0, 2**32 - 1), default=None),
-        mitigations_at_launch=section.optional("mitigations_at_launch", integer(1, _LARGEST_EXACT), default=None),
-        mitigations_now=section.optional("mitigations_now", integer(1, _LARGEST_EXACT), default=None),
+        id_key_digests=section.stated("id_key_digests", demand(list_of(hex_of(48)))),
+        author_key_digests=section.stated("author_key_digests", demand(list_of(hex_of(48)))),
+        family_ids=section.stated("family_ids", demand(list_of(hex_of(16)))),
+        image_ids=section.stated("image_ids", demand(list_of(hex_of(16)))),
+        csp_ids=section.stated("csp_ids", demand(list_of(text))),
+        minimum_abi=section.stated("minimum_abi", demand(_abi)),
+        minimum_guest_svn=section.stated("minimum_guest_svn", integer(0, 2**32 - 1)),
+        mitigations_at_launch=section.stated("mitigations_at_launch", integer(1, _LARGEST_EXACT)),
+        mitigations_now=section.stated("mitigations_now", integer(1, _LARGEST_EXACT)),
     )
     section.finish()
     if demands.minimum_tcb is None and demands.exact_tcb is None:
@@ -191,16 +189,7 @@ def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) 
         ("csp_id", snp.csp_ids, "instance-identity"),
     ):
         yield from _rule(name, wanted, one_of, category=category)
-    if snp.denied_chip_ids:
-        denied = Demand(snp.denied_chip_ids)
-        yield from _rule(
-            "denied_chip_ids",
-            denied,
-            none_of,
-            category="instance-identity",
-            claim=snp_claim("chip_id"),
-            expected=lambda values: list_text(values).replace("one of", "none of", 1),
-        )
+    yield from denial_rule("policy.snp.denied_chip_ids", snp.denied_chip_ids, snp_claim("chip_id"))
 
 
 def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
@@ -217,9 +206,8 @@ def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
         claim=_ABI,
         expected=lambda low: f"at least {low}",
     )
-    if snp.minimum_guest_svn is not None:
-        svn = Demand(snp.minimum_guest_svn)
-        yield from _rule("guest_svn", svn, at_least, category="executables", expected=lambda low: f"at least {low}")
+    least = snp.minimum_guest_svn
+    yield from minimum_rule("policy.snp.guest_svn", least, snp_claim("guest_svn"), category="executables")
 
 
 def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:

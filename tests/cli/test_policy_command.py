@@ -6,7 +6,8 @@ from pathlib import Path
 from attest.policy.devices import DeviceSetDemands
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.gpu import GpuDemands, SwitchDemands
-from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands
+from attest.policy.intel import SgxDemands, TdxDemands
+from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import PolicyDocument
 from attest.policy.snp import SnpDemands
 from tests.cli.conftest import Attest, Document, Files

@@ -16,7 +16,7 @@ from attest.checks import Unchecked
 from attest.encoding import rfc3339_text
 from attest.evidence.snp.tcb import SnpTcbVersion
 from attest.policy.devices import Count
-from attest.policy.intel import AcceptedAdvisory
+from attest.policy.intel_tcb import AcceptedAdvisory
 from attest.policy.snp import SnpAbi
 from attest.policy.versions import VersionRange, ranges_text
 

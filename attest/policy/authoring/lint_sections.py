@@ -17,7 +17,8 @@ from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
 from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
-from attest.policy.intel import SgxDemands, TcbDemands, TdxDemands, sgx_rules, tdx_rules
+from attest.policy.intel import SgxDemands, TdxDemands, sgx_rules, tdx_rules
+from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import PolicyBody
 from attest.policy.rules import Rule, Subject
 from attest.policy.snp import SnpDemands, snp_rules

@@ -148,7 +148,7 @@ def _tests(document: JsonValue) -> PolicyTests:
     schema = top.required("schema", text)
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema)
-    policy: str | None = top.optional("policy", _text, default=None)
+    policy: str | None = top.stated("policy", _text)
     references = top.optional("references", list_of(_reference_files), default=_NO_DOCUMENTS)
     cases = top.required("cases", list_of(_case))
     top.finish()
@@ -175,7 +175,7 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
 def _case(value: JsonValue, path: str) -> PolicyCase:
     section = Section(value, path)
     files = list_of(text)
-    nonce: bytes | None = section.optional("nonce", _nonce, default=None)
+    nonce: bytes | None = section.stated("nonce", _nonce)
     unchecked = section.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
     case = PolicyCase(
         name=section.required("name", text),

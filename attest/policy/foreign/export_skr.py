@@ -29,7 +29,7 @@ from attest.policy.foreign.skr import (
     canonical_bytes,
     parse_skr,
 )
-from attest.policy.intel import TcbDemands
+from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import MAX_BRANCHES, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp import SnpDemands

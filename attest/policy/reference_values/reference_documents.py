@@ -215,8 +215,8 @@ def _entry(value: JsonValue, path: str) -> ReferenceEntry:
     found = ReferenceEntry(
         kind=kind,
         values=values,
-        origin=section.optional("origin", text, default=None),
-        expires=section.optional("expires", moment, default=None),
+        origin=section.stated("origin", text),
+        expires=section.stated("expires", moment),
     )
     section.finish()
     return found

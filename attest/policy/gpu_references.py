@@ -1,0 +1,167 @@
+"""Rules that compare the measurements of NVIDIA devices with the reference values that NVIDIA signed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
+from attest.evidence.gpu.measurements import NVDEC_WAIVER
+from attest.evidence.gpu.verify import VerifiedGpu
+from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.rules import Rule, Test, is_, one_of, rule_for
+
+__all__ = ["GPU_RIMS", "SWITCH_RIMS", "comparison_rule", "measurement_rules"]
+
+_EQUAL = "every measurement equal to a reference value that NVIDIA signed"
+GPU_RIMS: tuple[str, ...] = ("driver_rim", "vbios_rim")
+SWITCH_RIMS: tuple[str, ...] = ("vbios_rim",)
+
+
+class MeasurementDemands(Protocol):
+    """The demands on measurements, which GPUs and NVSwitches share."""
+
+    @property
+    def rim(self) -> Demand[bool]:
+        """Every measurement equals a reference value."""
+
+    @property
+    def fwids(self) -> Demand[tuple[bytes, ...]] | None:
+        """Firmware ids that are accepted."""
+
+    @property
+    def waived_measurements(self) -> Mapping[str, str]:
+        """RIM index to the reason why its measurement may differ."""
+
+    @property
+    def held_rim_signers(self) -> Demand[bool]:
+        """False; or the reason why signers of RIMs may be on hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tolerated:
+    """The deviations that one section of a policy tolerates.
+
+    The evidence may have been verified under another policy, or as the other kind of device, that tolerates more.
+
+    Attributes:
+        indices: measurements that may differ.
+        held: signers of RIMs may be on hold.
+    """
+
+    indices: frozenset[int] = frozenset()
+    held: bool = False
+
+
+def measurement_rules(
+    kind: str, demands: MeasurementDemands, claim: Callable[[str], Claim], rims: tuple[str, ...]
+) -> Iterator[Rule]:
+    """Make the rules for the firmware of a device: equal to what NVIDIA published, and each deviation tolerated."""
+    held = demands.held_rim_signers
+    tolerated = _Tolerated(
+        indices=frozenset(map(int, demands.waived_measurements)), held=isinstance(held.value, RelaxedDemand)
+    )
+    yield from comparison_rule(kind, demands.rim, claim, rims, tolerated)
+    yield from rule_for(f"policy.{kind}.fwids", demands.fwids, one_of, category="executables", claim=claim("fwid"))
+    for index, reason in demands.waived_measurements.items():
+        waived: Demand[bool] = Demand(RelaxedDemand(reason=reason))
+        name = f"policy.{kind}.waived_measurements.{index}"
+        yield from rule_for(name, waived, is_, category="executables", claim=_waived(claim, int(index)))
+    if tolerated.held:
+        yield from rule_for(
+            f"policy.{kind}.held_rim_signers", held, is_, category="executables", claim=_revocation(claim, rims)
+        )
+
+
+def comparison_rule(
+    kind: str,
+    wanted: Demand[bool],
+    claim: Callable[[str], Claim],
+    rims: tuple[str, ...],
+    tolerated: _Tolerated = _Tolerated(),
+) -> Iterator[Rule]:
+    """Make the rule that every measurement equals a reference value, except for those that the policy tolerates."""
+    but = ", ".join(map(str, sorted(tolerated.indices)))
+    return rule_for(
+        f"policy.{kind}.rim",
+        wanted,
+        lambda _: _equals_references(tolerated),
+        category="executables",
+        claim=_comparison(claim, rims),
+        expected=lambda _: f"{_EQUAL}, but for {but}" if but else _EQUAL,
+    )
+
+
+def _comparison(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:
+    """Return the claim that sums up the comparison, with the missing RIMs: one of two covers half of the firmware."""
+    versions = {name: claim(f"{name}.version") for name in rims}
+    revocations = {name: claim(f"{name}.revocation") for name in rims}
+
+    def get(v: VerifiedGpu) -> ClaimValue:
+        found = v.measurements
+        if found is None:
+            return None
+        return {
+            "compared": found.compared,
+            "matched": found.matched,
+            "mismatches": len(found.mismatches),
+            "waived": tuple(result.index for result in found.waived if result.waived != NVDEC_WAIVER),
+            "waived_by_nvidia": tuple(result.index for result in found.waived if result.waived == NVDEC_WAIVER),
+            "missing": tuple(name for name, version in versions.items() if version.get(v) is None),
+            # Answers only; a revocation that was not judged shows as ``revocation`` among the unchecked.
+            "held": tuple(name for name, answer in revocations.items() if answer.get(v) not in {None, "good"}),
+        }
+
+    def stated(subject: StatedClaims) -> ClaimValue:
+        mismatches = subject.values.get("measurements.mismatches")
+        if not isinstance(mismatches, tuple):
+            return None
+        answers = {name: answer.read(subject) for name, answer in revocations.items()}
+        return {
+            "matched": "not counted",
+            "mismatches": len(mismatches),
+            "waived": (),
+            # No caller left revocation unjudged here: a RIM without an answer about its signers counts as missing.
+            "missing": tuple(name for name in rims if None in (subject.values.get(f"{name}.expires"), answers[name])),
+            "held": tuple(name for name, answer in answers.items() if answer not in {None, "good"}),
+        }
+
+    clause, origin = claim("measurements.compared").clause, Origin.HARDWARE
+    return Claim(name="measurements", type=ClaimType.OBJECT, origin=origin, clause=clause, get=get, stated=stated)
+
+
+def _equals_references(tolerated: _Tolerated) -> Test:
+    """Test a summary: measurements were compared, with every RIM, and every difference is tolerated here."""
+
+    def holds(found: Mapping[str, Any], _at: datetime) -> bool:  # Any: numbers, indices, names of RIMs
+        whole = found["matched"] != 0 and not found["missing"] and not found["mismatches"]
+        return whole and tolerated.indices.issuperset(found["waived"]) and (tolerated.held or not found["held"])
+
+    return holds
+
+
+def _waived(claim: Callable[[str], Claim], index: int) -> Claim:
+    """Return the claim for the outcome of a waived measurement."""
+    compared = claim("measurements.compared")
+
+    def get(v: VerifiedGpu) -> ClaimValue:
+        results = () if v.measurements is None else v.measurements.results
+        return next(("matched" if r.matched else "differs" for r in results if r.index == index), None)
+
+    return Claim(
+        name=f"measurements.{index}", type=ClaimType.TEXT, origin=compared.origin, clause=compared.clause, get=get
+    )
+
+
+def _revocation(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:
+    """Return the claim for the revocation answers about the signers of RIMs."""
+    claims = {name: claim(f"{name}.revocation") for name in rims}
+
+    def get(v: VerifiedGpu) -> ClaimValue:
+        found = {name: one.get(v) for name, one in claims.items()}
+        return {name: value for name, value in found.items() if value is not None} or None
+
+    origin, clause = Origin.CERTIFICATE, "nvidia-gpu.md 8"
+    return Claim(name="rim_signers", type=ClaimType.OBJECT, origin=origin, clause=clause, get=get)

@@ -1,0 +1,177 @@
+"""Demands of a policy on the TCB of an Intel platform: the keys that ``tdx`` and ``sgx`` share, and their rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from attest.encoding import JsonValue, rfc3339, rfc3339_text
+from attest.evidence.claims import Claim
+from attest.evidence.intel.status import TcbStatus
+from attest.policy.decode import (
+    Demand,
+    Section,
+    choice,
+    demand,
+    hex_of,
+    integer,
+    list_of,
+    moment,
+    named_bits,
+    refuse,
+    table_of,
+    text,
+)
+from attest.policy.rules import Rule, Test, denial_rule, is_, minimum_rule, one_of, rule_for
+
+__all__ = ["AcceptedAdvisory", "TcbDemands", "decode_tcb", "tcb_rules", "tcb_status_rule"]
+
+_TCB = "tcb"
+"""The relaxation under which there are no claims about the TCB."""
+_ALLOWED_STATUSES = tuple(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)
+"""``Revoked`` is a failed verification: no policy can allow it."""
+_ADVISORY_ID = re.compile(r"INTEL-SA-[0-9]{5}")
+_PLATFORM_SWITCHES = ("dynamic_platform", "cached_keys", "smt_enabled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedAdvisory:
+    """A tolerated advisory: the reason, and the last moment, which is included. No advisory is tolerated for ever."""
+
+    reason: str
+    expires: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcbDemands:
+    """Demands on the platform's TCB, for TDX and SGX alike.
+
+    Attributes:
+        tcb_status: statuses that are accepted.
+        accepted_advisories: advisory id to why it is tolerated; every other one refuses.
+        minimum_tcb_date: least date of the TCB level that the platform reaches, or None.
+        minimum_tcb_evaluation_data_number: least number of both TCB info and QE identity, or None.
+        fmspcs: platform families that are accepted, 6 bytes each.
+        ppids: machines that are accepted, 16 bytes each.
+        denied_ppids: machines that are refused.
+        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as the PCK certificate must say.
+    """
+
+    tcb_status: Demand[tuple[str, ...]]
+    accepted_advisories: Demand[Mapping[str, AcceptedAdvisory]]
+    minimum_tcb_date: Demand[datetime] | None
+    minimum_tcb_evaluation_data_number: int | None
+    fmspcs: Demand[tuple[bytes, ...]] | None
+    ppids: Demand[tuple[bytes, ...]] | None
+    denied_ppids: tuple[bytes, ...]
+    platform: Mapping[str, Demand[bool]]
+
+
+# -- reading
+
+
+_NO_ADVISORIES: Mapping[str, AcceptedAdvisory] = {}
+
+
+def decode_tcb(section: Section) -> TcbDemands:
+    """Read the keys of a policy that TDX and SGX share."""
+    up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
+    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand(_NO_ADVISORIES)
+    platform = tuple((name, 0) for name in _PLATFORM_SWITCHES)
+    return TcbDemands(
+        tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
+        accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
+        minimum_tcb_date=section.stated("minimum_tcb_date", demand(moment)),
+        minimum_tcb_evaluation_data_number=section.stated("minimum_tcb_evaluation_data_number", integer(1, 2**31)),
+        fmspcs=section.stated("fmspcs", demand(list_of(hex_of(6)))),
+        ppids=section.stated("ppids", demand(list_of(hex_of(16)))),
+        denied_ppids=section.optional("denied_ppids", list_of(hex_of(16)), default=()),
+        platform=named_bits(section, "platform", platform, strict={}),
+    )
+
+
+def _advisories(value: JsonValue, path: str) -> Mapping[str, AcceptedAdvisory]:
+    accepted = table_of(_advisory)(value, path)
+    for name in accepted:
+        if not _ADVISORY_ID.fullmatch(name):
+            raise refuse(f"{path}.{name}", "an advisory such as INTEL-SA-00837", name, at_key=True)
+    return accepted
+
+
+def _advisory(value: JsonValue, path: str) -> AcceptedAdvisory:
+    section = Section(value, path)
+    found = AcceptedAdvisory(reason=section.required("reason", text), expires=section.required("expires", moment))
+    section.finish()
+    return found
+
+
+# -- rules
+
+
+def tcb_rules(tcb: TcbDemands, kind: str, claim: Callable[[str], Claim]) -> Iterator[Rule]:
+    """Make the rules for the platform's TCB: Intel's status and the policy's own bounds."""
+    yield from tcb_status_rule(kind, tcb.tcb_status, claim)
+    yield from rule_for(
+        f"policy.{kind}.accepted_advisories",
+        tcb.accepted_advisories,
+        _only_accepted,
+        category="hardware",
+        claim=claim("advisory_ids"),
+        expected=_advisories_text,
+        tolerated_by=_TCB,
+    )
+    yield from rule_for(
+        f"policy.{kind}.minimum_tcb_date",
+        tcb.minimum_tcb_date,
+        _not_before,
+        category="hardware",
+        claim=claim("tcb_date"),
+        expected=lambda first: f"{rfc3339_text(first)} or later",
+        tolerated_by=_TCB,
+    )
+    for name in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number"):
+        minimum = tcb.minimum_tcb_evaluation_data_number
+        rule_id = f"policy.{kind}.minimum_{name}"
+        yield from minimum_rule(rule_id, minimum, claim(name), category="hardware", tolerated_by=_TCB)
+    for name, values, category in (("fmspc", tcb.fmspcs, "hardware"), ("ppid", tcb.ppids, "instance-identity")):
+        yield from rule_for(f"policy.{kind}.{name}", values, one_of, category=category, claim=claim(name))
+    yield from denial_rule(f"policy.{kind}.denied_ppids", tcb.denied_ppids, claim("ppid"))
+    for name, switch in tcb.platform.items():
+        switched = claim(f"platform.{name}")
+        yield from rule_for(f"policy.{kind}.platform.{name}", switch, is_, category="hardware", claim=switched)
+
+
+def tcb_status_rule(kind: str, statuses: Demand[tuple[str, ...]], claim: Callable[[str], Claim]) -> Iterator[Rule]:
+    """Make the rule for the statuses of the platform's TCB that are accepted."""
+    return rule_for(
+        f"policy.{kind}.tcb_status",
+        statuses,
+        one_of,
+        category="hardware",
+        claim=claim("tcb_status"),
+        tolerated_by=_TCB,
+    )
+
+
+def _not_before(first: datetime) -> Test:
+    """Test that a date, given as text, is this one or a later one."""
+    return lambda value, _at: rfc3339(value, what="tcb_date") >= first
+
+
+def _only_accepted(accepted: Mapping[str, AcceptedAdvisory]) -> Test:
+    """Test that every advisory is accepted, and its acceptance not over; the last moment is included."""
+
+    def holds(advisories: tuple[str, ...], at: datetime) -> bool:
+        return all(name in accepted and at <= accepted[name].expires for name in advisories)
+
+    return holds
+
+
+def _advisories_text(accepted: Mapping[str, AcceptedAdvisory]) -> str:
+    if not accepted:
+        return "no advisory"
+    return "no advisory but " + "; ".join(
+        f"{name} until {rfc3339_text(entry.expires)}: {entry.reason}" for name, entry in accepted.items()
+    )
