@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from attest.cli.ear import TokenRequest, prepare_token, token_options, write_token
+from attest.cli.ear_output import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options

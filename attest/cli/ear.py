@@ -1,191 +1,41 @@
-"""EAR on the command line: writing one of a result, reading somebody's, and the keys of an issuer."""
+"""EARs on the command line: verification and appraisal of a token, and the keys of an issuer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from attest.cli.option_values import TIME, Hex
+from attest.cli.ear_output import DEFAULT_ISSUER, DEVELOPER, read_token_key
+from attest.cli.option_values import TIME
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
-    from attest.appraisal import AttestationResult, Judgement
+    from attest.appraisal import Judgement
     from attest.cli.options import VerificationOptions
     from attest.policy.load import Policy
     from attest.results.ear_verify import VerifiedEar
-    from attest.results.issuer import TokenIssuer
     from attest.results.jose import TokenKey
-    from attest.results.raw_signatures import SigningKey
 
 __all__ = [
     "EarCase",
-    "TokenRequest",
     "appraise_ear_case",
     "judge_ear_case",
     "open_ear",
-    "prepare_token",
     "show_ear",
     "token",
-    "token_options",
     "verify_ear_case",
-    "write_token",
 ]
-
-MAX_KEY_BYTES = 64 * 1024
-DEVELOPER = "attest-kms"
-"""``ear_verifier_id.developer``: whose software appraised. Who runs it is ``iss``."""
-DEFAULT_ISSUER = "attest"
-MAX_LIFETIME_SECONDS = 86_400
-
-_Command = Callable[..., Any]  # Any: a command takes what its options give
-
-
-# -- writing: attest appraise … --token FILE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRequest:
-    """What ``attest appraise`` was asked to write beside its answer.
-
-    Attributes:
-        file: where to; ``-`` for standard output, which then has nothing else.
-        key: file of the private key, PEM.
-        form: JWT or CWT.
-        lifetime: until ``exp``.
-        issuer: ``iss``.
-        audience: ``aud``.
-        nonce: ``eat_nonce``.
-        force: whether a file that is there is replaced.
-    """
-
-    file: str
-    key: str
-    form: Literal["jwt", "cwt"]
-    lifetime: timedelta
-    issuer: str
-    audience: tuple[str, ...]
-    nonce: bytes | None
-    force: bool
-
-
-def token_options(command: _Command) -> _Command:
-    """Add the options of ``--token``; the command takes ``token_request: TokenRequest | None``."""
-
-    @wraps(command)
-    def run(
-        *,
-        token: str | None,
-        token_key: str | None,
-        token_format: Literal["jwt", "cwt"],
-        token_lifetime: int,
-        token_issuer: str,
-        token_audience: tuple[str, ...],
-        token_nonce: bytes | None,
-        token_force: bool,
-        **options: object,
-    ) -> object:
-        if (token is None) != (token_key is None):
-            raise click.UsageError("--token FILE and --token-key FILE belong together")
-        request = None
-        if token is not None and token_key is not None:
-            request = TokenRequest(
-                file=token,
-                key=token_key,
-                form=token_format,
-                lifetime=timedelta(seconds=token_lifetime),
-                issuer=token_issuer,
-                audience=token_audience,
-                nonce=token_nonce,
-                force=token_force,
-            )
-        return command(token_request=request, **options)
-
-    for option in reversed(_TOKEN_OPTIONS):
-        run = option(run)
-    return run
-
-
-_TOKEN_OPTIONS = (
-    click.option("--token", metavar="FILE", help="Write the result as a signed EAR, affirmed or not."),
-    click.option("--token-key", metavar="FILE", help="Private key that signs it; see 'attest token keygen'."),
-    click.option(
-        "--token-format", type=click.Choice(["jwt", "cwt"]), default="jwt", show_default=True, help="JWT or CWT."
-    ),
-    click.option(
-        "--token-lifetime",
-        type=click.IntRange(1, MAX_LIFETIME_SECONDS),
-        default=300,
-        show_default=True,
-        metavar="SECONDS",
-        help="From the moment of appraisal until it expires.",
-    ),
-    click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
-    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: anybody."),
-    click.option("--token-nonce", type=Hex(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
-    click.option("--token-force", is_flag=True, help="Replace the file if it is there."),
-)
-
-
-def prepare_token(request: TokenRequest) -> TokenIssuer:
-    """Read the key before anything is judged, so that what is wrong with it is found first.
-
-    Raises:
-        ConfigurationError: ``file-unreadable``, ``token-key-invalid`` or ``token-nonce-length``.
-    """
-    from attest import __version__
-    from attest.errors import ConfigurationError
-    from attest.results.ear import NONCE_BYTES, VerifierId
-    from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
-
-    if request.nonce is not None and len(request.nonce) not in NONCE_BYTES:
-        raise ConfigurationError(
-            "--token-nonce: a nonce of an EAR has 8 to 64 bytes",
-            code="token-nonce-length",
-            expected="8 to 64 bytes",
-            got=f"{len(request.nonce)} bytes",
-        )
-    return TokenIssuer(
-        issuer=request.issuer,
-        verifier=VerifierId(developer=DEVELOPER, build=f"attest {__version__}"),
-        keys=(IssuerKey(key=_read_key(request.key), state=SigningKeyState.CURRENT),),
-        max_lifetime=timedelta(seconds=MAX_LIFETIME_SECONDS),
-    )
-
-
-def write_token(results: Sequence[AttestationResult], request: TokenRequest, issuer: TokenIssuer) -> None:
-    """Sign the EAR of these results and write it; a JWT ends with a line feed.
-
-    Raises:
-        ConfigurationError: ``output-exists``, ``output-unwritable`` or ``output-terminal``.
-    """
-    import secrets
-
-    from attest.cli.files import write_output
-
-    signed = issuer.issue(
-        results,
-        token_id=secrets.token_bytes(16),
-        lifetime=request.lifetime,
-        nonce=request.nonce,
-        audience=request.audience,
-        form=request.form,
-    )
-    write_output(
-        request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force, option="--token-force"
-    )
-
 
 # -- reading: attest verify TOKEN --trust ISSUER=JWKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarCase:
-    """An EAR with everything that it is to be judged by."""
+    """An EAR with the keys, moment and options of its verification."""
 
     data: bytes
     trusted: dict[str, tuple[TokenKey, ...]]
@@ -203,7 +53,7 @@ def open_ear(
     at: datetime,
     audience: str | None = None,
 ) -> EarCase | None:
-    """Return the EAR among the inputs, if that is what they are. Ask before other forms: a CWT is binary.
+    """Return the EAR, if the one input is an EAR. Call this before other forms are tried: a CWT is binary.
 
     Raises:
         ConfigurationError: options that mean nothing for a token, or a key set that cannot be read.
@@ -240,7 +90,7 @@ def verify_ear_case(case: EarCase) -> VerifiedEar:
 
 
 def show_ear(verified: VerifiedEar, *, question: VerificationOptions) -> int:
-    """Tell that the EAR is genuine, and return 0."""
+    """Print that the EAR is genuine, and return 0."""
     from attest.cli.output import tell_verified
     from attest.results.document import ear_document
 
@@ -248,14 +98,14 @@ def show_ear(verified: VerifiedEar, *, question: VerificationOptions) -> int:
 
 
 def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: VerificationOptions) -> Judgement:
-    """Judge what the EAR says by one policy."""
+    """Appraise the EAR by one policy."""
     from attest.results.token_policy import judge_ear
 
     return judge_ear(verified, policy=policy, at=verified.at, unchecked=question.unchecked)
 
 
 def appraise_ear_case(verified: VerifiedEar, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
-    """Judge what the EAR says by policies; or by the baseline: everything affirming, of hardware, and fresh."""
+    """Appraise the EAR by policies; without one by the baseline: everything affirming, on hardware, and fresh."""
     from attest.cli.output import tell_appraised
     from attest.cli.tokens import freshness_of_token, tell_judged
     from attest.results.document import ear_document
@@ -370,8 +220,8 @@ def jwks(
             issuer=DEFAULT_ISSUER,
             verifier=VerifierId(developer=DEVELOPER, build="attest"),
             keys=(
-                IssuerKey(key=_read_key(key), state=SigningKeyState.CURRENT),
-                *(IssuerKey(key=_read_key(file), state=SigningKeyState.NEXT) for file in upcoming),
+                IssuerKey(key=read_token_key(key), state=SigningKeyState.CURRENT),
+                *(IssuerKey(key=read_token_key(file), state=SigningKeyState.NEXT) for file in upcoming),
                 *(_retired(entry) for entry in retired),
             ),
         )
@@ -388,17 +238,4 @@ def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is 
     file, _, until = entry.rpartition("=")
     if not file:
         raise click.UsageError(f"--retired: expected FILE=TIME, got {entry!r}")
-    return IssuerKey(key=_read_key(file), state=SigningKeyState.RETIRED, until=TIME.convert(until, None, None))
-
-
-def _read_key(file: str) -> SigningKey:
-    from attest.cli.files import read_file
-    from attest.errors import ConfigurationError
-    from attest.results.raw_signatures import read_signing_key
-
-    try:
-        return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key"))
-    except ConfigurationError as exc:
-        if exc.code != "token-key-invalid":
-            raise
-        raise ConfigurationError(f"{file}: {exc.message}", code=exc.code, expected=exc.expected, hint=exc.hint) from exc
+    return IssuerKey(key=read_token_key(file), state=SigningKeyState.RETIRED, until=TIME.convert(until, None, None))

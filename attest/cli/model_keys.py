@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from attest.cli.option_values import Hex
 from attest.cli.options import Network
 from attest.cli.service_options import ServiceOptions, asked_service
-from attest.terminal.display import Display
+from attest.terminal.display import Command, Display, stacked
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -29,7 +29,6 @@ MAX_PEM_BYTES = 64 * 1024
 _MAX_KEY_BYTES = 4096
 """Of a key file: more than any key has, so that the message can say what is wrong with it."""
 _OTHERS = 0o077
-_Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
 
 TRUST = click.option(
     "--trust",
@@ -49,7 +48,7 @@ MODEL_ID = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOptions:
-    """Where the key of a model comes from.
+    """The source of the key of a model.
 
     Attributes:
         key_file: a file that holds it.
@@ -63,7 +62,7 @@ class KeyOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether no service is asked."""
+        """True if the key comes from a file or a descriptor, and not from a service."""
         return self.key_file is not None or self.key_fd is not None
 
     def require_one(self) -> None:
@@ -169,7 +168,7 @@ class KeyOptions:
             )
 
 
-def key_options(command: _Command) -> _Command:
+def key_options(command: Command) -> Command:
     """Add ``--key-file`` and ``--key-fd``; the command gets one ``key_from``. Goes above ``service_options``."""
 
     @wraps(command)
@@ -178,10 +177,17 @@ def key_options(command: _Command) -> _Command:
         meant = service if key_file is not None or key_fd is not None else _as_settings_say(service)
         return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=meant), **given)
 
-    decorated = click.option(
-        "--key-fd", metavar="N", type=click.IntRange(min=0), help="An open file descriptor that the key is read from."
+    return stacked(
+        [
+            click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes."),
+            click.option(
+                "--key-fd",
+                metavar="N",
+                type=click.IntRange(min=0),
+                help="An open file descriptor that the key is read from.",
+            ),
+        ]
     )(run)
-    return click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes.")(decorated)
 
 
 def _as_settings_say(service: ServiceOptions) -> ServiceOptions:

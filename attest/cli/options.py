@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from attest.cli.option_values import TIME, Hex, NonceText, Relaxation, TrustedIssuer
-from attest.terminal.display import Command, Decorator, Display, display_options, stacked
+from attest.terminal.display import Command, Display, display_options, gathered, stacked
 
 if TYPE_CHECKING:
     from attest.checks import Unchecked
@@ -45,90 +44,65 @@ PRODUCTS = ("Milan", "Genoa", "Turin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Whom to ask for what is missing, and where answers are kept; None: as everybody does."""
+    """The services that endorsements are fetched from, and the cache of their answers; None: the default."""
 
-    cache: str | None
-    kds: str | None
-    pcs: str | None
-    pcs_update: Literal["standard", "early"]
-    rim_url: str | None
-    ocsp_url: str | None
-    nvidia_service_key: str | None
-    product: str | None
+    cache: str | None = None
+    kds: str | None = None
+    pcs: str | None = None
+    pcs_update: Literal["standard", "early"] = "standard"
+    rim_url: str | None = None
+    ocsp_url: str | None = None
+    nvidia_service_key: str | None = None
+    product: str | None = None
 
 
-def network_options(command: Command) -> Command:
-    """Add ``--cache``, ``--product`` and what names the vendors' services; the command gets one ``network``."""
-
-    @wraps(command)
-    def run(
-        *,
-        cache: str | None,
-        kds: str | None,
-        pcs: str | None,
-        pcs_update: Literal["standard", "early"],
-        rim_url: str | None,
-        ocsp_url: str | None,
-        nvidia_service_key: str | None,
-        product: str | None,
-        **options: object,
-    ) -> object:
-        network = Network(
-            cache=cache,
-            kds=kds,
-            pcs=pcs,
-            pcs_update=pcs_update,
-            rim_url=rim_url,
-            ocsp_url=ocsp_url,
-            nvidia_service_key=nvidia_service_key,
-            product=product,
-        )
-        return command(network=network, **options)
-
-    return stacked(
-        [
-            click.option(
-                "--cache",
-                metavar="DIR",
-                help="Where fetched endorsements are kept. Default: attest/endorsements in the user's cache directory.",
-            ),
-            click.option(
-                "--kds",
-                metavar="URL",
-                help="Another key distribution service than AMD's: a mirror, or 'attest simulate kds'.",
-            ),
-            click.option(
-                "--pcs",
-                metavar="URL",
-                help="Another provisioning certification service than Intel's: a PCCS, or 'attest simulate pcs'.",
-            ),
-            click.option(
-                "--pcs-update",
-                type=click.Choice(["standard", "early"]),
-                default="standard",
-                show_default=True,
-                help="Which of Intel's TCB evaluations to fetch: early knows a new flaw months before standard does.",
-            ),
-            click.option(
-                "--rim-url",
-                metavar="URL",
-                help="Another RIM service than NVIDIA's: a mirror, or 'attest simulate nvidia'.",
-            ),
-            click.option(
-                "--ocsp-url", metavar="URL", help="Another OCSP responder than NVIDIA's, or 'attest simulate nvidia'."
-            ),
-            click.option(
-                "--nvidia-service-key",
-                metavar="FILE",
-                help="A file with a key for NVIDIA's two services, which then answer more requests in a row.",
-            ),
-            click.option(
-                "--product",
-                type=click.Choice(PRODUCTS),
-                help="Product line of a version 2 report, which does not name it. Only used to fetch.",
-            ),
-        ]
-    )(run)
+network_options = gathered(
+    "network",
+    Network,
+    (
+        click.option(
+            "--cache",
+            metavar="DIR",
+            help="Where fetched endorsements are kept. Default: attest/endorsements in the user's cache directory.",
+        ),
+        click.option(
+            "--kds",
+            metavar="URL",
+            help="Another key distribution service than AMD's: a mirror, or 'attest simulate kds'.",
+        ),
+        click.option(
+            "--pcs",
+            metavar="URL",
+            help="Another provisioning certification service than Intel's: a PCCS, or 'attest simulate pcs'.",
+        ),
+        click.option(
+            "--pcs-update",
+            type=click.Choice(["standard", "early"]),
+            default="standard",
+            show_default=True,
+            help="Which of Intel's TCB evaluations to fetch: early knows a new flaw months before standard does.",
+        ),
+        click.option(
+            "--rim-url",
+            metavar="URL",
+            help="Another RIM service than NVIDIA's: a mirror, or 'attest simulate nvidia'.",
+        ),
+        click.option(
+            "--ocsp-url", metavar="URL", help="Another OCSP responder than NVIDIA's, or 'attest simulate nvidia'."
+        ),
+        click.option(
+            "--nvidia-service-key",
+            metavar="FILE",
+            help="A file with a key for NVIDIA's two services, which then answer more requests in a row.",
+        ),
+        click.option(
+            "--product",
+            type=click.Choice(PRODUCTS),
+            help="Product line of a version 2 report, which does not name it. Only used to fetch.",
+        ),
+    ),
+)
+"""Add ``--cache``, ``--product`` and the addresses of the vendors' services; the command gets one ``network``."""
 
 
 def nonce_options(command: Command) -> Command:
@@ -147,97 +121,89 @@ def nonce_options(command: Command) -> Command:
     )(command)
 
 
-# -- what is asked
+# -- verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationOptions:
-    """Everything that ``verify`` and ``appraise`` are asked with, as given."""
+    """The arguments and options that ``verify`` and ``appraise`` share, as given."""
 
     inputs: tuple[str, ...]
-    endorsements: tuple[str, ...]
-    at: datetime | None
-    nonce: bytes | None
-    nonce_text: bytes | None
-    report_data: bytes | None
-    offline: bool
-    unchecked: tuple[Unchecked, ...]
-    eventlog: str | None
-    reference_log: str | None
-    trust: tuple[tuple[str, str], ...]
-    audience: str | None
-    form: str | None
-    anchors: str | None
-    allow_simulated: bool
-    bundle_keys: tuple[str, ...]
-    network: Network
+    endorsements: tuple[str, ...] = ()
+    at: datetime | None = None
+    nonce: bytes | None = None
+    nonce_text: bytes | None = None
+    report_data: bytes | None = None
+    offline: bool = False
+    unchecked: tuple[Unchecked, ...] = ()
+    eventlog: str | None = None
+    reference_log: str | None = None
+    trust: tuple[tuple[str, str], ...] = ()
+    audience: str | None = None
+    form: str | None = None
+    anchors: str | None = None
+    allow_simulated: bool = False
+    bundle_keys: tuple[str, ...] = ()
+    network: Network = Network()
     display: Display
 
 
-_QUESTION_FIELDS = frozenset(field.name for field in fields(VerificationOptions))
-_QUESTION: tuple[Decorator, ...] = (
-    click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
-    click.option(
-        "--endorsements",
-        metavar="PATH",
-        multiple=True,
-        help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
+question_options = gathered(
+    "question",
+    VerificationOptions,
+    (
+        click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
+        click.option(
+            "--endorsements",
+            metavar="PATH",
+            multiple=True,
+            help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
+        ),
+        click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
+        nonce_options,
+        click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
+        click.option(
+            "--unchecked",
+            type=Relaxation(),
+            metavar="CHECK=REASON",
+            multiple=True,
+            help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or topology. "
+            "Shown in every result. Repeatable.",
+        ),
+        click.option("--eventlog", metavar="FILE", help="Event log that must replay to the evidence's registers."),
+        click.option(
+            "--reference-log",
+            metavar="FILE",
+            help="Event log of a known good boot: names, for each register, the first event that differs from it.",
+        ),
+        click.option(
+            "--trust",
+            type=TrustedIssuer(),
+            metavar="ISSUER=FILE",
+            multiple=True,
+            help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
+        ),
+        click.option(
+            "--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."
+        ),
+        click.option(
+            "--form", type=click.Choice(FORMS), help="The form that INPUT must have. Default: recognised by content."
+        ),
+        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
+        click.option(
+            "--allow-simulated",
+            is_flag=True,
+            help="Also accept the simulator's roots, whose keys everybody has. Every result says SIMULATED.",
+        ),
+        click.option(
+            "--bundle-key",
+            "bundle_keys",
+            metavar="FILE",
+            multiple=True,
+            help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
+        ),
+        network_options,
+        display_options,
     ),
-    click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
-    nonce_options,
-    click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
-    click.option(
-        "--unchecked",
-        type=Relaxation(),
-        metavar="CHECK=REASON",
-        multiple=True,
-        help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or topology. "
-        "Shown in every result. Repeatable.",
-    ),
-    click.option("--eventlog", metavar="FILE", help="Event log that must replay to the evidence's registers."),
-    click.option(
-        "--reference-log",
-        metavar="FILE",
-        help="Event log of a known good boot: names, for each register, the first event that differs from it.",
-    ),
-    click.option(
-        "--trust",
-        type=TrustedIssuer(),
-        metavar="ISSUER=FILE",
-        multiple=True,
-        help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
-    ),
-    click.option("--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."),
-    click.option(
-        "--form", type=click.Choice(FORMS), help="The form that INPUT must have. Default: recognised by content."
-    ),
-    click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-    click.option(
-        "--allow-simulated",
-        is_flag=True,
-        help="Also accept the simulator's roots, whose keys everybody has. Every result says SIMULATED.",
-    ),
-    click.option(
-        "--bundle-key",
-        "bundle_keys",
-        metavar="FILE",
-        multiple=True,
-        help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
-    ),
-    network_options,
-    display_options,
 )
-
-
-def question_options(command: Command) -> Command:
-    """Add every argument and option that ``verify`` and ``appraise`` share.
-
-    The command gets them as one ``question``, and its own options by their names.
-    """
-
-    @wraps(command)
-    def run(**options: Any) -> object:  # noqa: ANN401  what click passes
-        shared = {name: options.pop(name) for name in tuple(options) if name in _QUESTION_FIELDS}
-        return command(question=VerificationOptions(**shared), **options)
-
-    return stacked(_QUESTION)(run)
+"""Add every argument and option that ``verify`` and ``appraise`` share; the command gets them as one ``question``."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from attest.appraisal import Judgement, appraise
 from attest.checks import Unchecked
 from attest.cli.files import read_file
-from attest.cli.options import Network, VerificationOptions
+from attest.cli.options import VerificationOptions
 from attest.cli.output import RefusedEvidence, take_refusal
 from attest.cli.policies import relaxations
 from attest.cli.token_answers import AnyTokenCase, judge_token_case
@@ -28,21 +28,11 @@ INDEX = "evidence.yaml"
 INDEX_SCHEMA = "attest.evidence-index/1"
 MAX_CASES = 10_000
 _REASON = "recorded evidence: the question that it answered is not known"
-_NOBODY = Network(
-    cache=None,
-    kds=None,
-    pcs=None,
-    pcs_update="standard",
-    rim_url=None,
-    ocsp_url=None,
-    nvidia_service_key=None,
-    product=None,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """What one policy says of one piece of evidence.
+    """The outcome of one policy for one piece of evidence.
 
     Attributes:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
@@ -64,7 +54,7 @@ class PolicyOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyComparison:
-    """What both policies say of one piece of evidence."""
+    """The outcomes of both policies for one piece of evidence."""
 
     name: str
     old: PolicyOutcome
@@ -72,7 +62,7 @@ class PolicyComparison:
 
     @property
     def changed(self) -> bool:
-        """Whether one policy accepts it and the other does not."""
+        """True if exactly one of the policies accepts the evidence."""
         return (self.old.outcome == "affirmed") is not (self.new.outcome == "affirmed")
 
     def document(self) -> dict[str, JsonValue]:
@@ -122,19 +112,11 @@ def replay(
             endorsements=(*endorsements, *case.endorsements),
             at=case.at or at,
             nonce=case.nonce,
-            nonce_text=None,
             report_data=case.report_data,
             offline=True,
             unchecked=() if case.nonce or case.report_data else (Unchecked(check="freshness", reason=_REASON),),
             eventlog=case.eventlog,
-            reference_log=None,
-            trust=(),
-            audience=None,
-            form=None,
-            anchors=None,
             allow_simulated=allow_simulated,
-            bundle_keys=(),
-            network=_NOBODY,
             display=Display(quiet=True),
         )
         old, new = (_verdict(question, policy, case.at or at) for policy in policies)

@@ -178,36 +178,17 @@ def _refused(refusal: RefusedEvidence) -> CaseResult:
 
 def _question(case: PolicyCase, folder: Path) -> VerificationOptions:
     """Ask what the command line would ask, with the files of the case beside its file."""
-    from attest.cli.options import Network, VerificationOptions
+    from attest.cli.options import VerificationOptions
 
-    nobody = Network(
-        cache=None,
-        kds=None,
-        pcs=None,
-        pcs_update="standard",
-        rim_url=None,
-        ocsp_url=None,
-        nvidia_service_key=None,
-        product=None,
-    )
     return VerificationOptions(
         inputs=tuple(str(folder / name) for name in case.evidence),
         endorsements=tuple(str(folder / name) for name in case.endorsements),
         at=case.at,
         nonce=case.nonce,
-        nonce_text=None,
-        report_data=None,
         offline=True,
         unchecked=case.unchecked,
         eventlog=None if case.event_log is None else str(folder / case.event_log),
-        reference_log=None,
-        trust=(),
-        audience=None,
-        form=None,
-        anchors=None,
         allow_simulated=case.allow_simulated,
-        bundle_keys=(),
-        network=nobody,
         display=Display(quiet=True),
     )
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
 
 import click
 
-__all__ = ["NO_REFERENCES", "References", "references_options"]
+from attest.terminal.display import Command, stacked
 
-_Command = Callable[..., Any]  # Any: a command takes what its options give
+__all__ = ["NO_REFERENCES", "References", "references_options"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,7 @@ _OPTIONS = (
 )
 
 
-def references_options(command: _Command) -> _Command:
+def references_options(command: Command) -> Command:
     """Add ``--references`` and what proves who signed them; the command gets one ``references``."""
 
     @wraps(command)
@@ -66,6 +64,4 @@ def references_options(command: _Command) -> _Command:
         named = References(files=references, signatures=references_signature, keys=references_key)
         return command(references=named, **options)
 
-    for option in reversed(_OPTIONS):
-        run = option(run)
-    return run
+    return stacked(_OPTIONS)(run)

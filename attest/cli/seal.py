@@ -1,8 +1,9 @@
-"""``attest seal`` and ``attest unseal``: a model into ciphertext that anybody may store, and back into memory."""
+"""``attest seal`` and ``attest unseal``: encryption of a model for storage anywhere, and decryption into memory."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +14,17 @@ from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, sign
 from attest.cli.option_values import TIME, Hex
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
-from attest.terminal.display import Display, display_options
+from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
     from attest.encoding import JsonValue
-    from attest.sealed import SealedManifest, VerifiedDirectory
+    from attest.release.names import KeyReference
+    from attest.sealed import SealedManifest, SealedModel, UnsealedModel, VerifiedDirectory
     from attest.sealed.inventory import ModelScan
+    from attest.sealed.stores import FileStore
 
 __all__ = ["THREADS", "manifest_document", "seal", "show", "unseal"]
 
@@ -27,6 +32,51 @@ SEALED_SCHEMA = "attest.sealed-model/1"
 UNSEALED_SCHEMA = "attest.unsealed-model/1"
 THREADS = click.option(
     "--threads", type=click.IntRange(min=1, max=1024), metavar="N", help="Default: one for each processor."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealRequest:
+    """The arguments and options of ``attest seal``, as given."""
+
+    model: str
+    target: str
+    key_name: str
+    signer: str
+    policy_digest: bytes | None
+    creator: str | None
+    no_fingerprints: bool
+    follow_symlinks: bool
+    at: datetime | None
+    dry_run: bool
+    threads: int | None
+    key_from: KeyOptions
+    network: Network
+    display: Display
+
+
+_SEAL = (
+    click.argument("model", metavar="DIR"),
+    click.argument("target", metavar="TARGET"),
+    click.option("--key", "key_name", metavar="KEY[@VERSION]", required=True, help="Which key it is sealed under."),
+    click.option(
+        "--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256."
+    ),
+    click.option(
+        "--policy-digest", type=Hex(length=32), metavar="HEX", help="The policy that the key is released under."
+    ),
+    click.option("--creator", metavar="TEXT", help="Who seals, for people."),
+    click.option(
+        "--no-fingerprints", is_flag=True, help="Leave the SHA-256 of plaintexts out: they identify a public model."
+    ),
+    click.option("--follow-symlinks", is_flag=True, help="Seal the files that links lead to."),
+    click.option("--at", type=TIME, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now."),
+    click.option("--dry-run", is_flag=True, help="Say what would be sealed, and ask for no key."),
+    THREADS,
+    service_options(required=False),
+    key_options,
+    network_options,
+    display_options,
 )
 
 
@@ -39,40 +89,9 @@ THREADS = click.option(
         "attest seal my-model sealed --key my-model --kms https://kms.example --identity … --signing-key owner.pem",
     ),
 )
-@click.argument("model", metavar="DIR")
-@click.argument("target", metavar="TARGET")
-@click.option("--key", "key_name", metavar="KEY[@VERSION]", required=True, help="Which key it is sealed under.")
-@click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
-@click.option("--policy-digest", type=Hex(length=32), metavar="HEX", help="The policy that the key is released under.")
-@click.option("--creator", metavar="TEXT", help="Who seals, for people.")
-@click.option("--no-fingerprints", is_flag=True, help="Leave the SHA-256 of plaintexts out: they tell a public model.")
-@click.option("--follow-symlinks", is_flag=True, help="Seal the files that links lead to.")
-@click.option("--at", type=TIME, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now.")
-@click.option("--dry-run", is_flag=True, help="Say what would be sealed, and ask for no key.")
-@THREADS
-@service_options(required=False)
-@key_options
-@network_options
-@display_options
+@gathered("request", SealRequest, _SEAL)
 @click.pass_context
-def seal(
-    ctx: click.Context,
-    *,
-    model: str,
-    target: str,
-    key_name: str,
-    signer: str,
-    policy_digest: bytes | None,
-    creator: str | None,
-    no_fingerprints: bool,
-    follow_symlinks: bool,
-    at: datetime | None,
-    dry_run: bool,
-    threads: int | None,
-    key_from: KeyOptions,
-    network: Network,
-    display: Display,
-) -> int:
+def seal(ctx: click.Context, *, request: SealRequest) -> int:
     """Encrypt every file of DIR under a key of its own, and sign the result: a new folder TARGET.
 
     The key of the model (--key-file, --key-fd, or from a service) encrypts that one. With --key-file nothing is asked
@@ -81,43 +100,102 @@ def seal(
     Exit codes: 0 sealed, 1 the service refused, 2 usage, 3 a file is too large, 4 and 5 as for 'attest release', 6 a
     file cannot be read or written.
     """
-    from attest.clock import this_second
     from attest.release.names import KeyReference
-    from attest.sealed import seal_directory
     from attest.sealed.inventory import scan_model
     from attest.sealed.staging import require_new
-    from attest.terminal.progress import shown_progress
 
-    if not dry_run:
-        key_from.require_one()
-    reference, owner = KeyReference.parse(key_name), signing_key(signer)
-    scan = scan_model(Path(model), follow_symlinks=follow_symlinks)
+    display = request.display
+    if not request.dry_run:
+        request.key_from.require_one()
+    reference, owner = KeyReference.parse(request.key_name), signing_key(request.signer)
+    scan = scan_model(Path(request.model), follow_symlinks=request.follow_symlinks)
     for name in scan.left_out:
         display.warn(f"{name} is no part of a model and is left out")
-    require_new(Path(target), kind="sealing")
-    _tell_resumption(target, "sealing", display=display)
-    if dry_run:
-        return _plan_sealing(scan, target, display=display)
-    key, names = key_from.for_sealing(
-        ctx, reference, policy=policy_digest, creator=creator, network=network, display=display
+    require_new(Path(request.target), kind="sealing")
+    _warn_of_resumption(request.target, "sealing", display=display)
+    if request.dry_run:
+        return _plan_sealing(scan, request.target, display=display)
+    made = _sealed(ctx, request, reference, owner, size=scan.size)
+    document: dict[str, JsonValue] = {
+        "schema": SEALED_SCHEMA,
+        "outcome": "sealed",
+        "target": request.target,
+        "kept": made.kept,
+    }
+    show({**document, **manifest_document(made.manifest)}, display=display)
+    return 0
+
+
+def _sealed(
+    ctx: click.Context, request: SealRequest, reference: KeyReference, owner: ec.EllipticCurvePrivateKey, *, size: int
+) -> SealedModel:
+    from attest.clock import this_second
+    from attest.sealed import seal_directory
+    from attest.terminal.progress import shown_progress
+
+    key, names = request.key_from.for_sealing(
+        ctx,
+        reference,
+        policy=request.policy_digest,
+        creator=request.creator,
+        network=request.network,
+        display=request.display,
     )
-    with shown_progress("sealing", scan.size, quiet=display.quiet) as progress:
-        made = seal_directory(
-            model,
-            target,
+    with shown_progress("sealing", size, quiet=request.display.quiet) as progress:
+        return seal_directory(
+            request.model,
+            request.target,
             key=key,
             names=names,
             signer=owner,
             random=os.urandom,
-            at=this_second() if at is None else at,
-            fingerprints=not no_fingerprints,
-            follow_symlinks=follow_symlinks,
-            threads=threads,
+            at=this_second() if request.at is None else request.at,
+            fingerprints=not request.no_fingerprints,
+            follow_symlinks=request.follow_symlinks,
+            threads=request.threads,
             progress=progress,
         )
-    document: dict[str, JsonValue] = {"schema": SEALED_SCHEMA, "outcome": "sealed", "target": target, "kept": made.kept}
-    show({**document, **manifest_document(made.manifest)}, display=display)
-    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsealRequest:
+    """The arguments and options of ``attest unseal``, as given."""
+
+    sealed: str
+    target: str
+    trust: tuple[str, ...]
+    model_id: bytes | None
+    allow_disk: bool
+    verify_digests: bool
+    plaintext_keys: tuple[str, ...]
+    dry_run: bool
+    threads: int | None
+    key_from: KeyOptions
+    network: Network
+    display: Display
+
+
+_UNSEAL = (
+    click.argument("sealed", metavar="DIR"),
+    click.argument("target", metavar="TARGET"),
+    TRUST,
+    MODEL_ID,
+    click.option("--allow-disk", is_flag=True, help="Also write plaintext to a file system that is not in memory."),
+    click.option("--verify-digests", is_flag=True, help="Also compare ciphertext and plaintext with their SHA-256."),
+    click.option(
+        "--verify-plaintext-key",
+        "plaintext_keys",
+        metavar="PEM",
+        multiple=True,
+        help="Repeatable: demand a signature over the plaintext (model.sig in the model), by this key.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes, and ask for no key."),
+    THREADS,
+    service_options(required=False),
+    key_options,
+    network_options,
+    display_options,
+)
 
 
 @click.command(
@@ -128,42 +206,9 @@ def seal(
         "attest unseal my-model.sealed /dev/shm/my-model --kms https://kms.example --identity … --trust owner.pub",
     ),
 )
-@click.argument("sealed", metavar="DIR")
-@click.argument("target", metavar="TARGET")
-@TRUST
-@MODEL_ID
-@click.option("--allow-disk", is_flag=True, help="Also write plaintext to a file system that is not in memory.")
-@click.option("--verify-digests", is_flag=True, help="Also compare ciphertext and plaintext with their SHA-256.")
-@click.option(
-    "--verify-plaintext-key",
-    "plaintext_keys",
-    metavar="PEM",
-    multiple=True,
-    help="Repeatable: demand a signature over the plaintext (model.sig in the model), by this key.",
-)
-@click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes, and ask for no key.")
-@THREADS
-@service_options(required=False)
-@key_options
-@network_options
-@display_options
+@gathered("request", UnsealRequest, _UNSEAL)
 @click.pass_context
-def unseal(
-    ctx: click.Context,
-    *,
-    sealed: str,
-    target: str,
-    trust: tuple[str, ...],
-    model_id: bytes | None,
-    allow_disk: bool,
-    verify_digests: bool,
-    plaintext_keys: tuple[str, ...],
-    dry_run: bool,
-    threads: int | None,
-    key_from: KeyOptions,
-    network: Network,
-    display: Display,
-) -> int:
+def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
     """Verify the sealed model in DIR and write its plaintext to a new folder TARGET, in memory (tmpfs).
 
     DIR is a folder, an address of the web, or s3://bucket/prefix. The key is the one that the verified model names, in
@@ -172,45 +217,25 @@ def unseal(
     Exit codes: 0 unsealed, 1 the service refused, 2 usage, 3 no sealed model, 4 something does not verify, 5 as for
     'attest release', 6 a file cannot be read or written.
     """
-    from attest.sealed import unseal_directory, verify_directory
     from attest.sealed.locations import connections_of, store_of
     from attest.sealed.model_unsealer import require_memory
     from attest.sealed.staging import require_new
-    from attest.terminal.progress import shown_progress
 
-    if not dry_run:
-        key_from.require_one()
-    trusted = trusted_keys(trust)
-    plaintext_trusted = trusted_keys(plaintext_keys, what="--verify-plaintext-key") or None
-    store = store_of(sealed)
-    threads = connections_of(store) if threads is None else threads
-    verified = verify_directory(store, trusted=trusted, model=model_id)
-    if verify_digests:
-        with shown_progress("comparing", _sealed_size(verified), quiet=display.quiet) as progress:
-            verified = verify_directory(
-                store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
-            )
+    display, target = request.display, request.target
+    if not request.dry_run:
+        request.key_from.require_one()
+    trusted = trusted_keys(request.trust)
+    plaintext_trusted = trusted_keys(request.plaintext_keys, what="--verify-plaintext-key") or None
+    store = store_of(request.sealed)
+    threads = connections_of(store) if request.threads is None else request.threads
+    verified = _verified(store, request, trusted, threads=threads)
     require_new(Path(target), kind="unsealing")
-    memory = require_memory(Path(target), allow_disk=allow_disk)
-    _tell_resumption(target, "unsealing", display=display)
-    if dry_run:
+    memory = require_memory(Path(target), allow_disk=request.allow_disk)
+    _warn_of_resumption(target, "unsealing", display=display)
+    if request.dry_run:
         return _plan_unsealing(verified, target, memory=memory, display=display)
     _warn_of_swap(display=display)
-    obtain = key_from.for_opening(ctx, network=network, display=display)
-    size = sum(one.size for one in verified.manifest.files)
-    with (
-        verified.unlock(obtain, threads=threads) as directory,
-        shown_progress("unsealing", size, quiet=display.quiet) as progress,
-    ):
-        made = unseal_directory(
-            directory,
-            target,
-            random=os.urandom,
-            allow_disk=allow_disk,
-            verify_digests=verify_digests,
-            plaintext_trusted=plaintext_trusted,
-            progress=progress,
-        )
+    made = _unsealed(ctx, verified, request, plaintext_trusted, threads=threads)
     document: dict[str, JsonValue] = {
         "schema": UNSEALED_SCHEMA,
         "outcome": "unsealed",
@@ -223,12 +248,53 @@ def unseal(
     return 0
 
 
-def _sealed_size(verified: VerifiedDirectory) -> int:
-    return sum(one.sealed_size for one in verified.manifest.files)
+def _verified(
+    store: FileStore, request: UnsealRequest, trusted: tuple[ec.EllipticCurvePublicKey, ...], *, threads: int | None
+) -> VerifiedDirectory:
+    """Verify the model; with ``--verify-digests`` its ciphertext too, once its signature and sizes hold."""
+    from attest.sealed import verify_directory
+    from attest.terminal.progress import shown_progress
+
+    verified = verify_directory(store, trusted=trusted, model=request.model_id)
+    if not request.verify_digests:
+        return verified
+    size = sum(one.sealed_size for one in verified.manifest.files)
+    with shown_progress("comparing", size, quiet=request.display.quiet) as progress:
+        return verify_directory(
+            store, trusted=trusted, model=request.model_id, digests=True, threads=threads, progress=progress
+        )
+
+
+def _unsealed(
+    ctx: click.Context,
+    verified: VerifiedDirectory,
+    request: UnsealRequest,
+    plaintext_trusted: tuple[ec.EllipticCurvePublicKey, ...] | None,
+    *,
+    threads: int | None,
+) -> UnsealedModel:
+    from attest.sealed import unseal_directory
+    from attest.terminal.progress import shown_progress
+
+    obtain = request.key_from.for_opening(ctx, network=request.network, display=request.display)
+    size = sum(one.size for one in verified.manifest.files)
+    with (
+        verified.unlock(obtain, threads=threads) as directory,
+        shown_progress("unsealing", size, quiet=request.display.quiet) as progress,
+    ):
+        return unseal_directory(
+            directory,
+            request.target,
+            random=os.urandom,
+            allow_disk=request.allow_disk,
+            verify_digests=request.verify_digests,
+            plaintext_trusted=plaintext_trusted,
+            progress=progress,
+        )
 
 
 def manifest_document(manifest: SealedManifest) -> dict[str, JsonValue]:
-    """Return what a manifest says of the model as a whole."""
+    """Return the members of a manifest that describe the model as a whole."""
     return {
         "model": manifest.model.hex(),
         "key": str(manifest.key),
@@ -256,8 +322,8 @@ def _plan_sealing(scan: ModelScan, target: str, *, display: Display) -> int:
 
 def _plan_unsealing(verified: VerifiedDirectory, target: str, *, memory: bool, display: Display) -> int:
     document = _plan(target, "would unseal", sum(one.size for one in verified.manifest.files))
-    told = {**document, "in_memory": memory, **manifest_document(verified.manifest)}
-    show({"schema": UNSEALED_SCHEMA, **told}, display=display)
+    model = manifest_document(verified.manifest)
+    show({"schema": UNSEALED_SCHEMA, **document, "in_memory": memory, **model}, display=display)
     return 0
 
 
@@ -268,7 +334,7 @@ def _plan(target: str, outcome: str, size: int) -> dict[str, JsonValue]:
     return {"outcome": outcome, "target": target}
 
 
-def _tell_resumption(target: str, kind: str, *, display: Display) -> None:
+def _warn_of_resumption(target: str, kind: str, *, display: Display) -> None:
     from attest.sealed.staging import workplace_of
 
     place = workplace_of(Path(target), kind=kind)
@@ -277,7 +343,7 @@ def _tell_resumption(target: str, kind: str, *, display: Display) -> None:
 
 
 def _warn_of_swap(*, display: Display) -> None:
-    """Memory that is swapped is a disk."""
+    """Warn if this machine swaps: swapped memory is on a disk."""
     try:
         swaps = Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]
     except OSError:
@@ -287,7 +353,7 @@ def _warn_of_swap(*, display: Display) -> None:
 
 
 def show(document: dict[str, JsonValue], *, display: Display) -> None:
-    """Print a document for programs, or what is in it for people."""
+    """Print a document: as JSON for programs, or as a tree for people."""
     if display.json:
         from attest.cli.output import print_document
 

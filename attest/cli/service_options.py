@@ -1,31 +1,29 @@
-"""How a command asks a key-release service: the options, and the connection they make."""
+"""Options of a key-release service, and the connection that they make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from attest.cli.machine import TCTI, machine_of
 from attest.cli.option_values import Hex
 from attest.cli.options import Network
-from attest.terminal.display import Display
+from attest.terminal.display import Decorator, Display, gathered
 
 if TYPE_CHECKING:
     from attest.release.client import Attester, KeyReleaseClient
 
 __all__ = ["SERVICE_MACHINE_OPTIONS", "ServiceOptions", "asked_service", "service_options"]
 
-_Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:
-    """What the options say of a service, and of this machine, which proves itself to it."""
+    """The options of a service, and of this machine, which proves itself to the service."""
 
     kms: str | None
     identity: str | None
@@ -70,16 +68,14 @@ SERVICE_MACHINE_OPTIONS: Final = (
 )
 """What a service and its machine have to show, and what this machine shows: the same wherever a service is asked."""
 
-_NAMES = tuple(ServiceOptions.__dataclass_fields__)
 
-
-def service_options(*, required: bool) -> Callable[[_Command], _Command]:
+def service_options(*, required: bool) -> Decorator:
     """Add the options of a service; the command gets one ``service``.
 
     Args:
         required: the command is about nothing else, so where the service is and who it is must be said.
     """
-    options = [
+    options = (
         click.option("--kms", metavar="URL", required=required, help="Where the service is."),
         click.option(
             "--identity",
@@ -88,20 +84,8 @@ def service_options(*, required: bool) -> Callable[[_Command], _Command]:
             help="Its verifier key, as 'kms init' printed it; never from itself.",
         ),
         *SERVICE_MACHINE_OPTIONS,
-    ]
-
-    def decorate(command: _Command) -> _Command:
-        @wraps(command)
-        def run(**given: Any) -> object:  # noqa: ANN401  as the options are
-            service = ServiceOptions(**{name: given.pop(name) for name in _NAMES})
-            return command(service=service, **given)
-
-        decorated: _Command = run
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+    )
+    return gathered("service", ServiceOptions, options)
 
 
 @contextmanager

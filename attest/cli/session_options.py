@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from attest.cli.machine import machine_of
 from attest.cli.service_options import SERVICE_MACHINE_OPTIONS
-from attest.terminal.display import Display
+from attest.terminal.display import Command, Display, stacked
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
@@ -32,7 +32,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What the options say of the service, by the names of its settings."""
+    """The options of a session, by the names of its settings."""
 
     given: dict[str, object]
     config: str | None
@@ -79,51 +79,36 @@ class SessionOptions:
         )
 
 
-def service_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: a command takes what its options give
+_SETTINGS = {
+    "kms": "url",
+    "identity": "key",
+    "tls_ca": "tls_ca",
+    "expect_policy": "policy",
+    "expect_configuration": "configuration",
+    "unchecked_tls": "unchecked_tls",
+    "endorsements": "endorsements",
+    "anchors": "anchors",
+    "allow_simulated": "allow_simulated",
+    "offline": "offline",
+    "log_memory": "log_memory",
+    "tcti": "tcti",
+    "timeout": "timeout_seconds",
+}
+"""Option to the setting that it states."""
+
+
+def service_options(command: Command) -> Command:
     """Give a command the options about the service, as the argument ``service``."""
 
     @wraps(command)
-    def with_service(
-        *arguments: Any,  # noqa: ANN401  of the command
-        kms: str | None,
-        identity: str | None,
-        config: str | None,
-        tls_ca: str | None,
-        expect_policy: str | None,
-        expect_configuration: bytes | None,
-        unchecked_tls: str | None,
-        endorsements: tuple[str, ...],
-        anchors: str | None,
-        allow_simulated: bool,
-        offline: bool,
-        log_memory: str | None,
-        tcti: str | None,
-        no_gpus: bool,
-        timeout: float | None,
-        **more: Any,  # noqa: ANN401  of the command
-    ) -> Any:  # noqa: ANN401  its exit code
-        given: dict[str, object] = {
-            "url": kms,
-            "key": identity,
-            "tls_ca": tls_ca,
-            "policy": expect_policy,
-            "configuration": expect_configuration,
-            "unchecked_tls": unchecked_tls,
-            "endorsements": endorsements or None,
-            "anchors": anchors,
-            "allow_simulated": allow_simulated or None,
-            "offline": offline or None,
-            "log_memory": log_memory,
-            "tcti": tcti,
-            "gpus": False if no_gpus else None,
-            "timeout_seconds": timeout,
-        }
-        return command(*arguments, service=SessionOptions(given=given, config=config), **more)
+    def with_service(*arguments: object, config: str | None, no_gpus: bool, **options: object) -> object:
+        stated = {setting: options.pop(name) for name, setting in _SETTINGS.items()}
+        # A flag or list that is left out states nothing: the settings files decide.
+        given = {name: None if value is False or value == () else value for name, value in stated.items()}
+        given["gpus"] = False if no_gpus else None
+        return command(*arguments, service=SessionOptions(given=given, config=config), **options)
 
-    decorated: Callable[..., Any] = with_service
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
+    return stacked(_OPTIONS)(with_service)
 
 
 def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:

@@ -1,44 +1,39 @@
-"""Is this EAR what a trusted Verifier says, here and now, about what I asked? The steps of eat-ear.md, section 9.
+"""Verification of an EAR: issuer, signature, time, consistency, and the expected values (eat-ear.md, section 9).
 
-Somebody else's status is never taken on its word: it is computed again from the vectors, and a token that claims
-better is refused. What the Relying Party demands of a genuine token besides (submodules, policies, a key) is part of
-the same procedure; an appraisal policy over the claims comes after.
+The stated status is never accepted as such: it is computed again from the vectors, and a token that states a better one
+is refused. The Relying Party's further demands on a genuine token (submodules, policies, a key) are part of the same
+procedure; an appraisal policy over the claims comes after.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from attest.checks import Check, Outcome, Tier
-from attest.encoding import base64url_bytes, json_value, rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
-from attest.results.cwt import is_cwt, peek_cwt, verify_cwt
+from attest.checks import Check, Tier
+from attest.encoding import rfc3339_text
+from attest.errors import AttestError, BindingError, EvidenceError, VerificationError
+from attest.results.cwt import is_cwt
 from attest.results.ear import NONCE_BYTES, Ear, worst
-from attest.results.ear_codec import ear_from_cbor, ear_from_json
-from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
-from attest.results.jwt import JWT_TYPES
-from attest.results.raw_signatures import SIGNING_ALGORITHMS
-from attest.results.token_refusal import tell_failed
+from attest.results.ear_signature import unverified_jwt_claims, verify_ear_signature
+from attest.results.jose import TokenKey
+from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
 from attest.verification import Freshness
 
-__all__ = ["DEFAULT_MAX_AGE", "EAR_ALGORITHMS", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]
+__all__ = ["DEFAULT_MAX_AGE", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]
 
-EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
 SKEW: Final = timedelta(seconds=60)
 """How far an issuer's clock may be ahead."""
 DEFAULT_MAX_AGE: Final = timedelta(days=1)
-_TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
 _CLAUSE = "eat-ear.md 9"
-_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedEar:
-    """What a Relying Party demands of a token; None, or nothing named, leaves a demand out.
+    """Demands of a Relying Party on a token; None or an empty value: no demand.
 
     Attributes:
         nonce: the one that was handed out, 8 to 64 bytes; single use is the caller's to keep.
@@ -97,7 +92,7 @@ class VerifiedEar:
 
     @property
     def simulated(self) -> bool | None:
-        """Whether the evidence was a simulator's; None when the issuer does not say, as no other Verifier does."""
+        """True if the evidence was simulated; None when the issuer does not state it, as no other Verifier does."""
         return None if self.ear.details is None else self.ear.details.simulated
 
 
@@ -106,7 +101,7 @@ def is_ear(data: bytes) -> bool:
     if is_cwt(data):
         return True
     try:
-        claims = _jwt_claims(data.decode("ascii").strip())
+        claims = unverified_jwt_claims(data.decode("ascii").strip())
     except (UnicodeDecodeError, EvidenceError):
         return False
     return "eat_profile" in claims and "submods" in claims
@@ -171,17 +166,6 @@ _CHECK_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signed:
-    """A token whose signature holds, and its reader, which has not run yet."""
-
-    issuer: str
-    kid: str
-    algorithm: str
-    form: Literal["jwt", "cwt"]
-    read: Callable[[], Ear]
-
-
 @dataclass(slots=True, kw_only=True)
 class _Procedure:
     """The steps, and the checks that were made so far."""
@@ -198,20 +182,20 @@ class _Procedure:
     ) -> VerifiedEar:
         """Run the steps in the order of the clause; the first refusal ends it."""
         # (1) Size, algorithm, key and signature.
-        signed = _signed(token, trusted, algorithms)
-        self._tell("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
+        signed = verify_ear_signature(token, trusted, algorithms)
+        self._passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
         # (2) Profile, mandatory members and types.
         ear = signed.read()
-        self._tell("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
+        self._passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
         # (3) Time.
         self._require_in_time(ear)
-        self._tell("token.time", "issued, and not expired", rfc3339_text(self.at))
+        self._passed("token.time", "issued, and not expired", rfc3339_text(self.at))
         # (4) Audience and nonce.
         self._require_audience(ear)
         freshness = self._require_nonce(ear)
         # (5) No status is better than what it rests on.
         _require_founded(ear)
-        self._tell("ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4")
+        self._passed("ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4")
         # (6) What the Relying Party demands by name.
         self._require_submods(ear)
         self._require_policies(ear)
@@ -227,8 +211,8 @@ class _Procedure:
             checks=tuple(self.checks),
         )
 
-    def _tell(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-        self.checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+    def _passed(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
+        self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, ear: Ear) -> None:
         at, max_age = self.at, self.expected.max_age
@@ -244,19 +228,12 @@ class _Procedure:
             raise self._not_in_time("token-too-old", f"within {max_age} after {issued}", "too old")
 
     def _not_in_time(self, code: str, expected: str, problem: str) -> VerificationError:
-        return VerificationError(
-            f"the token is {problem} at {rfc3339_text(self.at)}",
-            code=code,
-            expected=expected,
-            got=rfc3339_text(self.at),
-            clause=_CLAUSE,
-            hint="ask for a new one, or judge it at its time with --at",
-        )
+        return not_in_time(code, problem=problem, at=self.at, expected=expected, clause=_CLAUSE)
 
     def _require_audience(self, ear: Ear) -> None:
         wanted = self.expected.audience
         if wanted in ear.audience:
-            self._tell("token.audience", str(wanted), ", ".join(ear.audience))
+            self._passed("token.audience", str(wanted), ", ".join(ear.audience))
             return
         if not ear.audience and wanted is None:
             return
@@ -270,28 +247,14 @@ class _Procedure:
         )
 
     def _require_nonce(self, ear: Ear) -> Freshness:
-        nonce = self.expected.nonce
-        if nonce is None:
-            outcome, wanted = Outcome.NOT_EVALUATED, "a nonce to compare with"
-            self.checks.append(
-                Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS)
-            )
-            return Freshness.NOT_EVALUATED
-        got = ", ".join(stated.hex() for stated in ear.nonce) or "none"
-        # A token that answers several questions at once could be shown to several parties.
-        if len(ear.nonce) != 1 or not hmac.compare_digest(nonce, ear.nonce[0]):
-            raise BindingError(
-                "the nonce in the token is not the expected one",
-                code="nonce-mismatch",
-                check="freshness",
-                field="eat_nonce",
-                expected=nonce.hex(),
-                got=got,
-                clause=_FRESHNESS,
-                hint="this token answers another question: an old one, or somebody else's",
-            )
-        self._tell("freshness", nonce.hex(), got, clause=_FRESHNESS)
-        return Freshness.MATCHED
+        return require_nonce(
+            self.checks,
+            self.expected.nonce,
+            # A token that answers several questions at once could be shown to several parties.
+            answers=lambda nonce: len(ear.nonce) == 1 and hmac.compare_digest(nonce, ear.nonce[0]),
+            got=", ".join(stated.hex() for stated in ear.nonce) or "none",
+            field="eat_nonce",
+        )
 
     def _require_submods(self, ear: Ear) -> None:
         wanted = self.expected.submods
@@ -307,7 +270,7 @@ class _Procedure:
                 got=got,
                 clause=_CLAUSE,
             )
-        self._tell("ear.submodules", expected, got)
+        self._passed("ear.submodules", expected, got)
 
     def _require_policies(self, ear: Ear) -> None:
         wanted = self.expected.policy_digests
@@ -324,7 +287,7 @@ class _Procedure:
                 got=got,
                 clause=_CLAUSE,
             )
-        self._tell("ear.policies", expected, got)
+        self._passed("ear.policies", expected, got)
 
     def _require_bound_key(self, ear: Ear) -> None:
         wanted = self.expected.bound_key
@@ -340,7 +303,7 @@ class _Procedure:
                 got="none" if bound is None else bound.hex(),
                 clause=f"{_CLAUSE}; must-check.md 18",
             )
-        self._tell("ear.bound_key", wanted.hex(), bound.hex())
+        self._passed("ear.bound_key", wanted.hex(), bound.hex())
 
 
 def _require_founded(ear: Ear) -> None:
@@ -365,112 +328,3 @@ _GOODNESS = {Tier.CONTRAINDICATED: 0, Tier.NONE: 1, Tier.WARNING: 1, Tier.AFFIRM
 
 def _moment(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, tz=UTC)
-
-
-# -- signatures
-
-
-def _signed(
-    token: bytes | str, trusted: Mapping[str, tuple[TokenKey, ...]], algorithms: Mapping[str, frozenset[str]]
-) -> _Signed:
-    if len(token) > MAX_TOKEN_BYTES:
-        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
-    if isinstance(token, bytes) and not is_cwt(token):
-        try:
-            token = token.decode("ascii").strip()
-        except UnicodeDecodeError as exc:
-            raise _malformed("neither a JWT nor a CWT") from exc
-    stated = peek_cwt(token).get(1) if isinstance(token, bytes) else _jwt_claims(token).get("iss")
-    if stated is not None and not isinstance(stated, str):
-        raise _malformed("iss: expected text")
-    failures: list[EndorsementError | SignatureError] = []
-    found: list[_Signed] = []
-    for issuer in (name for name in trusted if trusted[name]) if stated is None else (stated,):
-        keys, names = trusted.get(issuer, ()), algorithms.get(issuer, EAR_ALGORITHMS)
-        if not keys:
-            raise _untrusted(issuer, trusted)
-        try:
-            found.append(_verified(token, issuer, keys, names))
-        except (EndorsementError, SignatureError) as exc:
-            failures.append(exc)
-    if len(found) == 1:
-        return found[0]
-    if failures and not found:
-        raise min(failures, key=lambda failure: failure.exit_code)
-    raise _untrusted("none", trusted)
-
-
-def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> _Signed:
-    """Verify under the keys of one issuer.
-
-    Raises:
-        SignatureError: as ``verify_token`` and ``verify_cwt``; also for a key that its set keeps for another use.
-    """
-    if isinstance(token, bytes):
-        cwt = verify_cwt(token, keys=keys, algorithms=names)
-        found = _Signed(
-            issuer=issuer,
-            kid=cwt.kid,
-            algorithm=cwt.algorithm,
-            form="cwt",
-            read=lambda: ear_from_cbor(cwt.claims),
-        )
-    else:
-        # Trustee sends its own key along; it is passed over, and only a key that the caller trusts is used.
-        sends_key = _jwt_claims(token).get("eat_profile") == _TRUSTEE
-        ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
-        jwt = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
-        if (None if jwt.typ is None else jwt.typ.lower()) not in JWT_TYPES:
-            raise _malformed("typ: another kind of token")
-        base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
-        found = _Signed(
-            issuer=issuer,
-            kid=jwt.kid,
-            algorithm=jwt.algorithm,
-            form="jwt",
-            read=lambda: ear_from_json(jwt.claims),
-        )
-    _require_use(next(key for key in keys if key.kid == found.kid), found.algorithm)
-    return found
-
-
-def _require_use(key: TokenKey, algorithm: str) -> None:
-    """Require what the key set says of the key, if it says anything: for signatures, with this algorithm."""
-    named, use = key.jwk.get("alg", algorithm), key.jwk.get("use", "sig")
-    same = {"EdDSA": "Ed25519"}
-    if use != "sig" or same.get(str(named), named) != same.get(algorithm, algorithm):
-        raise SignatureError(
-            "the key is not for this algorithm, or not for signatures",
-            code="token-algorithm-refused",
-            field="alg",
-            expected=f"use {use}, {named}",
-            got=algorithm,
-            clause="RFC 7517, section 4",
-        )
-
-
-def _jwt_claims(token: str) -> dict[str, object]:
-    """Read the claims of a JWT without verifying anything, to find out whose keys are to be asked."""
-    words = token.split(".")
-    if len(words) != 3:
-        raise _malformed("neither a JWT nor a CWT")
-    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
-    if not isinstance(claims, dict):
-        raise _malformed("the payload is no object")
-    return dict(claims)
-
-
-def _untrusted(issuer: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> EndorsementError:
-    return EndorsementError(
-        f"no keys are trusted for the issuer {issuer[:120]!r}, or one key for two issuers",
-        code="token-issuer-untrusted",
-        field="iss",
-        expected=" or ".join(trusted) or "an issuer named with --trust",
-        got=issuer[:120],
-        clause=_CLAUSE,
-        hint="say which keys may sign for it: --trust ISSUER=jwks.json",
-    )
-
-
-def _malformed(problem: str) -> EvidenceError:
-    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

@@ -274,7 +274,6 @@ def verify_token(
         SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
         ConfigurationError: ``token-library-missing``.
     """
-    jose = _library()
     header, claims = _parts(token, what, ignored_header)
     algorithm, kid, typ = header.get("alg"), header.get("kid"), header.get("typ")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
@@ -297,6 +296,12 @@ def verify_token(
             clause=_CLAUSE,
             hint="name the key set of the day the token was made: --trust ISSUER=FILE",
         )
+    _require_signature(token, key, algorithm, what=what)
+    return SignedToken(claims=claims, algorithm=algorithm, kid=key.kid, typ=typ if isinstance(typ, str) else None)
+
+
+def _require_signature(token: str, key: TokenKey, algorithm: str, *, what: str) -> None:
+    jose = _library()
     try:
         if algorithm in ("EdDSA", "Ed25519"):  # two names of one algorithm; joserfc warns of the older one
             _require_eddsa(token, key)
@@ -313,7 +318,6 @@ def verify_token(
             got="a signature that does not verify",
             clause="RFC 7515, section 5.2",
         ) from exc
-    return SignedToken(claims=claims, algorithm=algorithm, kid=key.kid, typ=typ if isinstance(typ, str) else None)
 
 
 def _find(keys: Iterable[TokenKey], header: Mapping[str, JsonValue]) -> TokenKey | None:

@@ -21,7 +21,7 @@ from attest.errors import AttestError, BindingError, EndorsementError, EvidenceE
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
 from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
-from attest.results.token_refusal import tell_failed
+from attest.results.token_refusal import passed, require_nonce, tell_failed
 from attest.verification import Freshness
 
 __all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
@@ -95,15 +95,15 @@ def verify_nras_token(
             name: verify_token(text, keys=keys, algorithms=_ALGORITHMS, what=f"the token of {name}")
             for name, text in device_texts.items()
         }
-        _tell(checks, "token.signature", f"{', '.join(_ALGORITHMS)} by a key of {issuer}", f"key {overall.kid}")
+        _pass(checks, "token.signature", f"{', '.join(_ALGORITHMS)} by a key of {issuer}", f"key {overall.kid}")
         # (3) The overall token names each of the others by digest, and no more.
         _require_digests(overall, device_texts)
-        _tell(checks, "token.submodules", "the digest of every device's token", ", ".join(device_texts))
+        _pass(checks, "token.submodules", "the digest of every device's token", ", ".join(device_texts))
         # (4) All say the same issuer, subject and nonce, and all are in time.
         stated = _require_alike(overall, devices, issuer)
         for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
             _require_in_time(token, what, at)
-        _tell(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
+        _pass(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
         # (5) Every claim that has a name of ours is of its type.
         facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
         # (6) It answers this question.
@@ -279,30 +279,17 @@ def _facts(overall: SignedToken, name: str, device: SignedToken, *, nonce: bytes
 
 
 def _require_nonce(stated: bytes, nonce: bytes | None, checks: list[Check]) -> Freshness:
-    if nonce is None:
-        outcome, wanted = Outcome.NOT_EVALUATED, "a nonce to compare with"
-        checks.append(Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS))
-        return Freshness.NOT_EVALUATED
-    if not hmac.compare_digest(nonce, stated):
-        raise BindingError(
-            "the nonce in the token is not the expected one",
-            code="nonce-mismatch",
-            check="freshness",
-            field="eat_nonce",
-            expected=nonce.hex(),
-            got=stated.hex(),
-            clause=_FRESHNESS,
-            hint="this token answers another question: an old one, or somebody else's",
-        )
-    _tell(checks, "freshness", nonce.hex(), stated.hex(), clause=_FRESHNESS)
-    return Freshness.MATCHED
+    return require_nonce(
+        checks,
+        nonce,
+        answers=lambda expected: hmac.compare_digest(expected, stated),
+        got=stated.hex(),
+        field="eat_nonce",
+    )
 
 
-_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
-
-
-def _tell(checks: list[Check], check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-    checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+def _pass(checks: list[Check], check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
+    checks.append(passed(check_id, expected, got, clause=clause))
 
 
 _CHECK_OF = {

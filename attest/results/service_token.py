@@ -16,12 +16,12 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography.x509 import Certificate
 
-from attest.checks import Check, Outcome
+from attest.checks import Check
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
+from attest.errors import AttestError, BindingError, EndorsementError
 from attest.results.jose import SignedToken, TokenKey, verify_token
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
-from attest.results.token_refusal import tell_failed
+from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
 from attest.results.token_roots import certified_key
 from attest.results.token_services import TokenServiceProfile, claimed_service, token_malformed, unverified_claims
 from attest.verification import Freshness
@@ -143,18 +143,25 @@ class _Procedure:
         # (2) A key that is trusted for exactly this issuer, an algorithm of this service, and the signature.
         keys, certified = self._keys(text, issuer, trusted, roots)
         signed = _signed(text, service, keys, certified=certified)
-        self._tell("token.signature", f"a key of {issuer}", f"{signed.algorithm} by {signed.kid}")
+        self._passed("token.signature", f"a key of {issuer}", f"{signed.algorithm} by {signed.kid}")
         # (3) Time.
         token = ClaimReader(members=signed.claims)
         issued, expires = self._require_in_time(token)
-        self._tell("token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at))
+        self._passed("token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at))
         # (4) Every claim that is read has its type; what it is about is known.
         frame = TokenFrame(service=name, issuer=issuer, issued=issued, expires=expires)
         facts = service.facts(token, frame)
-        self._tell("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
+        self._passed("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
         # (5) It is for this Relying Party, and (6) answers its question.
         stated = self._require_audience(token)
         nonces = service.nonces(token)
+        freshness = require_nonce(
+            self.checks,
+            self.nonce,
+            answers=lambda expected: _repeats(nonces, expected),
+            got=", ".join(nonce.hex() for nonce in nonces)[:200] or "none",
+            field="nonce",
+        )
         return VerifiedServiceToken(
             frame=frame,
             claims=signed.claims,
@@ -164,7 +171,7 @@ class _Procedure:
             key_id=signed.kid,
             algorithm=signed.algorithm,
             at=self.at,
-            freshness=self._require_nonce(nonces),
+            freshness=freshness,
             checks=tuple(self.checks),
         )
 
@@ -193,8 +200,8 @@ class _Procedure:
                 return (key,), True
         return trusted.get(issuer, ()), False
 
-    def _tell(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-        self.checks.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+    def _passed(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
+        self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, token: ClaimReader) -> tuple[datetime, datetime]:
         """Require ``iat`` and ``nbf`` to have come, ``exp`` not; return the first and the last."""
@@ -202,23 +209,17 @@ class _Procedure:
         issued, expires, at = times["iat"], times["exp"], self.at
         begins = max(issued, times["nbf"])
         if begins - at > SKEW:
-            raise self._not_in_time("token-not-yet-valid", "iat", f"{rfc3339_text(begins)} or later", "not valid yet")
+            expected = f"{rfc3339_text(begins)} or later"
+            raise not_in_time(
+                "token-not-yet-valid", problem="not valid yet", at=at, expected=expected, clause=_CLAUSE, field="iat"
+            )
         if at >= expires:
-            raise self._not_in_time("token-expired", "exp", f"before {rfc3339_text(expires)}", "expired")
+            expected = f"before {rfc3339_text(expires)}"
+            raise not_in_time("token-expired", problem="expired", at=at, expected=expected, clause=_CLAUSE, field="exp")
         if at - issued > MAX_AGE:
-            raise self._not_in_time("token-too-old", "iat", f"a day after {rfc3339_text(issued)}", "too old")
+            expected = f"a day after {rfc3339_text(issued)}"
+            raise not_in_time("token-too-old", problem="too old", at=at, expected=expected, clause=_CLAUSE, field="iat")
         return issued, expires
-
-    def _not_in_time(self, code: str, claim: str, expected: str, problem: str) -> VerificationError:
-        return VerificationError(
-            f"the token is {problem} at {rfc3339_text(self.at)}",
-            code=code,
-            field=claim,
-            expected=expected,
-            got=rfc3339_text(self.at),
-            clause=_CLAUSE,
-            hint="ask for a new one, or judge it at its time with --at",
-        )
 
     def _require_audience(self, token: ClaimReader) -> tuple[str, ...]:
         value, wanted = token.members.get("aud"), self.audience
@@ -228,7 +229,7 @@ class _Procedure:
         if len(stated) > MAX_AUDIENCES or ("aud" in token and not stated):
             raise claim_invalid("aud", f"1 to {MAX_AUDIENCES} audiences", value)
         if wanted in stated:
-            self._tell("token.audience", str(wanted), ", ".join(stated)[:200], clause="RFC 7519, section 4.1.3")
+            self._passed("token.audience", str(wanted), ", ".join(stated)[:200], clause="RFC 7519, section 4.1.3")
         elif stated or wanted is not None:
             raise BindingError(
                 "the token is for another Relying Party",
@@ -241,27 +242,10 @@ class _Procedure:
             )
         return stated
 
-    def _require_nonce(self, stated: tuple[bytes, ...]) -> Freshness:
-        if self.nonce is None:
-            wanted, outcome = "a nonce to compare with", Outcome.NOT_EVALUATED
-            self.checks.append(
-                Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS)
-            )
-            return Freshness.NOT_EVALUATED
-        got = ", ".join(nonce.hex() for nonce in stated)[:200] or "none"
-        matches = [hmac.compare_digest(one, nonce) for one in _spellings(self.nonce) for nonce in stated]
-        if not any(matches):
-            raise BindingError(
-                "the nonce in the token is not the expected one",
-                code="nonce-mismatch",
-                field="nonce",
-                expected=self.nonce.hex(),
-                got=got,
-                clause=_FRESHNESS,
-                hint="this token answers another question: an old one, or somebody else's",
-            )
-        self._tell("freshness", self.nonce.hex(), got, clause=_FRESHNESS)
-        return Freshness.MATCHED
+
+def _repeats(stated: tuple[bytes, ...], nonce: bytes) -> bool:
+    matches = [hmac.compare_digest(one, repeated) for one in _spellings(nonce) for repeated in stated]
+    return any(matches)
 
 
 def _spellings(nonce: bytes) -> tuple[bytes, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import click
 
 from attest.terminal.visible_text import visible
 
-__all__ = ["Command", "Decorator", "Display", "display_options", "stacked"]
+__all__ = ["Command", "Decorator", "Display", "display_options", "gathered", "stacked"]
 
 Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -19,7 +19,7 @@ Decorator: TypeAlias = Callable[[Command], Command]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """How a command talks.
+    """The frozen settings of a command's output.
 
     Attributes:
         json: one JSON document on standard output.
@@ -54,6 +54,27 @@ def stacked(options: Sequence[Decorator]) -> Decorator:
         for option in reversed(options):
             command = option(command)
         return command
+
+    return decorate
+
+
+def gathered(argument: str, record: type[Any], options: Sequence[Decorator]) -> Decorator:  # Any: a dataclass
+    """Make one decorator of the options that fill a frozen record.
+
+    Args:
+        argument: the name under which the command gets the record.
+        record: a dataclass; each of its fields has the name of an option.
+        options: shown in this order; those that are no field of the record go to the command by their own names.
+    """
+    names = [field.name for field in fields(record)]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(**given: object) -> object:
+            stated = {name: given.pop(name) for name in names}
+            return command(**{argument: record(**stated)}, **given)
+
+        return stacked(options)(run)
 
     return decorate
 

@@ -15,17 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from attest.checks import Unchecked
-from attest.cli.ear import (
-    TokenRequest,
-    appraise_ear_case,
-    open_ear,
-    prepare_token,
-    show_ear,
-    token,
-    token_options,
-    verify_ear_case,
-    write_token,
-)
+from attest.cli.ear import appraise_ear_case, open_ear, show_ear, token, verify_ear_case
+from attest.cli.ear_output import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.options import Network, VerificationOptions
 from attest.cli.tokens import require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError

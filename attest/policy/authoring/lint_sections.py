@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TypeVar
 
 from attest.evidence.azure.claims import RESETTABLE_PCRS
-from attest.evidence.claims import ClaimType, Origin
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.authoring.comparison import spans
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
+from attest.policy.authoring.lint_identity import identity_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
-from attest.policy.azure import PCR_KEYS, AzureDemands, azure_rules
+from attest.policy.azure import PCR_KEYS, AzureDemands
 from attest.policy.decode import Demand, RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
-from attest.policy.intel import SgxDemands, TdxDemands, sgx_rules, tdx_rules
+from attest.policy.intel import SgxDemands, TdxDemands
 from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import PolicyBody
-from attest.policy.rules import Rule, Subject
-from attest.policy.snp import SnpDemands, snp_rules
+from attest.policy.snp import SnpDemands
 from attest.policy.versions import VersionRange
 
 __all__ = ["section_findings"]
@@ -37,9 +36,6 @@ _FIRST_OF_VBIOS = {"hopper": 0x96, "blackwell": 0x97}
 """First component of VBIOS versions (nvidia-gpu.md 4.2)."""
 _OF_THE_SYSTEM = frozenset({4, 8, 9, 11})
 """Registers in which the boot loader and the kernel are measured (azure-cvm.md 5)."""
-_SIGNED = frozenset({"id_key_digest", "author_key_digest", "mr_signer"})
-"""Claims of the guest's owner that a signature stands behind, which the hardware has checked."""
-_CHOSEN = frozenset({Origin.HOST, Origin.GUEST, Origin.OWNER})
 _NEVER_ZERO = {
     "snp": ("chip_ids",),
     "tdx": ("mr_seam",),
@@ -83,7 +79,7 @@ def section_findings(
     if body.nvswitch is not None:
         yield from _ranges(body.nvswitch.vbios_versions, f"{start}nvswitch.vbios_versions")
     yield from _devices(body, start, around)
-    yield from _identity(body, start, around, vouched)
+    yield from identity_findings(body, start, around, vouched)
 
 
 def _stated(demand: Demand[tuple[_T, ...]] | None) -> tuple[_T, ...]:
@@ -219,7 +215,7 @@ def _azure(azure: AzureDemands, path: str, around: LintContext) -> Iterator[Lint
 
 
 def _starts_signed_loaders(azure: AzureDemands) -> bool:
-    """Whether Secure Boot is demanded, of the paravisor's word or of the log."""
+    """Return True if the policy demands Secure Boot, as the paravisor states it or as the log shows it."""
     told = azure.vm_configuration["secure_boot"], None if azure.event_log is None else azure.event_log.secure_boot
     return any(wanted is not None and wanted.value is True for wanted in told)
 
@@ -390,45 +386,3 @@ def _devices(body: PolicyBody, start: str, around: LintContext) -> Iterator[Lint
             why="no CPU is demanded, so nobody knows which machine the devices are in",
             remedy="add demands on the CPU; a policy without them releases nothing",
         )
-
-
-# -- who it is
-
-
-def _identity(body: PolicyBody, start: str, around: LintContext, vouched: frozenset[str]) -> Iterator[LintFinding]:
-    """Find sections that accept any software, or what calls itself by a name of its own choice (must-check.md 40)."""
-    known = vouched | around.identified(body)
-    for kind, rules in _rules(body, around).items():
-        if kind in known:
-            continue
-        chosen = sorted(rule.claim.name for rule in rules if _is_chosen(rule))
-        yield LintFinding(
-            rule="self-chosen-claim" if chosen else "identity-not-demanded",
-            severity=around.in_production(Severity.ERROR),
-            path=f"{start}{kind}",
-            why=f"only {', '.join(chosen)} says what runs, which the guest or its host chooses freely"
-            if chosen
-            else "nothing says what runs: any software is accepted",
-            remedy="demand the measurement, or a key that signed the guest",
-        )
-
-
-def _rules(body: PolicyBody, around: LintContext) -> Mapping[str, tuple[Rule, ...]]:
-    references = around.policy.reference_values
-    rules: dict[str, tuple[Rule, ...]] = {}
-    if body.azure is not None:
-        rules["azure"] = azure_rules(body.azure, references)
-    if body.snp is not None:
-        rules["snp"] = snp_rules(body.snp, references)
-    if body.tdx is not None:
-        rules["tdx"] = tdx_rules(body.tdx, references)
-    if body.sgx is not None:
-        rules["sgx"] = sgx_rules(body.sgx, references)
-    return rules
-
-
-def _is_chosen(rule: Rule) -> bool:
-    """Whether a rule compares bytes that the claims registry knows to be somebody's free choice."""
-    claim = rule.claim
-    free = claim.origin in _CHOSEN and claim.type is ClaimType.BYTES and claim.name not in _SIGNED
-    return free and rule.relaxed is None and rule.subject is Subject.DEVICE

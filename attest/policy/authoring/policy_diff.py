@@ -1,8 +1,7 @@
-"""What the difference between two policies means: for each demand what became stricter, looser, or just other.
+"""The difference between two policies: for each demand, stricter, looser or changed.
 
-Both documents are compared as they were understood, with what was left out filled in strictly. So a line that was
-added to say what was demanded anyway is no difference, and neither are the order of lists, another name for the same
-reference value, or another cut of the same range of versions.
+Both documents are compared with their strict defaults filled in. So a new line that states a default is no difference.
+Neither are the order of lists, another name for the same reference value, or another cut of the same range of versions.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
+from attest.policy.authoring.branch_pairs import branch_pairs
 from attest.policy.authoring.comparison import (
     Compared,
     Effect,
@@ -77,12 +77,12 @@ class PolicyDifference:
 
     @property
     def effect(self) -> Effect | None:
-        """What all of them do together; None when there are none."""
+        """The combined effect of all changes; None when there are none."""
         return combined(change.effect for change in self.changes)
 
     @property
     def same_meaning(self) -> bool:
-        """Whether the same evidence is accepted; labels may differ."""
+        """True if both policies accept the same evidence; labels may differ."""
         return self.effect in {None, Effect.LABEL}
 
 
@@ -103,7 +103,7 @@ def diff_policies(old: PolicyDocument, new: PolicyDocument) -> PolicyDifference:
 
 
 def _alone(policy: PolicyDocument) -> PolicyDocument:
-    """Return a policy as its author wrote it: a new version of a document is no change of the policy."""
+    """Return a policy without the values of documents: a new version of a document is no change of the policy."""
     own = {name: one for name, one in policy.reference_values.items() if one.document is None}
     return replace(policy, reference_values=own)
 
@@ -111,7 +111,7 @@ def _alone(policy: PolicyDocument) -> PolicyDocument:
 def diff_bodies(
     old: PolicyBody, new: PolicyBody, *, old_references: _References, new_references: _References
 ) -> tuple[PolicyChange, ...]:
-    """Compare demands only: two policies, or two branches of one. An empty outcome: both accept the same."""
+    """Compare the demands of two policies, or of two branches of one; empty if both accept the same."""
     walk = _Walk(
         old_references=old_references,
         new_references=new_references,
@@ -136,11 +136,11 @@ def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
     return (*body.any_of, *body.all_of, *(() if body.at_least is None else body.at_least.of))
 
 
-# -- what stands at the top
+# -- the top level
 
 
 def _version(old: PolicyDocument, new: PolicyDocument, *, changed: bool) -> Iterator[PolicyChange]:
-    """Tell about the version. One that goes back would be refused wherever versions only grow (must-check.md 23)."""
+    """Compare the versions. A lower one is refused wherever versions only grow (must-check.md 23)."""
     if new.version < old.version:
         text = f"went back from {old.version} to {new.version}"
         yield PolicyChange(path="version", effect=Effect.CHANGED, text=text)
@@ -165,7 +165,7 @@ _COMPARED = frozenset(
 
 
 def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
-    """Compare whose tokens are taken: each Verifier more is a way more."""
+    """Compare the accepted Verifiers: another Verifier is another way to be accepted."""
     before, after = ({one.issuer: one for one in policy.verifiers} for policy in (old, new))
     for issuer in dict.fromkeys((*before, *after)):
         path = f"verifiers.{issuer}"
@@ -186,19 +186,19 @@ def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChang
 
 
 def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
-    """Return statements as JSON has them: true is no 1."""
+    """Return statements as JSON text, in which true differs from 1."""
     return {name: tuple(map(json.dumps, values)) for name, values in verifier.statements.items()}
 
 
 def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
-    """Tell of every other key of a policy that it differs: nobody can say here which way."""
+    """Report every other key that differs, without a direction."""
     for name, before in members(old):
         if name not in _COMPARED:
             yield from _changes(name, switches(before, getattr(new, name)))
 
 
 def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
-    """Tell what changed in reference values without a demand noticing: their origin, and those nobody speaks of."""
+    """Compare the parts of reference values that no demand uses: origins, and values without a demand."""
     before, after = old.reference_values, new.reference_values
     spoken = names_in_use(old) | names_in_use(new)
     for name in dict.fromkeys((*before, *after)):
@@ -237,11 +237,12 @@ class _Walk:
                 yield from self._sections(before, after, place)
         yield from self._cpu(old, new, path)
         yield from self._choice(old.any_of, new.any_of, join(path, "any_of"))
-        yield from self._all(old.all_of, new.all_of, join(path, "all_of"))
+        # All of these have to hold: a branch more is a demand more.
+        yield from self._matched(old.all_of, new.all_of, join(path, "all_of"), added=Effect.STRICTER)
         yield from self._some(old, new, join(path, "at_least"))
 
     def _section(self, name: str, path: str, old: PolicyBody, new: PolicyBody) -> PolicyChange:
-        """Judge a section that came or went. Evidence of a kind that no part of a policy speaks of is refused."""
+        """Compare a section that one policy lacks. A policy refuses evidence of a kind that it has no section for."""
         added = getattr(old, name) is None
         effect = self._section_effect(name, old, new, self.old_kinds if added else self.new_kinds, inner=bool(path))
         if effect is Effect.LOOSER:
@@ -253,19 +254,19 @@ class _Walk:
     def _section_effect(
         self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
     ) -> Effect:
-        """Say what adding the section does; ``others`` are the kinds that were spoken of without it."""
+        """Return the effect of an added section; ``others`` are the kinds that the policy has without it."""
         if name == "devices":
             return Effect.STRICTER
         if name == "azure":
             return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on
         if name in _CPUS and _cpus(old) and _cpus(new):
-            return Effect.LOOSER  # of several kinds of CPU one has to come: one more is a way more
+            return Effect.LOOSER  # one of several kinds of CPU has to come along: another kind is another way
         if name in others:
             return Effect.STRICTER
         return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER
 
     def _cpu(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[PolicyChange]:
-        """Compare the demand that a CPU came along, which devices make once a body speaks of CPUs."""
+        """Compare the demand for a CPU, which ``devices`` makes in a body with sections for CPUs."""
         if old.devices is None or new.devices is None:
             return
         before, after = bool(_cpus(old)), bool(_cpus(new))
@@ -299,15 +300,11 @@ class _Walk:
     # -- branches
 
     def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
-        """Compare branches of which one has to hold: one more is a way more."""
+        """Compare branches of which one has to hold: another branch is another way to be accepted."""
         if bool(old) is not bool(new):
             yield self._combinator(old or new, path, added=bool(new))
         else:
             yield from self._matched(old, new, path, added=Effect.LOOSER)
-
-    def _all(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
-        """Compare branches that all have to hold: one more is a demand more."""
-        yield from self._matched(old, new, path, added=Effect.STRICTER)
 
     def _some(self, old: PolicyBody, new: PolicyBody, path: str) -> Iterator[PolicyChange]:
         """Compare branches of which a number has to hold."""
@@ -331,8 +328,8 @@ class _Walk:
     def _matched(
         self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str, *, added: Effect
     ) -> Iterator[PolicyChange]:
-        """Compare branches in pairs. Their order means nothing: those of one name or one content belong together."""
-        pairs = _pairs(old, new)
+        """Compare branches in pairs, regardless of their order: by name, then by content."""
+        pairs = branch_pairs(old, new)
         for before, after in pairs:
             yield from self.bodies(old[before], new[after], f"{path}[{after}]")
             if old[before].name != new[after].name:
@@ -346,7 +343,7 @@ class _Walk:
             yield PolicyChange(path=f"{path}[{index}]", effect=effect, text=f"branch removed{_named(old[index])}")
 
     def _branch_effect(self, branch: PolicyBody, others: frozenset[str], effect: Effect) -> Effect:
-        """Keep the effect, unless the branch also decides which kinds are spoken of at all."""
+        """Return the effect, unless the branch also adds or removes a kind of evidence."""
         loosens = Effect.LOOSER if others is self.old_kinds else Effect.STRICTER
         return effect if kinds_in(branch) <= others or effect is loosens else Effect.CHANGED
 
@@ -359,37 +356,11 @@ def _named(branch: PolicyBody) -> str:
     return f": {branch.name}" if branch.name else ""
 
 
-def _pairs(old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...]) -> list[tuple[int, int]]:
-    """Pair branches of one name, then those of one content, then what is left without names, in order."""
-    pairs: list[tuple[int, int]] = []
-    free_old, free_new = list(range(len(old))), list(range(len(new)))
-    for alike in (_one_name, _one_content, _nameless):
-        for before in tuple(free_old):
-            after = next((index for index in free_new if alike(old[before], new[index])), None)
-            if after is not None:
-                pairs.append((before, after))
-                free_old.remove(before)
-                free_new.remove(after)
-    return sorted(pairs, key=lambda pair: pair[1])
-
-
-def _one_name(old: PolicyBody, new: PolicyBody) -> bool:
-    return bool(old.name) and old.name == new.name
-
-
-def _one_content(old: PolicyBody, new: PolicyBody) -> bool:
-    return all(getattr(old, f.name) == getattr(new, f.name) for f in fields(PolicyBody) if f.name != "name")
-
-
-def _nameless(old: PolicyBody, new: PolicyBody) -> bool:
-    return not old.name or not new.name
-
-
 # -- one demand
 
 
 def _demand(name: str, old: object, new: object, path: str) -> Iterator[PolicyChange]:
-    """Compare two demands, of which either may be relaxed or not be made."""
+    """Compare two demands; either may be relaxed or absent."""
     yield from _changes(path, _compared(name, value_of(old), value_of(new)))
 
 

@@ -1,0 +1,183 @@
+"""The signed EAR that ``attest appraise --token`` writes: its options, its key and the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from attest.cli.option_values import Hex
+from attest.terminal.display import Command, stacked
+
+if TYPE_CHECKING:
+    from attest.appraisal import AttestationResult
+    from attest.results.issuer import TokenIssuer
+    from attest.results.raw_signatures import SigningKey
+
+__all__ = [
+    "DEFAULT_ISSUER",
+    "DEVELOPER",
+    "TokenRequest",
+    "prepare_token",
+    "read_token_key",
+    "token_options",
+    "write_token",
+]
+
+MAX_KEY_BYTES = 64 * 1024
+DEVELOPER = "attest-kms"
+"""``ear_verifier_id.developer``: the developer of the Verifier. Its operator is ``iss``."""
+DEFAULT_ISSUER = "attest"
+MAX_LIFETIME_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """The EAR that ``attest appraise`` writes besides its answer.
+
+    Attributes:
+        file: where to; ``-`` for standard output, which then has nothing else.
+        key: file of the private key, PEM.
+        form: JWT or CWT.
+        lifetime: until ``exp``.
+        issuer: ``iss``.
+        audience: ``aud``.
+        nonce: ``eat_nonce``.
+        force: whether a file that is there is replaced.
+    """
+
+    file: str
+    key: str
+    form: Literal["jwt", "cwt"]
+    lifetime: timedelta
+    issuer: str
+    audience: tuple[str, ...]
+    nonce: bytes | None
+    force: bool
+
+
+def token_options(command: Command) -> Command:
+    """Add the options of ``--token``; the command takes ``token_request: TokenRequest | None``."""
+
+    @wraps(command)
+    def run(
+        *,
+        token: str | None,
+        token_key: str | None,
+        token_format: Literal["jwt", "cwt"],
+        token_lifetime: int,
+        token_issuer: str,
+        token_audience: tuple[str, ...],
+        token_nonce: bytes | None,
+        token_force: bool,
+        **options: object,
+    ) -> object:
+        if (token is None) != (token_key is None):
+            raise click.UsageError("--token FILE and --token-key FILE belong together")
+        request = None
+        if token is not None and token_key is not None:
+            request = TokenRequest(
+                file=token,
+                key=token_key,
+                form=token_format,
+                lifetime=timedelta(seconds=token_lifetime),
+                issuer=token_issuer,
+                audience=token_audience,
+                nonce=token_nonce,
+                force=token_force,
+            )
+        return command(token_request=request, **options)
+
+    return stacked(_TOKEN_OPTIONS)(run)
+
+
+_TOKEN_OPTIONS = (
+    click.option("--token", metavar="FILE", help="Write the result as a signed EAR, affirmed or not."),
+    click.option("--token-key", metavar="FILE", help="Private key that signs it; see 'attest token keygen'."),
+    click.option(
+        "--token-format", type=click.Choice(["jwt", "cwt"]), default="jwt", show_default=True, help="JWT or CWT."
+    ),
+    click.option(
+        "--token-lifetime",
+        type=click.IntRange(1, MAX_LIFETIME_SECONDS),
+        default=300,
+        show_default=True,
+        metavar="SECONDS",
+        help="From the moment of appraisal until it expires.",
+    ),
+    click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
+    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: anybody."),
+    click.option("--token-nonce", type=Hex(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
+    click.option("--token-force", is_flag=True, help="Replace the file if it is there."),
+)
+
+
+def prepare_token(request: TokenRequest) -> TokenIssuer:
+    """Read the key before the appraisal, so that a wrong key is reported first.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``, ``token-key-invalid`` or ``token-nonce-length``.
+    """
+    from attest import __version__
+    from attest.errors import ConfigurationError
+    from attest.results.ear import NONCE_BYTES, VerifierId
+    from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
+
+    if request.nonce is not None and len(request.nonce) not in NONCE_BYTES:
+        raise ConfigurationError(
+            "--token-nonce: a nonce of an EAR has 8 to 64 bytes",
+            code="token-nonce-length",
+            expected="8 to 64 bytes",
+            got=f"{len(request.nonce)} bytes",
+        )
+    return TokenIssuer(
+        issuer=request.issuer,
+        verifier=VerifierId(developer=DEVELOPER, build=f"attest {__version__}"),
+        keys=(IssuerKey(key=read_token_key(request.key), state=SigningKeyState.CURRENT),),
+        max_lifetime=timedelta(seconds=MAX_LIFETIME_SECONDS),
+    )
+
+
+def write_token(results: Sequence[AttestationResult], request: TokenRequest, issuer: TokenIssuer) -> None:
+    """Sign the EAR of these results and write it; a JWT ends with a line feed.
+
+    Raises:
+        ConfigurationError: ``output-exists``, ``output-unwritable`` or ``output-terminal``.
+    """
+    import secrets
+
+    from attest.cli.files import write_output
+
+    signed = issuer.issue(
+        results,
+        token_id=secrets.token_bytes(16),
+        lifetime=request.lifetime,
+        nonce=request.nonce,
+        audience=request.audience,
+        form=request.form,
+    )
+    write_output(
+        request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force, option="--token-force"
+    )
+
+
+def read_token_key(file: str) -> SigningKey:
+    """Read a private key that signs EARs.
+
+    Raises:
+        ConfigurationError: ``file-unreadable`` or ``token-key-invalid``.
+    """
+    from attest.cli.files import read_file
+    from attest.errors import ConfigurationError
+    from attest.results.raw_signatures import read_signing_key
+
+    try:
+        return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key"))
+    except ConfigurationError as exc:
+        if exc.code != "token-key-invalid":
+            raise
+        raise ConfigurationError(f"{file}: {exc.message}", code=exc.code, expected=exc.expected, hint=exc.hint) from exc

@@ -1,0 +1,311 @@
+"""JSON Schemas of the sections of a policy, one for each kind of Attester."""
+
+from __future__ import annotations
+
+from attest.cli.json_schema import (
+    JsonSchema,
+    array,
+    bit_table,
+    demanded,
+    hex_text,
+    integer,
+    mapping,
+    table,
+)
+from attest.evidence.intel.status import TcbStatus
+from attest.evidence.sgx.structure import ATTRIBUTE_BITS
+from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
+from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
+from attest.policy.azure import PCR_KEYS, VM_SWITCHES
+from attest.policy.devices import MAX_DEVICES
+from attest.policy.eventlog import AZURE_LOG, LOADER_LISTS, TDX_LOG, EventLogKey
+from attest.policy.gpu import (
+    ARCHITECTURES,
+    FWID_BYTES,
+    GPU_MEASUREMENTS,
+    IDENTITY_BYTES,
+    MODES,
+    SWITCH_MEASUREMENTS,
+)
+from attest.policy.versions import Numbering
+
+__all__ = [
+    "azure_schema",
+    "devices_schema",
+    "gpu_schema",
+    "nvswitch_schema",
+    "sgx_schema",
+    "snp_schema",
+    "tdx_schema",
+]
+
+
+def azure_schema() -> JsonSchema:
+    """Return the schema of the key ``azure``."""
+    registers_stated: list[JsonSchema] = [{"required": [key]} for key in PCR_KEYS]
+    with_loader: JsonSchema = {
+        "required": ["event_log"],
+        "properties": {"event_log": {"anyOf": [{"required": [name]} for name in LOADER_LISTS]}},
+    }
+    registers = {key: demanded(array({"type": "string"}), "names under reference_values") for key in PCR_KEYS}
+    texts = array({"type": "string", "minLength": 1})
+    return {
+        **mapping(
+            {
+                **registers,
+                "vm_configuration": bit_table(
+                    VM_SWITCHES,
+                    "what the paravisor says; secure_boot and tpm_enabled true, console_enabled false when left out",
+                ),
+                "vm_unique_ids": demanded(texts, "VMs that are accepted"),
+                "root_cert_thumbprints": demanded(texts, "thumbprints that are accepted"),
+                "user_data": demanded(array(hex_text(64)), "what the guest wrote before the report was made"),
+                "tpm_clock_safe": demanded({"const": True}, "the virtual TPM kept track of its clock"),
+                "maximum_restart_count": integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
+                "event_log": _event_log(AZURE_LOG),
+            },
+            required=[],
+        ),
+        "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
+        "anyOf": [*registers_stated, with_loader],
+    }
+
+
+def snp_schema() -> JsonSchema:
+    """Return the schema of the key ``snp``."""
+    tcbs = table({str(product): _tcb(product) for product in SnpProduct})
+    exact = table({str(product): array(_tcb(product)) for product in SnpProduct})
+    strict = "demanded when left out"
+    section = mapping(
+        {
+            "products": demanded(array({"enum": [str(p) for p in SnpProduct]}), "product lines that are accepted"),
+            "measurement": demanded(array({"type": "string"}), "names under reference_values"),
+            "minimum_tcb": demanded(tcbs, "lowest REPORTED_TCB of each product line; a line without one is refused"),
+            "minimum_committed_tcb": demanded(tcbs, "the same for COMMITTED_TCB"),
+            "minimum_launch_tcb": demanded(tcbs, "the same for LAUNCH_TCB"),
+            "exact_tcb": demanded(exact, "the only REPORTED_TCBs of each product line; a line without any is refused"),
+            "exact_committed_tcb": demanded(exact, "the same for COMMITTED_TCB"),
+            "exact_launch_tcb": demanded(exact, "the same for LAUNCH_TCB"),
+            "vmpl": demanded(array(integer(0, 3)), "privilege levels that may ask; [0] when left out"),
+            "signing_key": demanded(array({"enum": ["vcek", "vlek"]}), "either when left out"),
+            "guest_policy": bit_table(
+                GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"
+            ),
+            "platform_info": bit_table(
+                PLATFORM_INFO_BITS, "bits of PLATFORM_INFO; alias_check_complete is true when left out"
+            ),
+            "provisional_firmware": demanded({"const": False}, strict),
+            "masked_chip_id": demanded({"const": False}, strict),
+            "rollback_protection": demanded({"const": True}, strict),
+            "chip_ids": demanded(array(hex_text(64)), "chips that are accepted"),
+            "denied_chip_ids": array(hex_text(64)),
+            "host_data": demanded(array(hex_text(32)), "HOST_DATA"),
+            "id_key_digests": demanded(array(hex_text(48)), "ID_KEY_DIGEST"),
+            "author_key_digests": demanded(array(hex_text(48)), "AUTHOR_KEY_DIGEST"),
+            "family_ids": demanded(array(hex_text(16)), "FAMILY_ID"),
+            "image_ids": demanded(array(hex_text(16)), "IMAGE_ID"),
+            "csp_ids": demanded(array({"type": "string"}), "cloud provider of a VLEK"),
+            "minimum_abi": demanded(
+                mapping({"major": integer(0, 255), "minor": integer(0, 255)}, required=["major", "minor"]),
+                "least version of the firmware's interface that POLICY demands",
+            ),
+            "minimum_guest_svn": integer(0, 2**32 - 1),
+            "mitigations_at_launch": integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
+            "mitigations_now": integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
+        },
+        required=["products", "measurement"],
+    )
+    return {**section, "anyOf": [{"required": ["minimum_tcb"]}, {"required": ["exact_tcb"]}]}
+
+
+def tdx_schema() -> JsonSchema:
+    """Return the schema of the key ``tdx``."""
+    strict = "demanded when left out"
+    digests = array(hex_text(48))
+    rtmrs = {f"rtmr{i}": demanded(array({"type": "string"}), "names under reference_values") for i in range(4)}
+    modules: JsonSchema = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": "^[0-9]{1,3}$"},
+        "additionalProperties": integer(0, 255),
+    }
+    return mapping(
+        {
+            "mr_td": demanded(array({"type": "string"}), "names under reference_values"),
+            **rtmrs,
+            "td_attributes": bit_table(
+                TD_ATTRIBUTE_BITS,
+                "bits of TDATTRIBUTES; debug false, sept_ve_disable true, migratable false when left out",
+            ),
+            "unnamed_attributes": demanded({"const": False}, strict),
+            "unknown_xfam": demanded({"const": False}, strict),
+            "service_td": demanded({"const": False}, "demanded when left out and mr_service_td is not stated"),
+            "mr_service_td": demanded(digests, "MRSERVICETD"),
+            "mr_seam": demanded(digests, "MRSEAM"),
+            "mr_config_id": demanded(digests, "MRCONFIGID"),
+            "mr_owner": demanded(digests, "MROWNER"),
+            "mr_owner_config": demanded(digests, "MROWNERCONFIG"),
+            "minimum_tdx_module_svn": demanded(
+                modules, "for each version of the TDX module its least SVN; a version without one is refused"
+            ),
+            **_intel_tcb(),
+            "event_log": _event_log(TDX_LOG),
+        },
+        required=["mr_td"],
+    )
+
+
+def sgx_schema() -> JsonSchema:
+    """Return the schema of the key ``sgx``."""
+    return mapping(
+        {
+            "mr_enclave": demanded(array({"type": "string"}), "names under reference_values, with 32-byte digests"),
+            "attributes": bit_table(ATTRIBUTE_BITS, "bits of ATTRIBUTES; debug is false when left out"),
+            "mr_signer": demanded(array(hex_text(32)), "MRSIGNER"),
+            "isv_prod_id": demanded(array(integer(0, 0xFFFF)), "ISVPRODID"),
+            "minimum_isv_svn": integer(0, 0xFFFF),
+            "config_id": demanded(array(hex_text(64)), "CONFIGID"),
+            **_intel_tcb(),
+        },
+        required=["mr_enclave"],
+    )
+
+
+def gpu_schema() -> JsonSchema:
+    """Return the schema of the key ``gpu``."""
+    strict = "demanded when left out"
+    names = array({"type": "string"})
+    return mapping(
+        {
+            "architectures": demanded(array({"enum": [*ARCHITECTURES]}), "architectures that are accepted"),
+            "driver_versions": demanded(_ranges(Numbering.DECIMAL), "one range, or several of which one has to hold"),
+            **_nvidia_device(GPU_MEASUREMENTS),
+            "fwid_required": demanded({"const": True}, "the report states its firmware id; " + strict),
+            "environment": demanded({"const": "production"}, strict),
+            "cc_mode": demanded({"const": True}, strict),
+            "dev_tools_mode": demanded({"const": False}, strict),
+            "modes": demanded(array({"enum": [*MODES]}), "modes that are accepted"),
+            "projects": demanded(names, "boards, as the report names them"),
+            "project_skus": demanded(names, "variants of boards"),
+            "chip_skus": demanded(names, "variants of chips"),
+        },
+        required=["architectures", "driver_versions", "vbios_versions"],
+    )
+
+
+def nvswitch_schema() -> JsonSchema:
+    """Return the schema of the key ``nvswitch``."""
+    locked = demanded({"const": True}, "demanded when left out")
+    return mapping({**_nvidia_device(SWITCH_MEASUREMENTS), "locked": locked}, required=["vbios_versions"])
+
+
+def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
+    """Return the keys that GPUs and NVSwitches share."""
+    reason: JsonSchema = {"type": "string", "minLength": 1}
+    identities = array(hex_text(IDENTITY_BYTES))
+    waivers = table({str(index): reason for index in range(measurements)})
+    return {
+        "vbios_versions": demanded(_ranges(Numbering.HEX), "one range, or several of which one has to hold"),
+        "rim": demanded({"const": True}, "every measurement equals a reference value; demanded when left out"),
+        "fwids": demanded(array(hex_text(FWID_BYTES)), "firmware ids that are accepted"),
+        "device_identities": demanded(identities, "devices that are accepted"),
+        "denied_device_identities": identities,
+        "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
+        "held_rim_signers": demanded({"const": False}, "signers of RIMs that are on hold; refused when left out"),
+    }
+
+
+def devices_schema() -> JsonSchema:
+    """Return the schema of the key ``devices``."""
+    strict = "demanded when left out"
+    number = integer(0, MAX_DEVICES)
+    count: JsonSchema = {"anyOf": [number, mapping({"at_least": number, "at_most": number}, required=["at_least"])]}
+    return mapping(
+        {
+            "gpus": demanded(count, "how many GPUs; one at least when left out"),
+            "switches": demanded(count, "how many NVSwitches; one at least when left out"),
+            "same_architecture": demanded({"const": True}, strict),
+            "same_driver_version": demanded({"const": True}, strict),
+            "bound": demanded({"const": True}, "the CPU's report commits to the devices; " + strict),
+        },
+        required=[],
+    )
+
+
+def _ranges(numbering: Numbering) -> JsonSchema:
+    version: JsonSchema = {"type": "string", "pattern": f"^{numbering.grammar.pattern}$"}
+    bounds = table({"at_least": version, "below": version})
+    exactly = mapping({"exactly": version}, required=["exactly"])
+    return {"anyOf": [bounds, exactly, array({"anyOf": [bounds, exactly]})]}
+
+
+def _intel_tcb() -> dict[str, JsonSchema]:
+    """Return the keys that TDX and SGX share."""
+    statuses = [str(status) for status in TcbStatus if status is not TcbStatus.REVOKED]
+    advisory = mapping(
+        {
+            "reason": {"type": "string", "minLength": 1},
+            "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
+        },
+        required=["reason", "expires"],
+    )
+    advisories: JsonSchema = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": "^INTEL-SA-[0-9]{5}$"},
+        "additionalProperties": advisory,
+    }
+    switches = tuple((name, 0) for name in ("dynamic_platform", "cached_keys", "smt_enabled"))
+    return {
+        "tcb_status": demanded(array({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
+        "accepted_advisories": demanded(advisories, "advisories that are tolerated; none when left out"),
+        "minimum_tcb_date": demanded(
+            {"type": "string", "format": "date-time"}, "least date of the TCB level that the platform reaches"
+        ),
+        "minimum_tcb_evaluation_data_number": integer(1, 2**31, "of TCB info and of QE identity"),
+        "fmspcs": demanded(array(hex_text(6)), "platform families that are accepted"),
+        "ppids": demanded(array(hex_text(16)), "machines that are accepted"),
+        "denied_ppids": array(hex_text(16)),
+        "platform": bit_table(switches, "what the PCK certificate says of the platform"),
+    }
+
+
+def _event_log(key: EventLogKey) -> JsonSchema:
+    others = "; together with the other lists of its register it must name every event there"
+    digests, hashed = array(hex_text(key.digest_bytes)), f"SHA-{8 * key.digest_bytes} of the value"
+    stores = table({name: demanded(digests, hashed) for name in ("pk", "kek", "db", "dbx")})
+    application = mapping(
+        {
+            "domain": {"type": "string", "pattern": r"^\S+$"},
+            "operation": {"type": "string", "pattern": r"^\S+$"},
+            "contents": array({"type": "string"}),
+        },
+        required=["domain", "operation"],
+    )
+    texts = array({"type": "string", "minLength": 1})
+    runtime: dict[str, JsonSchema] = {
+        "application_events": demanded(array(application), "what must and may be there" + others),
+        "other_runtime_events": demanded(digests, "digests" + others),
+    }
+    return mapping(
+        {
+            "required": demanded({"const": True}, "demanded when left out"),
+            "secure_boot": demanded({"const": True}, "the firmware's variable SecureBoot"),
+            "signature_stores": stores,
+            "boot_variables": demanded(array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
+            "kernel_command_lines": demanded(texts, "of the boot loader" + others),
+            "grub_commands": demanded(texts, "of GRUB" + others),
+            "load_options": demanded(digests, "digests" + others),
+            "initrds": demanded(digests, "digests" + others),
+            "other_loader_events": demanded(digests, "digests" + others),
+            **(runtime if key.runtime else {}),
+        },
+        required=[],
+    )
+
+
+def _tcb(product: SnpProduct) -> JsonSchema:
+    parts = ["bootloader", "tee", "snp", "microcode"]
+    names = ["fmc", *parts] if product.has_fmc else parts
+    return mapping({name: integer(0, 255) for name in names}, required=names)

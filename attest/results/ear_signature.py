@@ -1,0 +1,146 @@
+"""Signatures of EARs: the issuer and key that a token names, and the verification under the keys that are trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from attest.encoding import base64url_bytes, json_value
+from attest.errors import EndorsementError, EvidenceError, SignatureError
+from attest.results.cwt import is_cwt, peek_cwt, verify_cwt
+from attest.results.ear import Ear
+from attest.results.ear_codec import ear_from_cbor, ear_from_json
+from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
+from attest.results.jwt import JWT_TYPES
+from attest.results.raw_signatures import SIGNING_ALGORITHMS
+
+__all__ = ["EAR_ALGORITHMS", "SignedEar", "unverified_jwt_claims", "verify_ear_signature"]
+
+EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
+_TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
+_CLAUSE = "eat-ear.md 9"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedEar:
+    """A token with a valid signature, and the reader of its claims, which has not run yet."""
+
+    issuer: str
+    kid: str
+    algorithm: str
+    form: Literal["jwt", "cwt"]
+    read: Callable[[], Ear]
+
+
+def verify_ear_signature(
+    token: bytes | str, trusted: Mapping[str, tuple[TokenKey, ...]], algorithms: Mapping[str, frozenset[str]]
+) -> SignedEar:
+    """Verify an EAR under the keys of the issuer that it names, or of the one issuer whose key signed it.
+
+    Raises:
+        EvidenceError: ``token-malformed``, ``json-invalid``, ``base64-invalid`` or ``cbor-invalid``.
+        EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
+        SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
+    """
+    if len(token) > MAX_TOKEN_BYTES:
+        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
+    if isinstance(token, bytes) and not is_cwt(token):
+        try:
+            token = token.decode("ascii").strip()
+        except UnicodeDecodeError as exc:
+            raise _malformed("neither a JWT nor a CWT") from exc
+    stated = peek_cwt(token).get(1) if isinstance(token, bytes) else unverified_jwt_claims(token).get("iss")
+    if stated is not None and not isinstance(stated, str):
+        raise _malformed("iss: expected text")
+    failures: list[EndorsementError | SignatureError] = []
+    found: list[SignedEar] = []
+    for issuer in (name for name in trusted if trusted[name]) if stated is None else (stated,):
+        keys, names = trusted.get(issuer, ()), algorithms.get(issuer, EAR_ALGORITHMS)
+        if not keys:
+            raise _untrusted(issuer, trusted)
+        try:
+            found.append(_verified(token, issuer, keys, names))
+        except (EndorsementError, SignatureError) as exc:
+            failures.append(exc)
+    if len(found) == 1:
+        return found[0]
+    if failures and not found:
+        raise min(failures, key=lambda failure: failure.exit_code)
+    raise _untrusted("none", trusted)
+
+
+def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
+    """Verify under the keys of one issuer.
+
+    Raises:
+        SignatureError: as ``verify_token`` and ``verify_cwt``; also for a key that its set keeps for another use.
+    """
+    if isinstance(token, bytes):
+        cwt = verify_cwt(token, keys=keys, algorithms=names)
+        found = SignedEar(
+            issuer=issuer,
+            kid=cwt.kid,
+            algorithm=cwt.algorithm,
+            form="cwt",
+            read=lambda: ear_from_cbor(cwt.claims),
+        )
+    else:
+        # Trustee sends its own key along; it is passed over, and only a key that the caller trusts is used.
+        sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
+        ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
+        jwt = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
+        if (None if jwt.typ is None else jwt.typ.lower()) not in JWT_TYPES:
+            raise _malformed("typ: another kind of token")
+        base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
+        found = SignedEar(
+            issuer=issuer,
+            kid=jwt.kid,
+            algorithm=jwt.algorithm,
+            form="jwt",
+            read=lambda: ear_from_json(jwt.claims),
+        )
+    _require_use(next(key for key in keys if key.kid == found.kid), found.algorithm)
+    return found
+
+
+def _require_use(key: TokenKey, algorithm: str) -> None:
+    """Require that the key set does not reserve the key for another use or algorithm."""
+    named, use = key.jwk.get("alg", algorithm), key.jwk.get("use", "sig")
+    same = {"EdDSA": "Ed25519"}
+    if use != "sig" or same.get(str(named), named) != same.get(algorithm, algorithm):
+        raise SignatureError(
+            "the key is not for this algorithm, or not for signatures",
+            code="token-algorithm-refused",
+            field="alg",
+            expected=f"use {use}, {named}",
+            got=algorithm,
+            clause="RFC 7517, section 4",
+        )
+
+
+def unverified_jwt_claims(token: str) -> dict[str, object]:
+    """Return the claims of a JWT, unverified: they only select the keys to verify it with."""
+    words = token.split(".")
+    if len(words) != 3:
+        raise _malformed("neither a JWT nor a CWT")
+    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
+    if not isinstance(claims, dict):
+        raise _malformed("the payload is no object")
+    return dict(claims)
+
+
+def _untrusted(issuer: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> EndorsementError:
+    return EndorsementError(
+        f"no keys are trusted for the issuer {issuer[:120]!r}, or one key for two issuers",
+        code="token-issuer-untrusted",
+        field="iss",
+        expected=" or ".join(trusted) or "an issuer named with --trust",
+        got=issuer[:120],
+        clause=_CLAUSE,
+        hint="say which keys may sign for it: --trust ISSUER=jwks.json",
+    )
+
+
+def _malformed(problem: str) -> EvidenceError:
+    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)
