@@ -1,4 +1,4 @@
-"""Is verified evidence acceptable? Policy in, a result with every check out."""
+"""Appraisal of verified evidence by a policy: a result with every check."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What one policy says at one moment, of evidence or of what another Verifier found.
+    """The outcome of one policy at one moment, for evidence or for another Verifier's findings.
 
-    It is no condition: ask ``affirmed``.
+    It has no truth value: use ``affirmed``.
 
     Attributes:
         policy: the policy that judged.
         at: the moment of appraisal.
-        policy_checks: one check for every rule, whatever the others said.
+        policy_checks: one check for every rule, regardless of the others.
         categories: AR4SI trustworthiness claim of each rule, by check id.
         unchecked: every relaxation that was in force, the caller's and the policy's.
-        set_aside: alternatives of the policy that do not hold, and all branches within them. Their checks are told as
-            they came out and do not count: what counts is whether enough others hold, which is a check of its own.
+        set_aside: alternatives of the policy that do not hold, and all branches within them. Their checks are listed
+            and do not count: that enough alternatives hold is a check of its own.
     """
 
     policy: Policy
@@ -58,7 +58,7 @@ class Judgement:
     set_aside: frozenset[str] = frozenset()
 
     def counts(self, check: Check) -> bool:
-        """Whether a check bears on the result. All do but those of alternatives that are set aside."""
+        """Return True if a check bears on the result: all do, except those of alternatives that are set aside."""
         return check.branch is None or check.branch not in self.set_aside
 
     @property
@@ -73,7 +73,7 @@ class Judgement:
 
     @property
     def affirmed(self) -> bool:
-        """Whether nothing failed. Derived from the checks each time it is asked."""
+        """True if no check failed; derived from the checks on each access."""
         return not self.failed
 
     @property
@@ -84,7 +84,7 @@ class Judgement:
 
     @property
     def trustworthiness(self) -> Mapping[str, Tier]:
-        """The AR4SI vector: the worst tier in each category that the policy speaks of."""
+        """The AR4SI vector: the worst tier in each category that the policy judges."""
         vector: dict[str, Tier] = {}
         for check in self.counted:
             category = self.categories.get(check.id)
@@ -100,7 +100,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationResult(Judgement):
-    """What a Relying Party is told: the state of the Attester, judged by one policy at one moment.
+    """The Attestation Result for a Relying Party: the state of the Attester, appraised by one policy at one moment.
 
     Attributes:
         verified: the evidence that was judged.
@@ -110,7 +110,7 @@ class AttestationResult(Judgement):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Every check, of verification and of the policy. Freshness is told once, as the policy judges it."""
+        """Every check, of verification and of the policy. Freshness appears once, as the policy judges it."""
         return (*(check for check in self.verified.checks if check.id != "freshness"), *self.policy_checks)
 
     def require(self) -> None:
@@ -172,12 +172,12 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
 
 
 def reasons_of(unchecked: Iterable[Unchecked]) -> Mapping[str, str]:
-    """Return why each thing is left unjudged; of two reasons the first is told: the caller's."""
+    """Return the reason for each check that is left out; of two reasons the first, which is the caller's."""
     return {entry.check: entry.reason for entry in reversed(tuple(unchecked))}
 
 
 class Judged(Protocol):
-    """One device as a policy looks at it: evidence that was verified, or what another Verifier states of it."""
+    """One device as a policy sees it: verified evidence, or another Verifier's statements about it."""
 
     @property
     def name(self) -> str:
@@ -191,7 +191,7 @@ class Judged(Protocol):
 
     @property
     def verified(self) -> object:
-        """What claims are read from."""
+        """The object that claims are read from."""
         ...
 
     @property
@@ -218,7 +218,7 @@ def judge_items(
         reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
 
     Returns:
-        A check for every rule and one for each item of a kind that nobody judged; and the branches that are set aside.
+        A check for every rule, a failed check for each item of a kind without demands, and the branches set aside.
     """
     walk = _Walk(items=tuple(items), devices=devices, at=at, reasons=reasons)
     _, covered = walk.judge(policy.tree)
@@ -227,7 +227,7 @@ def judge_items(
 
 
 def _kinds(items: Iterable[Judged], covered: list[str]) -> Iterator[Check]:
-    """Refuse each item of a kind that no demand which holds speaks of: nobody has judged it."""
+    """Refuse each item of a kind that no demand in force has judged."""
     for item in items:
         if item.kind not in covered:
             yield Check(
@@ -332,7 +332,7 @@ def device_set(verified: VerifiedEvidence) -> DeviceSet:
 
 
 def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
-    """Judge freshness: evidence that answers nobody's question may be a year old.
+    """Judge freshness: evidence without the expected nonce may be a year old.
 
     Args:
         freshness: what verification found.
@@ -352,7 +352,7 @@ def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
 
 
 def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
-    """Judge the anchor: what the simulator signed proves nothing about hardware.
+    """Judge the anchor: a signature of the simulator proves nothing about hardware.
 
     Args:
         simulated: whether any part rests on the simulator's roots.

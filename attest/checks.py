@@ -1,4 +1,4 @@
-"""What was examined, and how it came out."""
+"""Checks: the single steps of verification and appraisal, with their outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Check", "Outcome", "Tier", "Unchecked"]
 
 
 class Outcome(enum.StrEnum):
-    """How one check came out. Nothing but ``PASS`` ever counts in favour of an Attester."""
+    """The outcome of one check. Only ``PASS`` counts in favour of an Attester."""
 
     PASS = "pass"  # noqa: S105  a word, not a password
     FAIL = "fail"

@@ -1,7 +1,7 @@
-"""Which measurement will a guest have? The SEV-SNP launch digest, computed from the files that are launched.
+"""The SEV-SNP launch digest of a guest, computed from the files that it is launched from.
 
-The digest chain itself is computed by the package ``sev-snp-measure``. It takes much for granted, so the firmware is
-read here first: what it would pass over in silence, or answer with a traceback, is refused by name.
+The package ``sev-snp-measure`` computes the digest chain. It validates little, so the firmware is parsed here first:
+input that the package would ignore, or answer with a traceback, is refused by name.
 
 This module reads files (the package takes paths), so it stands beside ``attest.fetch`` and not in the pure core.
 
@@ -50,7 +50,7 @@ _CLAUSE = "AMD 56860, SNP_LAUNCH_UPDATE; sev-snp.md 16"
 
 
 class Vmm(enum.StrEnum):
-    """Who starts the guest; they differ in the state in which virtual processors begin."""
+    """The virtual machine monitor; each starts virtual processors in another state."""
 
     QEMU = "qemu"
     EC2 = "ec2"
@@ -84,7 +84,7 @@ class SnpLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firmware:
-    """What an OVMF image says about itself.
+    """The metadata of an OVMF image.
 
     Attributes:
         sections: (address, size, type) of each section of the SEV metadata.
@@ -96,7 +96,7 @@ class Firmware:
 
     @property
     def measures_kernel(self) -> bool:
-        """Whether a kernel that the VMM loads becomes part of the measurement."""
+        """True if a kernel that the VMM loads becomes part of the measurement."""
         return bool(self.hash_table) and any(kind == _KERNEL_HASHES for _, _, kind in self.sections)
 
 
@@ -183,7 +183,7 @@ def _require_options(launch: SnpLaunch) -> None:
 
 
 def _vcpu_signature(launch: SnpLaunch) -> int:
-    """CPUID(1).EAX, which QEMU puts into RDX of each virtual processor; the others put a constant there."""
+    """Return CPUID(1).EAX, which QEMU puts into RDX of each virtual processor; other VMMs put a constant there."""
     from sevsnpmeasure.vcpu_types import CPU_SIGS  # noqa: PLC0415  of the extra 'cli'
 
     if launch.vcpu_type is None:
@@ -230,7 +230,7 @@ def parse_firmware(data: bytes, *, name: str) -> Firmware:
 
 
 def _footer_table(data: bytes, name: str) -> dict[UUID, bytes]:
-    """Entries stand backwards from the footer: content, u16 size, GUID; the footer's size is that of all of them."""
+    """Read the entries backwards from the footer: content, u16 size, GUID; the footer's size is that of all of them."""
     end = len(data) - _TABLE_END
     size, guid = _entry_head(data, end)
     if guid != _FOOTER:
@@ -255,7 +255,7 @@ def _entry_head(data: bytes, end: int) -> tuple[int, UUID]:
 
 
 def _sections(data: bytes, from_end: int, name: str) -> tuple[tuple[int, int, int], ...]:
-    """SEV metadata: "ASEV", size, version 1, count, then address, size and type of each section."""
+    """Read the SEV metadata: "ASEV", size, version 1, count, then address, size and type of each section."""
     if not 16 <= from_end <= len(data):
         raise _invalid(name, f"its SEV metadata would begin {from_end} bytes before its end")
     reader = ByteReader(data[len(data) - from_end :], what="SEV metadata")

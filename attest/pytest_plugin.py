@@ -1,6 +1,6 @@
 """A pytest plugin that collects the cases beside policies: ``pytest policies/`` runs every ``*.tests.yaml``.
 
-It is loaded by whoever has this package and pytest, so it imports nothing until there is a file of cases.
+Pytest loads it wherever this package is installed, so it imports nothing until there is a file of cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD_BYTES = 65536
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a file of cases; somebody else's file of that name is left alone."""
+    """Collect a file of cases; a file of that name with another schema is left alone."""
     if not file_path.name.endswith(_SUFFIX):
         return None
     with file_path.open("rb") as file:
@@ -59,7 +59,7 @@ class _Item(pytest.Item):
     """One case."""
 
     def __init__(self, *, policy: Policy, case: PolicyCase, **kwargs: object) -> None:
-        """Keep what is tried; the rest is pytest's."""
+        """Keep the policy and the case; the rest is pytest's."""
         super().__init__(**kwargs)  # type: ignore[arg-type]  # what ``from_parent`` passes
         self._policy = policy
         self._case = case
@@ -74,7 +74,7 @@ class _Item(pytest.Item):
             raise _CaseError("\n".join((f"policy {self._policy.name!r}, case {self._case.name!r}", *problems)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
-        """Tell a wrong verdict or a missing file in lines, and only a defect with its traceback."""
+        """Report a wrong outcome or a missing file in lines, and only a defect with its traceback."""
         from attest.errors import AttestError  # noqa: PLC0415  see the module's docstring
 
         if isinstance(excinfo.value, _CaseError | AttestError):

@@ -1,4 +1,4 @@
-"""What ``attest collect evidence`` is asked with, and what it answers."""
+"""The request of ``attest collect evidence``, and its result."""
 
 from __future__ import annotations
 

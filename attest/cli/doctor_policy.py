@@ -62,7 +62,7 @@ _OTHERWISE = "'attest policy explain' tells what the policy demands, and why"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyQuestion:
-    """What ``attest doctor --policy`` was asked with."""
+    """The arguments of ``attest doctor --policy``."""
 
     policies: tuple[str, ...]
     references: References

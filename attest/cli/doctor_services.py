@@ -1,4 +1,4 @@
-"""Whether the vendors' services answer at all: one short request to each that this machine's evidence needs."""
+"""Reachability of the vendors' services: one short request to each that this machine's evidence needs."""
 
 from __future__ import annotations
 

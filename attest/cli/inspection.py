@@ -1,4 +1,4 @@
-"""What a file says, as plain data. Nothing here is verified, and nothing here decides anything."""
+"""The content of a file as plain data. Nothing here is verified, and nothing here decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the evidence of an Azure confidential VM says, for ``attest inspect``. Nothing of it is verified here."""
+"""The evidence of an Azure confidential VM as plain data, unverified, for ``attest inspect``."""
 
 from __future__ import annotations
 

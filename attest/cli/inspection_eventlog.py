@@ -1,4 +1,4 @@
-"""What an event log says, as plain data. Replayed, but compared with nothing."""
+"""An event log as plain data: replayed, but compared with nothing."""
 
 from __future__ import annotations
 

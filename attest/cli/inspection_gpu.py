@@ -1,4 +1,4 @@
-"""What the report of a GPU or switch says, for ``attest inspect``. Nothing of it is verified here."""
+"""The report of a GPU or switch as plain data, unverified, for ``attest inspect``."""
 
 from __future__ import annotations
 

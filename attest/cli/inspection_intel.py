@@ -1,4 +1,4 @@
-"""What a TDX or SGX quote says, for ``attest inspect``. Nothing of it is verified here."""
+"""A TDX or SGX quote as plain data, unverified, for ``attest inspect``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a token says, header and claims, decoded and not verified."""
+"""The header and claims of a token as plain data, unverified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one key may be written: where nothing shows it and nothing keeps it. Looked at before anything is asked."""
+"""The destination of a released key: a place that neither shows nor keeps it, checked before the release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPlace:
-    """Where a key goes.
+    """The destination of a key.
 
     Attributes:
         descriptor: an open one; None: a file that is to be made.
@@ -36,7 +36,7 @@ class KeyPlace:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it was open before."""
+        """True if the descriptor was open before."""
         return self.file is None
 
     def write(self, material: memoryview) -> None:

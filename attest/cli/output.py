@@ -1,4 +1,4 @@
-"""What ``verify`` and ``appraise`` answer: a document for programs or a page for people, and the exit code."""
+"""The output of ``verify`` and ``appraise``: a document for programs or a page for people, and the exit code."""
 
 from __future__ import annotations
 

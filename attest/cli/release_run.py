@@ -40,7 +40,7 @@ STDOUT = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the options say of the service's own machine; without a policy, nothing is demanded of it."""
+    """The demands on the service's own machine; without a policy there are none."""
 
     policy: str | None
     configuration: bytes | None
@@ -136,7 +136,7 @@ def _trusting(tls_ca: str | None) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where keys go: looked at before anything is asked, so that no key is released in vain.
+    """Destinations of keys, checked before the request, so that no key is released in vain.
 
     Attributes:
         names: one for each key, in their order; ``-`` is standard output.

@@ -1,4 +1,4 @@
-"""What ``verify`` and ``appraise`` answer when the input is a token: another Verifier's result."""
+"""The output of ``verify`` and ``appraise`` when the input is a token: another Verifier's result."""
 
 from __future__ import annotations
 

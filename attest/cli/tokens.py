@@ -100,7 +100,7 @@ def open_token(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTrust:
-    """Who may sign tokens, for each issuer: keys, or roots whose certificates a token brings along."""
+    """The trusted signers of tokens, by issuer: keys, or roots of the certificates that a token carries."""
 
     keys: dict[str, tuple[TokenKey, ...]]
     roots: dict[str, tuple[Certificate, ...]]
@@ -206,12 +206,12 @@ class StatedToken(Protocol):
 
     @property
     def facts(self) -> tuple[TokenFacts, ...]:
-        """What it states about each TEE and device."""
+        """The claims about each TEE and device."""
         ...
 
     @property
     def freshness(self) -> Freshness:
-        """Whether it answers the expected nonce."""
+        """The comparison of the token's nonce with the expected one."""
         ...
 
     @property

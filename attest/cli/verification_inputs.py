@@ -1,4 +1,4 @@
-"""What ``verify`` and ``appraise`` have in common: files in, endorsements together, one verification out.
+"""Inputs of ``verify`` and ``appraise``: files and endorsements in, one verification out.
 
 Nothing is concluded here. What is missing is fetched at most once, and only when verification says that it is
 missing; whatever comes back is judged like anything else.

@@ -1,7 +1,7 @@
-"""What a policy can demand of an Azure confidential VM beyond its CPU's report: the keys of ``azure``.
+"""Demands of a policy on an Azure confidential VM beyond its CPU's report: the keys of ``azure``, and their rules.
 
-The CPU's report measures the paravisor and its firmware. What the VM booted is in the registers of its virtual TPM
-alone, so a policy has to say something about them, or about a log that leads to them (azure-cvm.md 11.2).
+The CPU's report measures the paravisor and its firmware. Only the registers of the virtual TPM measure the software
+that the VM booted, so a policy has to judge them, or a log that replays to them (azure-cvm.md 11.2).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
 """Keys of the registers, which take names of reference values with 32-byte digests: the bank is SHA-256."""
 _PCR_BYTES = 32
 VM_SWITCHES = tuple((name, 0) for name, kind in VM_CONFIGURATION.values() if kind is bool)
-"""What the paravisor says of the VM as true or false."""
+"""Settings of the VM that the paravisor states as true or false."""
 _STRICT_CONFIGURATION = {"secure_boot": True, "tpm_enabled": True, "console_enabled": False}
 _LARGEST_COUNT = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureDemands:
-    """What is demanded of the VM around the CPU's report; None where nothing is. See docs/policy.md for each key."""
+    """Demands on the VM around the CPU's report; None: no demand. See docs/policy.md for each key."""
 
     pcrs: Mapping[str, Demand[tuple[str, ...]] | None]
     vm_configuration: Mapping[str, Demand[bool]]
@@ -47,7 +47,7 @@ class AzureDemands:
 
     @property
     def says_what_booted(self) -> bool:
-        """Whether it speaks of what the VM booted: by a register, or by the events of its boot loader."""
+        """True if it judges the booted software: by a register, or by the events of the boot loader."""
         return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.speaks_of_loader)
 
 
@@ -98,7 +98,7 @@ def azure_rules(azure: AzureDemands, references: Mapping[str, ReferenceValues]) 
 
 
 def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
-    """Ask the same of the CPU's report within Azure evidence.
+    """Return the same rules for the CPU's report within Azure evidence.
 
     Args:
         rules: rules for a SEV-SNP or TDX Attester.
@@ -108,14 +108,14 @@ def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
 
 
 def _boot(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
-    """Ask what was booted. A register that the quote does not select is absent, and fails."""
+    """Make the rules for the booted software. A register that the quote does not select is absent, and fails."""
     for index, key in enumerate(PCR_KEYS):
         claim = azure_claim(f"pcrs.{index}")
         yield from reference_rule(f"policy.azure.{key}", azure.pcrs[key], references, claim)
 
 
 def _vm(azure: AzureDemands) -> Iterator[Rule]:
-    """Ask what the paravisor says of the VM, and what the VM told the paravisor."""
+    """Make the rules for the settings that the paravisor states, and for the data that the VM gave to the paravisor."""
     for name, switch in azure.vm_configuration.items():
         yield from _rule(f"vm_configuration.{name}", switch, is_, category="configuration")
     for key, values, name in (
@@ -132,7 +132,7 @@ def _one_of_caseless(values: tuple[str, ...]) -> Test:
 
 
 def _tpm(azure: AzureDemands) -> Iterator[Rule]:
-    """Ask for the state of the virtual TPM, which tells a VM that was suspended or set back."""
+    """Make the rules for the state of the virtual TPM, which shows that a VM was suspended or set back."""
     yield from _rule(
         "tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim=azure_claim("tpm.safe")
     )

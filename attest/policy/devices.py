@@ -1,7 +1,7 @@
-"""What a policy can demand of the GPUs and NVSwitches of one Attester together: the key ``devices``, and its rules.
+"""Demands of a policy on the GPUs and NVSwitches of one Attester together: the key ``devices``, and its rules.
 
-Rules over single devices say nothing of a device that is not there. So a policy that speaks of GPUs demands at least
-one, and that the CPU's signed report commits to all of them: a GPU that no CPU vouches for may stand anywhere.
+Rules over single devices cannot refuse a missing device. So a policy with demands on GPUs demands at least one GPU, and
+that the CPU's signed report commits to all of them: without that, a GPU may be in another machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DEVICES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many; both bounds are included.
+    """A number of devices; both bounds are included.
 
     Attributes:
         at_least: the lowest number.
@@ -43,7 +43,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSetDemands:
-    """What is demanded of all devices together; None where nothing is. See docs/policy.md for each key."""
+    """Demands on all devices together; None: no demand. See docs/policy.md for each key."""
 
     gpus: Demand[Count] | None
     switches: Demand[Count] | None

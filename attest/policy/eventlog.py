@@ -1,9 +1,9 @@
-"""What a policy can demand of an event log that replays to registers: ``event_log`` of ``tdx`` and ``azure``; rules.
+"""Demands of a policy on an event log that replays to registers: ``event_log`` of ``tdx`` and ``azure``; their rules.
 
-No digest covers the type of an event: whoever carries a log can file a digest under another kind. So lists of the
-boot loader's registers (RTMR2; PCR8, PCR9 and PCR11 to PCR14) are judged together: once one of them is stated, those
-that are not must be empty, and every event of the registers has to be an accepted one under some name. The same holds
-for the runtime register (RTMR3), which the log of a TPM does not have.
+No digest covers the type of an event: the host can file a digest under another kind. So the lists of the boot loader's
+registers (RTMR2; PCR8, PCR9 and PCR11 to PCR14) are judged together: once one of them is stated, the others must be
+empty unless stated, and every event of the registers has to be an accepted one under some name. The same holds for the
+runtime register (RTMR3), which the log of a TPM does not have.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ApplicationEvents:
 
     @property
     def head(self) -> str:
-        """What stands in front of the content."""
+        """The part of the event before the content."""
         return f"{self.domain} {self.operation} "
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class ApplicationEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLogDemands:
-    """What is demanded of the event log; None where nothing is. See docs/policy.md for each key."""
+    """Demands on the event log; None: no demand. See docs/policy.md for each key."""
 
     required: Demand[bool]
     secure_boot: Demand[bool] | None = None
@@ -116,12 +116,12 @@ class EventLogDemands:
 
     @property
     def speaks_of_loader(self) -> bool:
-        """Whether it says which events of the boot loader are accepted, be it that some are left open."""
+        """True if it states accepted events of the boot loader, even if some lists are relaxed."""
         return any(getattr(self, name) is not None for name in LOADER_LISTS)
 
     @property
     def demands_loader(self) -> bool:
-        """Whether an event of the boot loader has to be there, and an accepted one."""
+        """True if it demands an event of the boot loader, and an accepted one."""
         stated: list[Demand[tuple[str, ...]] | None] = [getattr(self, name) for name in LOADER_LISTS]
         return any(
             wanted is not None and not isinstance(wanted.value, RelaxedDemand) and wanted.value for wanted in stated

@@ -1,4 +1,4 @@
-"""What a policy can demand of NVIDIA devices: the keys ``gpu``, ``nvswitch`` and ``devices``, and their rules."""
+"""Demands of a policy on NVIDIA devices: the keys of ``gpu`` and ``nvswitch``, and their rules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _NOBODY: tuple[bytes, ...] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuDemands:
-    """What is demanded of each GPU; None where nothing is. See docs/policy.md for each key."""
+    """Demands on each GPU; None: no demand. See docs/policy.md for each key."""
 
     architectures: Demand[tuple[str, ...]]
     driver_versions: Demand[_Ranges]
@@ -78,7 +78,7 @@ class GpuDemands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchDemands:
-    """What is demanded of each NVSwitch; None where nothing is. See docs/policy.md for each key."""
+    """Demands on each NVSwitch; None: no demand. See docs/policy.md for each key."""
 
     vbios_versions: Demand[_Ranges]
     rim: Demand[bool]

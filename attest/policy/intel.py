@@ -1,4 +1,4 @@
-"""What a policy can demand of TDX and SGX Attesters: the keys of ``tdx`` and ``sgx``, and their rules."""
+"""Demands of a policy on TDX and SGX Attesters: the keys of ``tdx`` and ``sgx``, and their rules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _STRICT_ENCLAVE_ATTRIBUTES = {"debug": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TdxDemands:
-    """What is demanded of a TDX Attester; None where nothing is. See docs/policy.md for each key."""
+    """Demands on a TDX Attester; None: no demand. See docs/policy.md for each key."""
 
     mr_td: Demand[tuple[str, ...]]
     tcb: TcbDemands
@@ -79,7 +79,7 @@ class TdxDemands:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SgxDemands:
-    """What is demanded of an SGX Attester; None where nothing is. See docs/policy.md for each key."""
+    """Demands on an SGX Attester; None: no demand. See docs/policy.md for each key."""
 
     mr_enclave: Demand[tuple[str, ...]]
     tcb: TcbDemands

@@ -84,7 +84,7 @@ class Policy:
 
     @property
     def tolerances(self) -> DeviceTolerances:
-        """What verification is to let pass, by kind of device."""
+        """The tolerances of a policy for verification, by kind of device."""
         return DeviceTolerances(gpus=self.gpu_tolerances, switches=self.switch_tolerances)
 
     @property

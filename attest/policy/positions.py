@@ -1,4 +1,4 @@
-"""Where things stand in a policy's text: line and column of each value, for whoever has to correct it.
+"""Positions in a policy's text: line and column of each value, for error messages.
 
 Only a policy that is refused is read a second time for this; what is found here decides nothing.
 """

@@ -38,7 +38,7 @@ Test = Callable[[Any, datetime], bool]  # Any: the claim's own type, which the r
 
 
 class Subject(enum.Enum):
-    """What a rule looks at."""
+    """The subject of a rule."""
 
     DEVICE = enum.auto()
     """What the procedure of its format returned."""

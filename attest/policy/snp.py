@@ -1,4 +1,4 @@
-"""What a policy can demand of a SEV-SNP Attester: the keys of ``snp``, and the rules that they become."""
+"""Demands of a policy on a SEV-SNP Attester: the keys of ``snp``, and their rules."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SnpAbi:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnpDemands:
-    """What is demanded of a SEV-SNP Attester; None where nothing is. See docs/policy.md for each key.
+    """Demands on a SEV-SNP Attester; None: no demand. See docs/policy.md for each key.
 
     One of ``minimum_tcb`` and ``exact_tcb`` is always stated.
     """

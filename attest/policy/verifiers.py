@@ -1,4 +1,4 @@
-"""Whose word a policy takes: Verifiers whose tokens stand in the place of Evidence (the passport model).
+"""The Verifiers that a policy accepts: their tokens take the place of Evidence (the passport model).
 
 A policy that names none judges Evidence alone. Which keys may sign for an issuer is no matter of a policy: the Relying
 Party configures them.

@@ -23,7 +23,7 @@ _HEX_COMPONENT = r"[0-9A-Fa-f]{1,2}"
 
 
 class Numbering(enum.Enum):
-    """How the components of a version are written."""
+    """The notation of the components of a version."""
 
     DECIMAL = (10, _COMPONENT, "570.86.10")
     """Drivers: ``570.86.10``."""
@@ -79,7 +79,7 @@ class VersionRange:
     exactly: Version | None
 
     def holds(self, version: Version) -> bool:
-        """Whether a version is among them."""
+        """Return True if a version is in the range."""
         if self.exactly is not None:
             return version.components == self.exactly.components
         low = self.at_least is None or version.components >= self.at_least.components

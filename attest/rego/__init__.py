@@ -1,7 +1,7 @@
-"""Other people's policies in Rego: they can refuse more than the typed policy, and never allow more.
+"""Policies in Rego: they can refuse more than the typed policy, and never allow more.
 
-The engine runs in a process of its own, which has no environment, little time and little memory. Whatever goes wrong
-there is a refusal. Needs the extra ``rego``.
+The engine runs in a process of its own with an empty environment, little time and little memory. Every failure there is
+a refusal. Needs the extra ``rego``.
 """
 
 from attest.rego.judge import RegoLimits, RegoVerdict, also_refuses

@@ -1,10 +1,10 @@
-"""Ask a Rego policy whether it refuses. There is one way not to be refused, and every other outcome is a refusal.
+"""Evaluation of a Rego policy. One outcome is no refusal; every other outcome is a refusal.
 
-What the engine lets pass and this module does not (must-check.md, section 4): a null in a document, which compares as
-greater than numbers; another value than an integer where the policy orders a member of the input; a name under ``not``
-that nothing defines; a built-in function that sees more than its arguments; rules that contradict each other; no answer
-in time. What remains is why the verdict is only ever combined by AND with the typed policy: behind a variable values of
-two types still compare, and a policy may simply be wrong.
+The engine accepts these inputs, and this module refuses them (must-check.md, section 4): a null in a document, which
+compares as greater than numbers; a value other than an integer where the policy orders a member of the input; an
+undefined name under ``not``; a built-in function that sees more than its arguments; rules that contradict each other;
+no answer in time. Two risks remain: behind a variable, values of two types still compare, and a policy may be wrong. So
+the outcome is only ever combined by AND with the typed policy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ CLAUSE = "must-check.md section 4; kbs-protocol.md 11.5, 13"
 _WORKER = Path(__file__).with_name("worker.py")
 _RESERVED = "attest_reference_values"
 _SHIM = f"package policy\n\n{REFERENCE_FUNCTION}(name) := data.{_RESERVED}[name]\n"
-"""Trustee's host function as a rule. A missing value is undefined and no null, which would compare."""
+"""Trustee's host function as a rule. A missing value is undefined instead of null, which would compare."""
 MAX_DOCUMENT_DEPTH = 32
 MAX_EXACT = 1 << 53
-"""Integers beyond are no longer told apart by every engine."""
+"""Not every engine distinguishes larger integers."""
 _ENDS = {
     9: "the engine wanted more memory than it may have",
     -signal.SIGXCPU: "the engine wanted more processor time than it may have",
@@ -47,7 +47,7 @@ _NO_DATA: Mapping[str, JsonValue] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegoLimits:
-    """What the engine may use.
+    """The resources that the engine may use.
 
     Attributes:
         seconds: wall clock, for start, work and end together.
@@ -65,7 +65,7 @@ DEFAULT_LIMITS = RegoLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegoVerdict:
-    """Whether a Rego policy refuses. That it does not refuse allows nothing.
+    """The outcome of a Rego policy: a refusal, or none. The absence of a refusal allows nothing.
 
     Attributes:
         refused: the policy refuses, or could not be asked.
@@ -80,7 +80,7 @@ class RegoVerdict:
     claims: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def check(self, *, item: str | None = None) -> Check:
-        """Return the verdict as one check to stand beside those of the typed policy."""
+        """Return the outcome as one check, to list with those of the typed policy."""
         return Check(
             id=CHECK_ID,
             outcome=Outcome.FAIL if self.refused else Outcome.PASS,
@@ -104,10 +104,10 @@ def also_refuses(
     data: Mapping[str, JsonValue] = _NO_DATA,
     limits: RegoLimits = DEFAULT_LIMITS,
 ) -> RegoVerdict:
-    """Ask a policy about one document. Nothing is raised: what cannot be judged is refused.
+    """Evaluate a policy for one document. Nothing is raised: a failure is a refusal.
 
     Args:
-        policy: what is asked.
+        policy: the policy.
         document: its ``input``.
         references: what ``query_reference_value`` finds, by name.
         data: its ``data``, beside the policy's own package.
@@ -131,7 +131,7 @@ def also_refuses(
 
 
 class _RefusedError(Exception):
-    """Why a verdict is a refusal; it never leaves this module."""
+    """The reason of a refusal; it never leaves this module."""
 
 
 def _unfit(
@@ -153,7 +153,7 @@ def _unfit(
 
 
 def _unsound(value: JsonValue, path: str, depth: int = 0) -> str | None:
-    """Return what in a document no engine reads as it is meant, or None."""
+    """Return the value in a document that engines misread, or None."""
     if depth > MAX_DOCUMENT_DEPTH:
         return f"{path}: nested deeper than {MAX_DOCUMENT_DEPTH}"
     match value:
@@ -181,7 +181,7 @@ def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, J
         _RefusedError: it found nothing.
     """
     try:
-        # The folder takes the compiled policy, from which the worker reads what is called.
+        # The engine writes the compiled policy there; the worker reads the called functions from it.
         with TemporaryDirectory(prefix="attest-rego-") as folder:
             answer = ask_child(
                 [sys.executable, "-I", str(_WORKER), str(limits.memory), str(limits.cpu_seconds)],

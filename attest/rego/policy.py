@@ -1,4 +1,4 @@
-"""A Rego policy as text: which form it has, and what it negates. No engine is asked here.
+"""The text of a Rego policy: its form and its negations, found without an engine.
 
 Two forms, both of the Confidential Containers' Trustee and both in ``package policy``:
 
@@ -54,14 +54,14 @@ _WORDS = frozenset((
 
 
 class RegoForm(enum.StrEnum):
-    """What a policy answers."""
+    """The form of a policy's answer."""
 
     ATTESTATION = "attestation"
     RESOURCE = "resource"
 
 
 class LooseCondition(enum.StrEnum):
-    """Where a policy speaks of something in a way that may count in favour of what is not as it should be."""
+    """A place in a policy where an absent or mistyped value may count in favour of the Attester."""
 
     NEGATION = "not"
     COMPREHENSION = "comprehension"
@@ -70,7 +70,7 @@ class LooseCondition(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """Something that must be there, or must be a number, for the policy to mean what it seems to.
+    """A value that must be present, or must be a number, for the policy to have its apparent meaning.
 
     Attributes:
         path: names from ``input`` on, as far as they are written out; or ``query_reference_value`` and its argument.
@@ -150,7 +150,7 @@ def _heads(tokens: tuple[Token, ...]) -> Iterator[str]:
 
 
 def _require_known_names(tokens: tuple[Token, ...]) -> None:
-    """Refuse a bare name under ``not`` that stands nowhere else: the engine takes it for absent, and so for true."""
+    """Refuse an undefined bare name under ``not``: the engine treats the name as absent, and its negation as true."""
     inside = {at for start, end in _negations(tokens) for at in range(start, end)}
     elsewhere = {token.value for at, token in enumerate(tokens) if at not in inside}
     for at in sorted(inside):
@@ -166,7 +166,7 @@ def _is_variable(tokens: tuple[Token, ...], at: int) -> bool:
 
 
 def _negations(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
-    """Yield what stands under ``not``, each stretch once: one inside another ends within it."""
+    """Yield the token ranges under ``not``, each once; a nested range ends within its parent."""
     until = 0
     for at, token in enumerate(tokens):
         if at >= until and token.kind == "name" and token.value == "not":
@@ -180,7 +180,7 @@ def _ends(token: Token, depth: int) -> bool:
 
 
 def _comprehensions(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
-    """Yield what stands after a bar inside brackets, each stretch once."""
+    """Yield the token ranges after a bar inside brackets, each once."""
     until = 0
     for at, token in enumerate(tokens):
         if at >= until and token.kind == "mark" and token.value == "|" and token.depth:
@@ -234,9 +234,9 @@ def _members(tokens: tuple[Token, ...], at: int) -> tuple[list[str], int]:
 def misleading_mention(
     policy: RegoPolicy, document: Mapping[str, JsonValue], references: Mapping[str, JsonValue]
 ) -> str | None:
-    """Return what would count in favour although it is not as the policy takes it to be; None if there is nothing.
+    """Return the first mention that would count in favour although its value is absent or mistyped, or None.
 
-    In a comprehension only a misspelled member is told apart: one of a device that the input does speak of.
+    In a comprehension only a misspelled member is detected: one of a device that the input has.
     """
     for one in policy.mentions:
         root, *names = one.path
@@ -253,7 +253,7 @@ def misleading_mention(
 
 
 def _found(document: Mapping[str, JsonValue], names: list[str]) -> list[JsonValue]:
-    """Return what stands at a path, in a list; or nothing."""
+    """Return the value at a path in a list, or an empty list."""
     place: JsonValue = dict(document)
     for name in names:
         if not isinstance(place, dict) or name not in place:

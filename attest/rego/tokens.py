@@ -1,4 +1,4 @@
-"""The words of a Rego text, as far as its shape is needed before an engine sees it: a lexer, not a parser."""
+"""A lexer of Rego, for the checks of a policy's shape before an engine reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word.
+    """One token.
 
     Attributes:
         kind: ``line``, ``text``, ``name``, ``number`` or ``mark``.

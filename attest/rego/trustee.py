@@ -1,7 +1,7 @@
-"""Verified evidence under the names that policies for Trustee read, and the verdicts over all of it.
+"""Verified evidence under the names that policies for Trustee read, and the outcomes of those policies.
 
-What Trustee leaves to its policies and we decide before (signatures, chains, revocation, binding) is already verified
-here, so the input says what is verified, and a member that Trustee would fill with null is absent.
+Trustee leaves signatures, chains, revocation and binding to its policies; here they are verified before. So the input
+states verified facts, and a member that Trustee would fill with null is absent.
 
 Spec: specs/kbs-protocol.md, sections 11.3, 11.4 and 13.
 """
@@ -42,16 +42,16 @@ def rego_checks(
     *,
     limits: RegoLimits = DEFAULT_LIMITS,
 ) -> tuple[Check, ...]:
-    """Ask a Rego policy about appraised evidence; at least one check ``policy.rego`` comes back.
+    """Evaluate a Rego policy for appraised evidence; returns at least one check ``policy.rego``.
 
     The caller combines them with the typed policies' by AND: each that fails is one more refusal.
 
     Args:
         results: of one evidence, one for each typed policy.
-        policy: an attestation policy is asked about each CPU (Trustee has other policies for devices), a resource
-            policy once about all.
+        policy: an attestation policy is evaluated for each CPU (Trustee has other policies for devices), a resource
+            policy once for all.
         data: reference values by name for an attestation policy; ``data`` of a resource policy.
-        limits: for each time the engine is asked.
+        limits: of each evaluation.
     """
     if policy.form is RegoForm.RESOURCE:
         return (also_refuses(policy, ear_document(results), data=data, limits=limits).check(),)

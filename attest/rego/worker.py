@@ -1,11 +1,11 @@
-"""The program that the Rego engine runs in: one request on standard input, one answer on standard output.
+"""The worker process of the Rego engine: one request on standard input, one answer on standard output.
 
 Started by ``judge.py`` as ``python -I worker.py MEMORY SECONDS`` in an empty folder with an empty environment. It
-imports the standard library and the engine only, decides nothing, and bounds itself before it reads a word.
+imports the standard library and the engine only, decides nothing, and limits itself before it reads any input.
 
-The compiled policy is what says which built-in functions it calls, however they are spelled; the engine writes it to
-the folder, and it is asked only if every one of them is harmless: a function of its arguments, with no look at the
-clock, the machine, the network or dice.
+The compiled policy names the built-in functions that it calls, however the source spells them. The engine writes it to
+the folder, and evaluates it only if each of them depends on its arguments alone: not on the clock, the machine, the
+network or random numbers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def confine(memory: int, seconds: int) -> None:
     bound what it uses. A thread reads what is resident instead; the engine runs without the interpreter's lock.
     """
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123  few imports
-        file.write("1000")  # should the machine run short first, this process is the one to go
+        file.write("1000")  # when the machine runs short of memory, the kernel ends this process first
     threading.Thread(target=watch, args=(memory,), daemon=True).start()
     for kind, limit in (
         (resource.RLIMIT_CPU, seconds),
@@ -74,7 +74,7 @@ def watch(memory: int) -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Ask the engine; anything it cannot say is an error."""
+    """Evaluate the request; anything that the engine cannot express is an error."""
     from regopy import Interpreter
 
     engine = Interpreter()
@@ -102,7 +102,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_same(engine: Any, request: dict[str, Any]) -> None:
-    """Require that the engine reads the documents as they are: one that it reads otherwise is another document."""
+    """Require that the engine reads every document without a change."""
     asked = {"input": request["input"]}
     asked |= {f"data[{json.dumps(name)}]": value for name, value in request["data"].items()}
     for query, sent in asked.items():

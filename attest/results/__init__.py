@@ -1,4 +1,4 @@
-"""How outcomes are told: the JSON result of the command line, and tokens, our own (EAR) and those of others."""
+"""Attestation Results: the JSON result of the command line, our own tokens (EAR), and tokens of other Verifiers."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class TrustVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifierId:
-    """Who appraised, and with which build."""
+    """The Verifier that appraised: its developer and build."""
 
     developer: str
     build: str

@@ -1,4 +1,4 @@
-"""Is what a genuine EAR says acceptable? The baseline for Attestation Results: everything affirmed, on hardware."""
+"""Baseline appraisal of a genuine EAR: everything affirmed, on hardware."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ RELAXED: Final = -33
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """What the outcomes of a check say about a claim."""
+    """The values of a claim, by the outcome of a check."""
 
     passed: int
     warning: int

@@ -63,7 +63,7 @@ class ReliedOn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundKey:
-    """What the evidence was bound to; ``key`` is the SHA-256 of the workload's public key as the binding holds it."""
+    """The binding of the evidence; ``key`` is the SHA-256 of the workload's public key as the binding holds it."""
 
     context: str
     role: str
@@ -81,7 +81,7 @@ class CheckRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """What somebody decided to leave unjudged, and why."""
+    """A check that was left out by decision, and the reason."""
 
     check: str
     reason: str
@@ -89,7 +89,7 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcbState:
-    """What the vendor says about a platform's TCB.
+    """The vendor's statement about a platform's TCB.
 
     Attributes:
         item: the evidence item.

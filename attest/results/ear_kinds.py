@@ -1,4 +1,4 @@
-"""How values of an EAR are written and read in JSON and in CBOR: rows, records, and one kind for each sort of value."""
+"""Encodings of the values of an EAR in JSON and CBOR: rows, records, and one kind for each sort of value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TIER_OF_WORD = {str(tier): tier for tier in Tier}
 
 @dataclass(slots=True, kw_only=True)
 class EarEncoding:
-    """Which encoding, and, when reading, what was found on the way."""
+    """The encoding in use, and the findings of a reader."""
 
     json: bool
     old: bool = False
@@ -56,7 +56,7 @@ class EarEncoding:
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """How a value is written and read. Any: the value's own type, which the row's field has."""
+    """The encoding of one sort of value. Any: the value's own type, which the row's field has."""
 
     write: Callable[[Any, EarEncoding], Any]
     read: Callable[[Any, EarEncoding, str], Any]

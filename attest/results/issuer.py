@@ -35,7 +35,7 @@ _COSE_CURVES = {"P-256": (2, 1), "P-384": (2, 2), "Ed25519": (1, 6)}
 
 
 class SigningKeyState(enum.StrEnum):
-    """Where in its life a signing key is."""
+    """The state of a signing key in its life cycle."""
 
     NEXT = "next"
     CURRENT = "current"

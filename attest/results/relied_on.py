@@ -1,4 +1,4 @@
-"""Which endorsements a verification rests on, by digest and time: what an auditor needs to repeat it."""
+"""The endorsements that a verification rests on, by digest and time, so that an auditor can repeat it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what a token of Azure, Intel or Google says acceptable? The baseline for them: it is no production policy.
+"""Baseline appraisal of a token of Azure, Intel or Google. No production policy.
 
 Every TEE and device has to be one, without debugging; the Verifier has to call it compliant where it has a word for
 that; Intel's TCB has to be ``UpToDate`` or ``SWHardeningNeeded``. What is missing fails like what says no. What runs in

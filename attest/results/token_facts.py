@@ -1,11 +1,11 @@
-"""What the tokens of other Verifiers state, in one vocabulary: ours.
+"""Facts from the tokens of other Verifiers, in the vocabulary of verified evidence.
 
-Every service has its own names for the fields of a report. Here they become the names that verified evidence has too
-(``attest.evidence.claims``), with the same types, so that one rule can be put to both. What a Verifier adds of its own
-(that a machine complies with its rules, say) has no such name and is kept apart, as its statements.
+Every service has its own names for the fields of a report. Here they become the names of ``attest.evidence.claims``,
+with the same types, so that one rule applies to both. A Verifier's own additions (for example that a machine complies
+with its rules) have no such name and are kept apart, as its statements.
 
-A claim that the token does not carry is absent. One that is there with another type or length than its issuer
-documents refuses the whole token: whoever wrote it meant something else than what is read here.
+A claim that the token does not carry is absent. A claim with another type or length than its issuer documents refuses
+the whole token: its meaning is unknown.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 TokenService: TypeAlias = Literal["nras", "maa", "ita", "google"]
-"""Whose token: NVIDIA's Remote Attestation Service, Microsoft Azure Attestation, Intel Trust Authority, Google Cloud
-Attestation."""
+"""The issuing service: NVIDIA's Remote Attestation Service, Microsoft Azure Attestation, Intel Trust Authority, Google
+Cloud Attestation."""
 TokenKind: TypeAlias = Literal["sev-snp", "tdx", "sgx", "nvidia-gpu", "nvidia-switch", "sev", "sev-es", "vm"]
 """The kinds of verified evidence that a token can be about, and three that only tokens know: AMD SEV and SEV-ES, for
 which no processor signs anything, and a virtual machine without any TEE."""
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFrame:
-    """What all facts of one token share: who signed it, and from when to when it counts."""
+    """The properties that all facts of one token share: its issuer and its validity."""
 
     service: TokenService
     issuer: str
@@ -56,7 +56,7 @@ class TokenFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFacts:
-    """What a token states about one TEE or device. Its issuer's words, whatever their names.
+    """The statements of a token about one TEE or device. They are only as good as their issuer.
 
     Attributes:
         frame: whose token, who signed it, and when it counts.
@@ -66,7 +66,7 @@ class TokenFacts:
         statements: what the Verifier says beyond that, in snake case after its own names (``compliance_status``).
         nonces: every nonce that the token repeats, as bytes; texts as UTF-8.
         held_data: what the guest chose and the Verifier found to be bound by ``report_data``.
-        simulated: whether it rests on a simulation; None, because none of these services says.
+        simulated: None, because none of these services states it.
     """
 
     frame: TokenFrame

@@ -1,7 +1,7 @@
-"""Whose token is it? The services whose tokens are read, by their issuers and by the claims that they write.
+"""The services whose tokens are read, recognised by their issuers and by their claims.
 
-Nothing here is verified. What a token says of itself chooses how it is read, and among the keys that the operator
-named; it never chooses a key or an address.
+Nothing here is verified. A token's own statements select its reader, and a set among the keys that the operator named;
+they never select another key or an address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenServiceProfile:
-    """How one service writes its tokens.
+    """The token format of one service.
 
     Attributes:
         title: what to call it.

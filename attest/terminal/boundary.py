@@ -1,4 +1,4 @@
-"""The one place where every failure becomes two lines and an exit code.
+"""The boundary of a command: every failure becomes an ``error:`` line, a ``hint:`` line and an exit code.
 
 Exit codes: 0 verified or affirmed · 1 not affirmed · 2 usage · 3 malformed or unsupported evidence · 4 verification
 failed · 5 endorsement missing or stale · 6 collection failed · 70 a defect of ours · 130 interrupted · 141 whoever

@@ -19,7 +19,7 @@ _GROUP = "attest.commands"
 
 
 class LazyEntry(NamedTuple):
-    """Where a command lives, and what the list of commands says about it.
+    """The module of a command, and its entry in the list of commands.
 
     Attributes:
         target: module and name; or, of another distribution, its entry point in the group ``attest.commands``.

@@ -1,3 +1,3 @@
-"""What people do with policies: draft, explain, compare, lint, test and sign them."""
+"""Authoring of policies: draft, explain, compare, lint, test and sign."""
 
 from __future__ import annotations

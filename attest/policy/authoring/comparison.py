@@ -40,7 +40,7 @@ _Values = tuple[Any, ...]  # Any: members of any list that a policy can have
 
 
 class Effect(enum.StrEnum):
-    """What a difference does to what is accepted."""
+    """The effect of a difference on the set of accepted evidence."""
 
     STRICTER = "stricter"
     LOOSER = "looser"

@@ -1,4 +1,4 @@
-"""Which demands a policy makes: each with its path, its name and its value, for whoever compares or looks at them."""
+"""The demands of a policy, each with its path, its name and its value, for comparison and lint."""
 
 from __future__ import annotations
 

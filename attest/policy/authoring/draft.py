@@ -120,7 +120,7 @@ class DraftSource:
 
     @property
     def origin(self) -> str:
-        """Where reference values come from."""
+        """The origin of reference values."""
         shout = "SIMULATED: " if self.simulated else ""
         return f"{shout}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
 

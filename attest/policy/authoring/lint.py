@@ -1,4 +1,4 @@
-"""What in a policy is probably not meant: findings, each with where, why, and what to do.
+"""Lint of a policy: findings about probable mistakes, each with its place, reason and remedy.
 
 A policy that loads is well formed; this asks whether it is wise. Nothing here decides about evidence.
 

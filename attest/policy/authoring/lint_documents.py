@@ -1,4 +1,4 @@
-"""What in the documents of reference values that a policy names is probably not meant, or could not be judged."""
+"""Lint of the documents of reference values that a policy names: probable mistakes, and documents not at hand."""
 
 from __future__ import annotations
 

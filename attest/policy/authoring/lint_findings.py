@@ -19,7 +19,7 @@ SOON = timedelta(days=30)
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     """The policy does not do what it seems to, or accepts what nobody should."""
@@ -62,7 +62,7 @@ class LintContext:
 
     @property
     def laboratory(self) -> bool:
-        """Whether simulated evidence is accepted, so that nothing that matters can hang on the policy."""
+        """True if simulated evidence is accepted: such a policy protects nothing of value."""
         return isinstance(self.policy.simulated.value, RelaxedDemand)
 
     def in_production(self, severity: Severity) -> Severity:
@@ -77,7 +77,7 @@ class LintContext:
         return frozenset(kinds)
 
     def judges_loader(self, log: EventLogDemands | None) -> bool:
-        """Whether a log has to come along, and to have accepted events of a boot loader and no others."""
+        """Return True if a log is demanded whose boot loader events are all accepted ones."""
         need_not_come = any(entry.check == "eventlog" for entry in self.policy.unchecked)
         return log is not None and log.demands_loader and not need_not_come
 

@@ -1,4 +1,4 @@
-"""What in a policy's reference values is probably not meant."""
+"""Lint of a policy's reference values: probable mistakes."""
 
 from __future__ import annotations
 

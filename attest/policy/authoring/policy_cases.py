@@ -100,7 +100,7 @@ class PolicyTests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """How a case came out.
+    """The outcome of a case.
 
     Attributes:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.

@@ -1,4 +1,4 @@
-"""Which documents of reference values two policies accept: what a difference does.
+"""Comparison of the documents of reference values that two policies accept.
 
 The values themselves are compared where a demand speaks of them; here is who may say what they are.
 """

@@ -71,7 +71,7 @@ _HIGHEST_VERSION = (1 << 53) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentIdentity:
-    """Which document: what its author calls it, his number, and SHA-256 of its canonical JSON."""
+    """The identity of a document: its name, its version, and SHA-256 of its canonical JSON."""
 
     name: str
     version: int
@@ -103,7 +103,7 @@ class DocumentSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedSignatures:
-    """What ``verify_signatures`` found: enough keys signed.
+    """The signatures that ``verify_signatures`` accepted: enough keys signed.
 
     Attributes:
         document: what they signed.

@@ -1,4 +1,4 @@
-"""Which TCBs a minimum and a list of exact ones let through together, and how two such pairs differ.
+"""Sets of TCBs that a minimum and a list of exact ones accept together, and the comparison of two sets.
 
 Either demand alone does not tell: a list of exact TCBs in the place of a minimum is stricter when the minimum covered
 them all, and no entry of a list counts that lies below the minimum beside it.
@@ -28,7 +28,7 @@ def stated(demand: Demand[Any] | None) -> Any:  # noqa: ANN401  the demand's own
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Levels:
-    """What is accepted of one product line: everything from ``least`` on, or the members of ``exactly``."""
+    """The accepted TCBs of one product line: all from ``least`` on, or the members of ``exactly``."""
 
     least: SnpTcbVersion | None = None
     exactly: tuple[SnpTcbVersion, ...] = ()
@@ -39,13 +39,13 @@ class _Levels:
         return f"exactly {' or '.join(map(str, self.exactly))}" if self.exactly else "none"
 
     def within(self, other: _Levels) -> bool:
-        """Whether ``other`` accepts all of it; a list never has all that a minimum accepts."""
+        """Return True if ``other`` accepts the whole set; a list never has all that a minimum accepts."""
         if self.least is not None:
             return other.least is not None and self.least.covers(other.least)
         return all(other.has(tcb) for tcb in self.exactly)
 
     def has(self, tcb: SnpTcbVersion) -> bool:
-        """Whether it accepts this TCB."""
+        """Return True if the set contains this TCB."""
         return tcb in self.exactly if self.least is None else tcb.covers(self.least)
 
 
@@ -64,7 +64,7 @@ def _accepted(minimums: TcbMinimums | None, exact: ExactTcbs | None) -> Mapping[
 
 
 def have_common_tcb(exact: ExactTcbs, *, minimums: TcbMinimums | None = None, other: ExactTcbs | None = None) -> bool:
-    """Whether some TCB of a list meets another demand on the same TCB too.
+    """Return True if a TCB of a list also meets another demand on the same TCB.
 
     Args:
         exact: the list.

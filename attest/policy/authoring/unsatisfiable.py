@@ -95,7 +95,7 @@ def _contradiction(demand: _Placed, other: _Placed) -> LintFinding:
 
 
 def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceValues]) -> bool:
-    """Whether no value meets both demands."""
+    """Return True if no value meets both demands."""
     if isinstance(one.value, RelaxedDemand) or isinstance(other.value, RelaxedDemand) or one.name in _NO_CHOICE:
         return False
     if one.name.startswith("exact_"):
@@ -107,7 +107,7 @@ def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceVa
 
 
 def _has_tcb_of(exact: _Placed, other: _Placed) -> bool:
-    """Whether a TCB of a list meets another demand on the same TCB, which is a list too or a minimum."""
+    """Return True if a TCB of a list meets another demand on the same TCB: a list or a minimum."""
     if other.name == exact.name:
         return have_common_tcb(exact.value, other=other.value)
     return have_common_tcb(exact.value, minimums=other.value)

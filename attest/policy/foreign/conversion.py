@@ -1,4 +1,4 @@
-"""What a conversion between two policy languages yields: a document, and everything that it does not say.
+"""The result of a conversion between two policy languages: a document, and the demands that it lacks.
 
 No two of these languages say the same things. So a conversion lists each demand that it carried and where to, each
 that it could not carry and why, and what the outcome demands beyond the source. A demand that is lost makes the

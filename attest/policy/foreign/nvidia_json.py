@@ -45,7 +45,7 @@ Claims = Mapping[str, "JsonValue | ClaimTree"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaPolicy:
-    """What NVIDIA's claims must say.
+    """The demands of a policy on NVIDIA's claims.
 
     Attributes:
         version: ``3.0`` or ``4.0``.
@@ -88,7 +88,7 @@ class NvidiaNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaDecision:
-    """Whether a policy holds: every node does, and there is a device."""
+    """Return True if every node holds, and there is a device."""
 
     holds: bool
     trace: tuple[NvidiaNode, ...]

@@ -55,7 +55,7 @@ _CLAUSE = "azure-skr.md 2"
 
 
 class Operator(enum.StrEnum):
-    """How a claim is compared. Azure's service acts on ``EQUALS`` alone."""
+    """The comparison of a claim. Azure's service acts on ``EQUALS`` alone."""
 
     EQUALS = "equals"
     NOT_EQUALS = "notEquals"

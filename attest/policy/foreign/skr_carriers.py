@@ -1,4 +1,4 @@
-"""What a demand of Azure's on one claim becomes in a policy of ours.
+"""The translation of Azure's demands on claims into keys of our policies.
 
 Each claim has a carrier, which writes the demand into a draft or says why it has no place there. A draft is the demands
 that have to hold together: its lists only shrink, its minimums only grow, its bits are set once.
@@ -169,7 +169,7 @@ class SkrDraft:
 
 
 def is_carriable(wanted: WantedClaim) -> bool:
-    """Whether a demand has a place in our policies, if only in part."""
+    """Return True if our policies have a place for a demand, or for a part of it."""
     return bool(SkrDraft.of((wanted,)).carried)
 
 

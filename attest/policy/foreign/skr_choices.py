@@ -59,7 +59,7 @@ class _TooManyError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Factors:
-    """What a source demands: all of ``own``, and of each choice one alternative.
+    """The demands of a source: all of ``own``, and one alternative of each choice.
 
     Attributes:
         own: demands that always have to hold.

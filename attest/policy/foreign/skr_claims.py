@@ -1,4 +1,4 @@
-"""Why claims of Azure's tokens have no place in a policy of ours (azure-skr.md, 12)."""
+"""Claims of Azure's tokens without a place in our policies, each with the reason (azure-skr.md, 12)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class SkrNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrDecision:
-    """Whether a policy holds for a token.
+    """Return True if a policy holds for a token.
 
     Attributes:
         holds: the verdict; a key is released only on True, and only after every other check.
@@ -127,7 +127,7 @@ def values_equal(wanted: SkrValue, found: JsonValue) -> bool:
 
 
 def _is_unjudgeable(value: JsonValue) -> bool:
-    """Whether a value is a number that readers of JSON disagree about: not equal to it is no answer either."""
+    """Return True for a number that JSON readers disagree about: "not equal" is no answer for it either."""
     if isinstance(value, float):
         return True
     return isinstance(value, int) and not isinstance(value, bool) and integer_of(value) is None

@@ -1,4 +1,4 @@
-"""What a person should know about a release policy before it guards a key (azure-skr.md, 2 and 12.4; must-check 40)."""
+"""Warnings about a release policy, to read before it guards a key (azure-skr.md, 2 and 12.4; must-check 40)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class SkrFinding:
 
 
 def is_guest_chosen(path: str) -> bool:
-    """Whether the guest alone decides what stands there; inside ``x-ms-isolation-tee`` the paravisor does."""
+    """Return True if the guest alone chooses the value; inside ``x-ms-isolation-tee`` the paravisor does."""
     return path.partition(".")[0] in _GUEST_ROOTS
 
 
 def is_init_time(path: str) -> bool:
-    """Whether whoever started the machine decides what stands there, fixed by HOSTDATA."""
+    """Return True if the party that started the machine chooses the value, fixed by HOSTDATA."""
     return path.partition(".")[0] == _INIT_ROOT
 
 
@@ -73,7 +73,7 @@ def _about(test: ClaimTest) -> Iterator[SkrFinding]:
 
 
 def _demands_host_data(condition: Condition) -> bool:
-    """Whether HOSTDATA is compared with one value on every way through the conditions."""
+    """Return True if every way through the conditions compares HOSTDATA with one value."""
     if isinstance(condition, ClaimTest):
         return condition.operator is Operator.EQUALS and condition.path.rpartition(".")[2] == _HOST_DATA
     below = [_demands_host_data(one) for one in condition.conditions]

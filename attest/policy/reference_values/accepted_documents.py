@@ -1,4 +1,4 @@
-"""Which documents of reference values a policy accepts, and what of them counts.
+"""The documents of reference values that a policy accepts, and the values of them that count.
 
 Names must not collide; a withdrawn value counts nowhere, whichever document has it.
 """

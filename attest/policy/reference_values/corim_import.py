@@ -69,7 +69,7 @@ _TRIPLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCorim:
-    """What became of a CoRIM.
+    """The result of importing a CoRIM.
 
     Attributes:
         document: of ours; its digest is over our writing of it.
@@ -123,7 +123,7 @@ def references_from_corim(
 
 @dataclass(slots=True, kw_only=True)
 class _Carried:
-    """What was found so far."""
+    """The values found so far."""
 
     profile: str | bytes | None
     entries: dict[str, tuple[str, dict[bytes, None]]] = field(default_factory=dict[str, tuple[str, dict[bytes, None]]])

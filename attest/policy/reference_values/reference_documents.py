@@ -79,7 +79,7 @@ register of the SHA-256 bank of an Azure VM's TPM."""
 
 
 class DocumentState(enum.StrEnum):
-    """Whether a document counts at a moment."""
+    """The validity of a document at a moment."""
 
     CURRENT = "current"
     EXPIRED = "expired"
