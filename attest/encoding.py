@@ -1,7 +1,7 @@
 """Strict text and canonical encodings: hex, base64, JSON, CBOR, RFC 3339 times.
 
-Every reader here accepts one spelling. What a lenient decoder forgives (padding, duplicate members, a second
-encoding of the same number) is what an attacker uses to make two readers see two documents.
+Every reader here accepts one spelling. An attacker uses the tolerance of a lenient decoder (for padding, duplicate
+members, a second encoding of the same number) to make two readers see two documents.
 """
 
 from __future__ import annotations
@@ -133,17 +133,17 @@ def _finite(text: str) -> float:
 
 
 _STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
-"""What is neither a quote nor a bracket."""
+"""Every byte except quotes and brackets."""
 _TOO_DEEP = f"nested deeper than {MAX_JSON_DEPTH}"
 _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
 _REST_OF_STRING = re.compile(rb'"[^"]*+"?')
 
 
 def _is_deeper(data: bytes, limit: int) -> bool:
-    """Say whether brackets outside strings nest deeper than a limit, found before any recursion happens.
+    """Return True if brackets outside strings nest deeper than a limit, without recursion.
 
-    In passes over all bytes at once: all but quotes and brackets go, then strings; then each pass takes the innermost
-    pairs away. What is left over is no JSON, and the parser will say so.
+    Passes over all bytes remove everything except quotes and brackets, then strings, then the innermost pairs. If
+    brackets remain, the text is no JSON, and the parser refuses it.
 
     Args:
         data: a text without escapes.

@@ -108,7 +108,7 @@ def _serve(
 
 
 def _check(path: str, *, display: Display) -> int:
-    """Ask for its health, which the agent tells its own user."""
+    """Return the health of the agent, which it reports only to its own user."""
     from attest.agent.client import AgentClient
 
     with AgentClient(path, uid=os.geteuid(), timeout=5.0) as client:

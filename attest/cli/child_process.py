@@ -86,7 +86,7 @@ class WantedKey:
 
     @property
     def variable(self) -> str:
-        """The variable that tells the number of the descriptor."""
+        """The variable that holds the number of the descriptor."""
         return f"{VARIABLE_PREFIX}{self.name}"
 
 
@@ -218,7 +218,7 @@ class ChildProgram:
         told = {name: str(number) for name, number in descriptors.items()}
         sys.stdout.flush()
         try:
-            return subprocess.Popen(  # noqa: S603  what the caller asked for
+            return subprocess.Popen(  # noqa: S603  the caller's command
                 self._command, pass_fds=tuple(descriptors.values()), env=inherited | told
             )
         except (OSError, ValueError) as exc:
@@ -253,7 +253,7 @@ class ChildProgram:
         del frame
         process = self._process
         if process is None:
-            # It may be running already. Giving up here would leave it behind with its keys and nobody to end it.
+            # The child may be running already. An exit here would leave it behind with its keys.
             self._early.append(number)
             return
         self._send(process, number)

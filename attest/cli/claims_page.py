@@ -38,7 +38,7 @@ _INTEL_FIRST = ("mr_td", "mr_enclave", "mr_signer", "rtmr0", "rtmr1", "rtmr2", "
 
 
 def _intel(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """Tell what a TDX or SGX quote is about: what runs, on which platform, in which state."""
+    """Describe a TDX or SGX quote: the software, the platform and its state."""
     kind = "TDX" if "mr_td" in claims else "SGX"
     yield "machine", plain(f"Intel {kind}, quote version {claims.get('version')}, FMSPC {claims.get('fmspc')}")
     for name in _INTEL_FIRST:
@@ -69,7 +69,7 @@ machine owner keys (azure-cvm.md 5)."""
 
 
 def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """Tell what the guest's system is (the registers), and what it runs on (the paravisor and the CPU)."""
+    """Describe the guest's system (the registers), and its platform (the paravisor and the CPU)."""
     kind, cpu = next((name, value) for name in ("snp", "tdx") if isinstance(value := claims.get(name), dict))
     told = f"Azure, AMD {cpu.get('product')}" if kind == "snp" else f"Azure, Intel TDX, FMSPC {cpu.get('fmspc')}"
     configuration, tpm, pcrs = (_mapping(claims, name) for name in ("vm_configuration", "tpm", "pcrs"))
@@ -95,7 +95,7 @@ def _mapping(claims: _Claims, name: str) -> _Claims:
 
 
 def _nvidia(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """Tell what a GPU or switch is, what it runs, and against what its measurements were compared."""
+    """Describe a GPU or switch: its model, its firmware, and the reference values of its measurements."""
     product = f"NVIDIA {claims.get('product')} ({claims.get('architecture')})"
     yield "device", plain(f"{product}, identity {claims['device_identity']}")
     versions = [f"{name} {claims[key]}" for name, key in _NVIDIA_VERSIONS if key in claims]
@@ -119,7 +119,7 @@ _NVIDIA_VERSIONS = (("driver", "driver_version"), ("VBIOS", "vbios_version"))
 
 
 def _nvidia_mode(claims: _Claims) -> str:
-    """Tell the mode that the report states, and what NVML said when the evidence was collected."""
+    """Describe the mode that the report states, and the settings of NVML at the time of collection."""
     parts = [str(claims.get("mode", "not stated in the report"))]
     settings = claims.get("nvml")
     if isinstance(settings, dict):
@@ -131,7 +131,7 @@ def _nvidia_mode(claims: _Claims) -> str:
 
 
 def _token(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """Tell who says what about which devices."""
+    """Describe a token about devices: its issuer and its statements."""
     yield "issuer", plain(claims.get("issuer", ""), "bold")
     yield "signing key", plain(claims.get("key_id", ""))
     overall, devices = claims.get("overall"), claims.get("submodules")
@@ -149,7 +149,7 @@ _TOKEN_STATEMENTS = ("compliance_status", "debug_status", "secure_boot", "gcp_tc
 
 
 def _service_token(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """Tell who says what about which machine."""
+    """Describe a token about a machine: its issuer and its statements."""
     yield "issuer", plain(claims.get("issuer", ""), "bold")
     yield "signing key", plain(claims.get("key_id", ""))
     yield "counts", plain(f"{claims.get('issued')} to {claims.get('expires')}")

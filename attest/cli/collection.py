@@ -33,7 +33,7 @@ class CollectionOptions:
 
 
 def collect_requested(access: MachineAccess, request: CollectionOptions) -> tuple[Collected, bytes | None]:
-    """Collect what was asked for.
+    """Collect the requested evidence.
 
     Returns:
         what was collected, and the nonce if it was made up here.

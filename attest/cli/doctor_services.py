@@ -15,9 +15,9 @@ CONNECT_SECONDS = 5.0
 
 
 def reach_services(detected: Detected, network: Network) -> Iterator[DoctorFinding]:
-    """Ask each service; without TEE and GPUs all of them, since somebody else's evidence may be judged here.
+    """Ask each service; on a machine without TEE and GPUs all of them, since it may verify other machines' evidence.
 
-    Any answer counts, a refusal too: what is asked for does not exist at most of them.
+    Any answer counts, a refusal too: most services do not have the requested object.
     """
     cpu_unknown = detected.tee is None
     services = (

@@ -117,7 +117,7 @@ def _service_key(network: Network) -> ApiKey | None:
 
 
 def _progress(display: Display) -> Callable[[str], None]:
-    """Lines on standard error where somebody watches, or asked for them."""
+    """Yield a reporter of lines on standard error, for a terminal or with ``--verbose``."""
     if display.quiet or not (display.verbose or sys.stderr.isatty()):
         return lambda _: None
     return lambda line: click.echo(visible(line), err=True)

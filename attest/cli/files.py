@@ -1,4 +1,4 @@
-"""Files named on the command line: evidence, endorsements, policies. Whatever is wrong with a path is exit 2."""
+"""Files named on the command line: evidence, endorsements, policies. Every problem with a path is exit 2."""
 
 from __future__ import annotations
 

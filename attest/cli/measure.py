@@ -149,7 +149,7 @@ def _document(
 
 
 def _origin(**parts: str | None) -> str:
-    """Name what was measured: files by name and SHA-256, so that somebody else can repeat it."""
+    """Return the origin of a measurement: files by name and SHA-256, so that anyone can repeat it."""
     from hashlib import file_digest
 
     told = []

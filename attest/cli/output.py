@@ -69,7 +69,7 @@ def show_refusal(
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
-    """Tell why the evidence was refused, and return 3, 4 or 5. An opinion is somebody else's, told beside ours."""
+    """Print the reason of a refusal, and return 3, 4 or 5. An opinion is another verifier's, printed besides."""
     error, display = refusal.error, question.display
     document = refused_document(error, command=command, at=at, unchecked=unchecked)
     document |= {**_compared(reference, verified=False), **opinion}
@@ -90,7 +90,7 @@ def show_verified(
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
-    """Tell that the evidence is genuine, and return 0. An opinion is somebody else's, told beside ours."""
+    """Print that the evidence is genuine, and return 0. An opinion is another verifier's, printed besides."""
     document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
     return tell_verified(document, display=question.display)
 
@@ -120,7 +120,7 @@ def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
 def show_appraised(
     results: tuple[AttestationResult, ...], *, question: VerificationOptions, reference: ReferenceLog | None = None
 ) -> int:
-    """Tell how the policies judged the evidence, and return 0 when all of them affirm, else 1."""
+    """Print the outcome of each policy, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)
     return tell_appraised(document, display=question.display)
 

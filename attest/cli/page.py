@@ -103,7 +103,7 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
 
 
 def _check(check: _Document, *, verbose: bool) -> RenderableType:
-    """Lay out a check: one that passed takes a line; what did not pass, and with ``verbose`` each, is told in full."""
+    """Lay out a check: one line if it passed; in full if it did not, or with ``verbose``."""
     title = plain(check["id"], "bold")
     policy = check.get("policy")
     if policy is not None:

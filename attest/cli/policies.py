@@ -76,5 +76,5 @@ def read_policy(
 
 
 def relaxations(question: VerificationOptions, policy: Policy) -> tuple[Unchecked, ...]:
-    """Return what is left unchecked: by whoever asks, and by the author of this policy."""
+    """Return the relaxations of the caller and of this policy's author."""
     return tuple(dict.fromkeys((*question.unchecked, *policy.unchecked)))

@@ -117,7 +117,7 @@ def convert(
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
     language = cast("Language", recognised(data) if source == "auto" else source)
     target = target or ("skr" if language == "attest" else "attest")
-    if language == "attest":  # first: of a file that is no policy at all, this is what is to be told
+    if language == "attest":  # first: for a file that is no policy at all, this is the error to report
         _require_ours(data, file)
     _require_sense(
         language,
@@ -147,7 +147,7 @@ def convert(
 
 
 def _require_ours(data: bytes, file: str) -> None:
-    """Refuse what is no policy of ours; its reference documents are not asked for yet."""
+    """Refuse a document that is no policy of ours; its reference documents are not needed yet."""
     from attest.errors import InvalidValueError
     from attest.policy.document import placed, read_document
     from attest.policy.model import decode_policy
@@ -160,7 +160,7 @@ def _require_ours(data: bytes, file: str) -> None:
 
 
 def _require_sense(language: Language, target: str, **options: object) -> None:
-    """Refuse options that would do nothing: whoever gives one expects something of it."""
+    """Refuse options that would have no effect: the user expects one."""
     if (language == "attest") is (target == "attest"):
         raise click.UsageError(f"a policy of language {language} is not converted to {target}")
     fitting = {
@@ -202,7 +202,7 @@ def _from_nvidia(data: bytes, name: str, accept: dict[str, str]) -> Conversion:
 def _show(
     conversion: Conversion, language: str, target: str, *, output: str | None, force: bool, display: Display
 ) -> int:
-    """Write the outcome and tell about it; while a loss is open, tell only, and return 1."""
+    """Write the result and report it; while a loss is not accepted, report only, and return 1."""
     from attest.cli.output import print_document
     from attest.terminal.boundary import report_error
 

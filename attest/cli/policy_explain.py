@@ -68,7 +68,7 @@ def explain(
 
 
 def _against(policy: Policy, question: VerificationOptions) -> int:
-    """Judge the evidence by this policy, and tell what failed."""
+    """Appraise the evidence by this policy, and print the failed checks."""
     from attest.appraisal import appraise
     from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
     from attest.cli.policies import relaxations

@@ -107,7 +107,7 @@ def _document(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], *, at: da
 
 
 def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Display) -> None:
-    """Print findings; notes only when somebody wants every detail."""
+    """Print findings; notes only with ``--verbose``."""
     from attest.terminal.console import console, facts, plain
 
     out = console(display)

@@ -44,11 +44,11 @@ class PolicyOutcome:
 
     @property
     def text(self) -> str:
-        """The verdict for people."""
+        """The outcome for people."""
         return f"{self.outcome}: {', '.join(self.because)}" if self.because else self.outcome
 
     def document(self) -> dict[str, JsonValue]:
-        """Return the verdict for programs."""
+        """Return the outcome for programs."""
         return {"outcome": self.outcome, "because": list(self.because)}
 
 
@@ -100,7 +100,7 @@ def replay(
         endorsements: files and directories beside those that the index names.
         at: moment of appraisal where the index has none.
         allow_simulated: accept the simulator's roots.
-        display: whom to tell what was passed over.
+        display: gets a note about each case that is passed over.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.

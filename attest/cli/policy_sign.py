@@ -134,7 +134,7 @@ def verify(
         raise click.UsageError("standard input can be read once: give '-' once")
     signable = read_signable(file)
     trusted = [_public_key(name) for name in keys]
-    # Whoever names keys and no number means all of them: the strict reading.
+    # Keys without a number mean all of them: the strict reading.
     wanted = len({key_id(key) for key in trusted}) if threshold is None else threshold
     found = verify_signatures(
         signable.document, signatures=[_signature(name) for name in signatures], keys=trusted, threshold=wanted

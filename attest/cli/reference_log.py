@@ -1,6 +1,6 @@
 """A boot beside a known good one: which event was the first to differ?
 
-An explanation, not a verdict: it changes no outcome. What is acceptable is for a policy to say.
+An explanation that changes no outcome: a policy decides on acceptance.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _registers(evidence: Evidence) -> Iterator[tuple[LogKind, Mapping[str, bytes
 
 
 def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, JsonValue]:
-    """Tell, register by register, how the evidence differs from the known good boot; equal registers are left out.
+    """Return the differences from the known good boot, register by register; equal registers are left out.
 
     Args:
         reference: both sides.
@@ -123,13 +123,13 @@ def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, J
 
 
 def _explained(kind: LogKind, register: Register, expected: bytes, got: bytes, count: int) -> bool:
-    """Say whether a register is what the known good boot had, as far as its log can tell."""
+    """Return the comparison of a register with the known good boot, as far as its log covers it."""
     left_out = register.growth is Growth.SYSTEM_ALONE and not count
     return left_out or continuation(kind, register, expected, got) is not None
 
 
 def _difference(difference: RegisterDifference) -> dict[str, JsonValue]:
-    """Tell the first event that differs; the side whose log has ended there is left out."""
+    """Return the first event that differs; the side whose log has ended there is left out."""
     told: dict[str, JsonValue] = {"position": difference.position}
     for name, event in (("expected_event", difference.expected), ("got_event", difference.got)):
         if event is not None:

@@ -272,7 +272,7 @@ def _write(
     left_out: Sequence[str] = (),
     signer: str | None = None,
 ) -> int:
-    """Write a document; with ``--json`` to a file, tell what was made on standard output."""
+    """Write a document; with ``--json`` to a file, print a description of it on standard output."""
     from attest.cli.files import write_output
     from attest.cli.output import print_document
     from attest.policy.reference_values.reference_documents import reference_json

@@ -282,7 +282,7 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
 
 
 def _names_kept(names: SealingNames, before: SealedManifest) -> SealingNames:
-    """Return new names, with what nobody gave as it was."""
+    """Return new names; those that the options leave out stay as they are."""
     from dataclasses import replace
 
     service, url = (before.service, before.service_url) if names.service is None else (names.service, names.service_url)

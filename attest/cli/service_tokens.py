@@ -68,7 +68,7 @@ def verify_service_case(case: ServiceCase) -> VerifiedServiceToken:
 
 
 def show_service(token: VerifiedServiceToken, *, question: VerificationOptions) -> int:
-    """Tell that the token is genuine, and return 0."""
+    """Print that the token is genuine, and return 0."""
     return tell_verified(service_token_document(token, unchecked=question.unchecked), display=question.display)
 
 

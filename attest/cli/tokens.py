@@ -161,7 +161,7 @@ def verify_token_case(case: TokenCase) -> VerifiedNrasToken:
 
 
 def show_token(token: VerifiedNrasToken, *, question: VerificationOptions) -> int:
-    """Tell that the token is genuine, and return 0."""
+    """Print that the token is genuine, and return 0."""
     return tell_verified(token_document(token, unchecked=question.unchecked), display=question.display)
 
 
@@ -183,13 +183,13 @@ def require_for_tokens(policies: Sequence[Policy]) -> None:
 def tell_judged(
     verified: dict[str, JsonValue], judgements: Sequence[Judgement], checks: Sequence[Check], *, display: Display
 ) -> int:
-    """Tell how policies judged a genuine token, and return 0 when all of them affirm, else 1.
+    """Print the outcome of each policy for a genuine token, and return 0 when all of them affirm, else 1.
 
     Args:
         verified: the document that says that the token is genuine.
         judgements: one for each policy, at least one.
         checks: those of the token's verification.
-        display: how to tell it.
+        display: settings of the output.
     """
     documents = [judged_document(verified, judgement, checks) for judgement in judgements]
     return tell_appraised(combined_documents(documents, judgements, checks), display=display)
@@ -253,7 +253,7 @@ def appraise_stated(
         token: the token, verified.
         policies: those that were named.
         baseline: the checks of its kind's baseline.
-        document: tells that it is genuine and, given checks of the baseline, whether it is acceptable.
+        document: states that it is genuine and, given checks of the baseline, whether it is acceptable.
         question: the command line.
     """
     if policies:

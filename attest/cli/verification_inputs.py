@@ -1,7 +1,7 @@
 """Inputs of ``verify`` and ``appraise``: files and endorsements in, one verification out.
 
 Nothing is concluded here. What is missing is fetched at most once, and only when verification says that it is
-missing; whatever comes back is judged like anything else.
+missing; the answers are verified like any other input.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def verify_case(
     Raises:
         EvidenceError: as ``attest.verification.verify``.
         VerificationError: likewise.
-        EndorsementError: likewise, after everything was asked for that may be asked for.
+        EndorsementError: likewise, after every permitted request.
     """
     try:
         return _verify(case, unchecked, tolerances)

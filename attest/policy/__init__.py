@@ -1,4 +1,4 @@
-"""The policy document: what a Relying Party demands of an Attester, typed, closed and explained."""
+"""The policy document: the demands of a Relying Party on an Attester, typed, closed and explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A typed reading of untyped documents: every key is known, every value has one type, every error has a path."""
+"""Typed decoding of untyped documents: every key is known, every value has one type, every error has a path."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_TEXT_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaxedDemand:
-    """A demand that the policy's author decided not to make, and why. It shows in every result."""
+    """A demand that the policy's author decided not to make, with the reason. It shows in every result."""
 
     reason: str
 
@@ -59,15 +59,15 @@ def refuse(
     at_key: bool = False,
     shown: str | None = None,
 ) -> InvalidValueError:
-    """Make the error for one value; nothing is guessed and nothing is skipped.
+    """Return the error for one value.
 
     Args:
-        path: where it stands.
-        expected: what may stand there.
-        got: what does.
-        near: words that may; the one that is nearest to ``got`` is named.
-        at_key: it is the key that is wrong, not its value.
-        shown: in the place of ``got``, words about what is not there.
+        path: the place of the value.
+        expected: the permitted values.
+        got: the value found.
+        near: permitted words; the error suggests the one that is nearest to ``got``.
+        at_key: the key is wrong instead of its value.
+        shown: a description in place of ``got``, for an absent value.
     """
     shown = shown or _shown(got)
     word = nearest(got, near)
@@ -84,7 +84,7 @@ def refuse(
 
 
 def _shown(got: JsonValue) -> str:
-    """Write what stands there in the words of a document, not of this program."""
+    """Write a value in the terms of a document."""
     match got:
         case list():
             return "a list" if got else "an empty list"
@@ -99,12 +99,12 @@ def _shown(got: JsonValue) -> str:
 
 
 _ALIKE = 0.5
-"""Ratio from which two words are taken for one and its misspelling."""
+"""Similarity from which one word counts as a misspelling of the other."""
 _ALMOST_EQUAL = 0.8
 
 
 def nearest(got: JsonValue, words: Iterable[str], *, alike: float = _ALIKE) -> str | None:
-    """Return the word that somebody may have meant, or None."""
+    """Return the most similar known word, or None."""
     if not isinstance(got, str):
         return None
     by_lower = {word.lower(): str(word) for word in words}
@@ -156,7 +156,7 @@ class Section:
         return self.optional(name, must_be(strict=strict), default=Demand(strict))
 
     def require_known(self, names: Iterable[str]) -> None:
-        """Refuse keys that are none of these, before what lacks them is refused.
+        """Refuse unknown keys, before a missing key is refused.
 
         Raises:
             ConfigurationError: ``policy-invalid``, naming the key and the nearest known one.
@@ -167,7 +167,7 @@ class Section:
             raise refuse(self.path(unknown[0]), "a known key", unknown[0], near=known, at_key=True)
 
     def finish(self) -> None:
-        """Refuse keys that nobody took: a typing error must not switch a demand off.
+        """Refuse keys that were not taken: a typing error must not switch a demand off.
 
         Raises:
             ConfigurationError: as ``require_known``.
@@ -176,7 +176,7 @@ class Section:
 
 
 def text(value: JsonValue, path: str) -> str:
-    """Decode text that says something."""
+    """Decode text that is not blank."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT_CHARACTERS:
         raise refuse(path, f"text of 1 to {MAX_TEXT_CHARACTERS} characters", value)
     return value

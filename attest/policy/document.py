@@ -1,4 +1,4 @@
-"""The text of a policy: YAML or JSON in, plain values out, and a place in the text for everything that is refused."""
+"""Reader of a policy's text: YAML or JSON in, plain values out, and a place in the text for every refusal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_POLICY_BYTES = 1024 * 1024
 
 
 def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
-    """Read what a policy's text says, before anybody asks what it means.
+    """Read a policy's text as plain values.
 
     Args:
         data: the text.
-        name: what errors call it.
+        name: its name in errors.
 
     Raises:
         ConfigurationError: ``policy-unreadable``.
@@ -31,12 +31,12 @@ def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
 
 
 def placed(error: InvalidValueError, data: bytes, *, name: str) -> ConfigurationError:
-    """Return an error with the line and column of what it is about.
+    """Return an error with the line and column of its value.
 
     Args:
-        error: what is wrong with a document that could be read.
+        error: the problem of a document that could be read.
         data: its text.
-        name: what errors call it.
+        name: its name in errors.
     """
     place = _places(data).find(error.field or "", key=error.at_key)
     return ConfigurationError(
@@ -69,7 +69,7 @@ def _json(data: bytes, name: str) -> JsonValue:
 
 
 def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition | None:
-    """Return where JSON broke off, or which key stands there twice; None for a text that is too deep or no text."""
+    """Return the place where JSON ends early, or of a repeated key; None for a text that is too deep or no text."""
     if isinstance(cause, json.JSONDecodeError):
         return TextPosition(line=cause.lineno, column=cause.colno)
     try:
@@ -81,8 +81,8 @@ def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition |
 
 
 _IMPORTING: Final = threading.Lock()
-"""The interpreter lets a second thread have a package a moment before the first has tied it to its parent, through
-which this library looks for its own parts."""
+"""Serialises the first import of the library: another thread may see the package before it is bound to its parent,
+through which the library looks up its own modules."""
 
 
 def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations are partial
@@ -95,7 +95,7 @@ def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations ar
 
 
 def _yaml(data: bytes, name: str) -> JsonValue:
-    """YAML 1.2 without what makes two readers disagree: duplicate and merge keys, anchors, tags, several documents."""
+    """Read YAML 1.2 without ambiguous features: duplicate and merge keys, anchors, tags, several documents."""
     reader = _reader(name)
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
@@ -118,7 +118,7 @@ def _yaml(data: bytes, name: str) -> JsonValue:
 
 
 def _words_of_yaml(problem: Exception) -> str:
-    """Return what is wrong, without the library's own marks and advice: the place is told apart."""
+    """Return the problem without the library's own marks and advice: the place is reported apart."""
     words, begun = getattr(problem, "problem", None), getattr(problem, "context_mark", None)
     if words is None:
         return " ".join(str(getattr(problem, "reason", problem)).split())[:300]
@@ -131,7 +131,7 @@ def _words_of_yaml(problem: Exception) -> str:
 
 
 def _problem_of_yaml(problem: Exception, data: bytes) -> TextPosition | None:
-    """Return what the library says of the place: a mark, or the offset of a byte that is no text."""
+    """Return the place that the library reports: a mark, or the offset of a byte that is no text."""
     offset = getattr(problem, "position", None)
     if isinstance(offset, int):
         before = data[:offset]
@@ -144,7 +144,7 @@ def _mark(mark: Any) -> TextPosition | None:  # noqa: ANN401  of the library
 
 
 def _plain(value: object, path: str) -> JsonValue:
-    """Reduce what YAML can say to what JSON can say."""
+    """Convert YAML values to JSON values."""
     match value:
         case None | bool() | int() | str():
             return value

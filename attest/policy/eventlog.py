@@ -56,7 +56,7 @@ _DIGEST = "digest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLogKey:
-    """Of which machines a key ``event_log`` speaks, and so of which logs.
+    """The kind of machine, and so of log, that a key ``event_log`` is about.
 
     Attributes:
         section: the section that it stands in.
@@ -342,7 +342,7 @@ def _said(fact: EventFact, names: tuple[str, ...]) -> str:
 
 
 def _secure_boot(facts: EventLogFacts) -> ClaimValue:
-    """Say whether it is on; text, which equals neither, when the log does not tell."""
+    """Return the state of Secure Boot; text, which equals neither, when the log does not show it."""
     if facts.secure_boot is None:
         return "the log has no SecureBoot variable of the firmware, or several"
     return dict(facts.secure_boot.values).get("enabled", "the variable SecureBoot has no known value")

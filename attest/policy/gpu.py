@@ -271,4 +271,4 @@ BASELINE_GPU_RULES: tuple[Rule, ...] = (
 BASELINE_SWITCH_RULES: tuple[Rule, ...] = tuple(
     comparison_rule("nvswitch", Demand(True), switch_claim, SWITCH_RIMS)  # noqa: FBT003
 )
-"""What nobody sensible wants relaxed. No production policy."""
+"""Demands that no policy should relax. No production policy."""

@@ -275,4 +275,4 @@ BASELINE_SGX_RULES: tuple[Rule, ...] = (
     *_off("policy.sgx.attributes.debug", sgx_claim("attributes.debug")),
     *tcb_status_rule("sgx", _SOUND, sgx_claim),
 )
-"""What nobody sensible wants relaxed. No production policy."""
+"""Demands that no policy should relax. No production policy."""

@@ -89,7 +89,7 @@ class Policy:
 
     @property
     def rules(self) -> Mapping[str, tuple[Rule, ...]]:
-        """Every rule for each kind of Attester that the policy speaks of, whatever branch it stands in.
+        """Every rule for each kind of Attester in the policy, from all branches.
 
         To look at: in a policy with branches not all of them have to hold.
         """
@@ -101,11 +101,11 @@ class Policy:
 
     @property
     def set_rules(self) -> tuple[Rule, ...]:
-        """Every rule over all devices together, each over a ``DeviceSet``, whatever branch it stands in."""
+        """Every rule over all devices together, each over a ``DeviceSet``, from all branches."""
         return tuple(one.rule for one in self.all_rules() if one.kind == SET)
 
     def all_rules(self) -> Iterator[PlacedRule]:
-        """Yield every rule with its place, in the order in which a result tells their checks."""
+        """Yield every rule with its place, in the order of the checks in a result."""
         return placed_rules(self.tree)
 
     @staticmethod

@@ -95,7 +95,7 @@ class PolicyDocument(PolicyBody):
     """A policy as its author wrote it, with everything that was left out filled in strictly.
 
     Attributes:
-        verifiers: whose tokens it takes in the place of evidence; empty for nobody's.
+        verifiers: the Verifiers whose tokens it accepts in the place of evidence.
         references: the documents of reference values that it accepts.
         reference_values: its own, and those of the accepted documents.
     """
@@ -219,7 +219,7 @@ class _Reader:
 
 
 def _require_cpu_of_azure(section: Section, found: Mapping[str, Any]) -> None:
-    """Require that a body which speaks of Azure VMs speaks of their CPUs' reports, and not of what these lack."""
+    """Require that a body with demands on Azure VMs has demands on their CPUs' reports, and none that these lack."""
     if found["azure"] is None:
         return
     if found["snp"] is None and found["tdx"] is None:
@@ -252,7 +252,7 @@ def _branch_name(value: JsonValue, path: str) -> str:
 
 
 def _devices(section: Section, gpu: GpuDemands | None, nvswitch: SwitchDemands | None) -> DeviceSetDemands | None:
-    """Read the demands on all devices together: strict ones, for a body that states none and speaks of devices."""
+    """Read the demands on all devices together; strict ones for a body with device sections that states none."""
 
     def decode(value: JsonValue, path: str) -> DeviceSetDemands:
         return decode_devices(value, path, gpus=gpu is not None, switches=nvswitch is not None)
@@ -274,7 +274,7 @@ def _with_rims(
     decode: Callable[..., _T],  # the reader of a kind of device, which takes what its key ``rim`` says by default
     unchecked: tuple[Unchecked, ...],
 ) -> Decoder[_T]:
-    """Let what the policy leaves unchecked speak for ``rim`` too: the author has given the reason once."""
+    """Apply the policy's relaxation ``rim`` to the key ``rim`` too: the author has given the reason once."""
     reason = next((entry.reason for entry in unchecked if entry.check == "rim"), None)
     rim: Demand[bool] = Demand(True if reason is None else RelaxedDemand(reason=reason))
     return lambda value, path: decode(value, path, rim=rim)

@@ -61,7 +61,7 @@ def _branches(
 
 
 def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule, ...]]:
-    """Return the rules for each kind of Attester that a body speaks of."""
+    """Return the rules for each kind of Attester that a body has a section for."""
     rules: dict[str, tuple[Rule, ...]] = {}
     machines = () if body.azure is None else azure_rules(body.azure, references)
     for key, kind, asked in (
@@ -84,7 +84,7 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
 def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[Rule, ...]:
     """Return the rules over the evidence as a whole.
 
-    Without branches, evidence of another kind of CPU is refused as a kind that nobody speaks of. A branch has to say
+    Without branches, evidence of another kind of CPU is refused as a kind without demands. A branch has to say
     for itself that it does not hold then, or demands on a CPU that did not come would be met.
     """
     if body.devices is not None:
@@ -113,7 +113,7 @@ def tolerated(policy: PolicyDocument, kind: Literal["gpu", "nvswitch"]) -> GpuTo
 
 
 def _alike(one: GpuTolerances, other: GpuTolerances) -> bool:
-    """Say whether two bodies tolerate the same things for the same reasons, in whatever order."""
+    """Return True if two bodies tolerate the same things for the same reasons, in any order."""
     waived = set(one.waived_measurements) == set(other.waived_measurements)
     return waived and one.held_rim_signers == other.held_rim_signers
 

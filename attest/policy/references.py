@@ -1,4 +1,4 @@
-"""Reference values: expected measurements under names that a policy's rules speak of."""
+"""Reference values: expected measurements under names that a policy's rules use."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReferenceValues:
 class IncompleteReferences(dict[str, ReferenceValues]):
     """Reference values of a policy some of whose documents are not at hand: any other name may stand in one of them.
 
-    For looking at a policy, never for judging: a name that is not at hand has no value, and so accepts nobody.
+    For inspection of a policy, never for appraisal: a name that is not at hand has no value, and so accepts nothing.
     """
 
     def __missing__(self, name: str) -> ReferenceValues:
@@ -75,7 +75,7 @@ def _digests(value: JsonValue, path: str) -> tuple[bytes, ...]:
 def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BYTES) -> Decoder[str]:
     """Decode the name of a reference value that the policy has and whose digests have this size in bytes.
 
-    Of ``IncompleteReferences`` a name that nobody knows is taken as well.
+    For ``IncompleteReferences`` an unknown name is accepted as well.
     """
     fitting = [name for name, reference in references.items() if len(reference.values[0]) == size]
     if isinstance(references, IncompleteReferences):

@@ -104,7 +104,7 @@ class PlacedRule:
 
 
 def placed_rules(node: Node) -> Iterator[PlacedRule]:
-    """Yield every rule of a tree, in the order in which checks are told."""
+    """Yield every rule of a tree, in the order of the checks in a result."""
     if isinstance(node, Leaf):
         for rule in node.rules:
             yield PlacedRule(path=node.path, kind=node.kind, rule=rule)
@@ -124,7 +124,7 @@ def paths_of(node: Node) -> Iterator[str]:
 
 
 def kinds_of(node: Node) -> tuple[str, ...]:
-    """Return the kinds of Attesters that a tree speaks of, each once."""
+    """Return the kinds of Attesters that a tree has rules for, each once."""
     if isinstance(node, Leaf):
         return () if node.kind == SET else (node.kind,)
     return tuple(dict.fromkeys(kind for member in node.members for kind in kinds_of(member)))

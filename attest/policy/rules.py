@@ -1,7 +1,7 @@
 """Demands as rules over claims: one claim, one test, one check in the result.
 
 A rule is prepared once, when the policy is loaded: its test is a function of one value, its text is written. So an
-appraisal is a loop over rules, and each yields its check whatever came before.
+appraisal is a loop over rules, and each yields its check regardless of the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rule:
 
     Attributes:
         id: stable dotted name of the check (``policy.snp.measurement``).
-        category: the AR4SI trustworthiness claim that it speaks for.
+        category: the AR4SI trustworthiness claim that it contributes to.
         claim: what is looked at; when the evidence does not carry it, the rule fails.
         expected: the demand, for people.
         holds: the test, given the value and the moment of appraisal.
@@ -61,7 +61,7 @@ class Rule:
         subject: what ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
             event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
-        told: how a value is written for which the test does not hold; None: as any other.
+        told: writes a value for which the test does not hold; None: as any other value.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Rule:
         """
         value = self.claim.read(subject)
         reason = self.relaxed
-        # What a log that came along cannot prove is no reason to ask less: whoever carries it chose what it leaves out.
+        # A gap in a log that came along relaxes nothing: the sender of the log chose the gap.
         missing = subject if self.subject is Subject.EVENT_LOG else value
         if reason is None and missing is None and self.tolerated_by is not None:
             reason = reasons.get(self.tolerated_by)
@@ -197,7 +197,7 @@ def reference_rule(
     references: Mapping[str, ReferenceValues],
     claim: Claim,
 ) -> Iterator[Rule]:
-    """Make the rule for a measurement that must be among reference values, which are told by their names."""
+    """Make the rule for a measurement that must be among reference values, which are shown by their names."""
     return rule_for(
         rule_id,
         names,

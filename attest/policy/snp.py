@@ -279,4 +279,4 @@ BASELINE_SNP_RULES: tuple[Rule, ...] = (
     ),
     _BROKEN_PRODUCT,
 )
-"""What nobody sensible wants relaxed. No production policy."""
+"""Demands that no policy should relax. No production policy."""

@@ -23,7 +23,7 @@ LARGEST_STATED = 2**53 - 1
 """Canonical JSON (RFC 8785), by which a policy has its digest, has no larger integers."""
 _DEFAULT_AGE = 300
 _SHOWN = 200
-"""Characters of what a token says in a check; the whole token is told beside."""
+"""Characters of a token's statement in a check; the result shows the whole token besides."""
 LONGEST_AGE = 24 * 3600
 """Seconds. What is older than a day says nothing of today's machine."""
 

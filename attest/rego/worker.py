@@ -150,7 +150,7 @@ def main() -> None:
             told = answer(json.loads(data))
     except (ImportError, OSError):  # OSError: its library does not fit this system's
         told = {"error": "the engine is not installed or cannot be loaded: it needs the extra 'rego' and glibc 2.34"}
-    except BaseException as exc:  # noqa: BLE001  whatever it is, it is the answer
+    except BaseException as exc:  # noqa: BLE001  any failure is the answer
         told = {"error": f"{type(exc).__name__}: the engine cannot read the policy or its documents"}
     written = json.dumps(told).encode()
     if len(written) > MAX_ANSWER_BYTES:

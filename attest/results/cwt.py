@@ -60,7 +60,7 @@ def sign_cwt(claims: CborClaims, key: SigningKey, *, protect_kid: bool = True, t
     """Sign claims.
 
     Args:
-        claims: written in deterministic CBOR, whatever their order.
+        claims: written in deterministic CBOR, in any order.
         key: its thumbprint, 32 bytes, becomes the ``kid``.
         protect_kid: put ``kid`` and ``typ`` into the protected header; otherwise ``kid`` stands unprotected and there
             is no ``typ``, as in older implementations.

@@ -1,7 +1,7 @@
-"""The versioned JSON result, ``attest.result/1``: what programs read.
+"""The versioned JSON result for programs, ``attest.result/1``.
 
-An outcome word is never set: it follows from what is told. A refusal carries every check that was made, so that a
-reader sees how far the evidence came.
+An outcome is never set: it follows from the checks. A refusal carries every check that was made, so that a reader sees
+how far the evidence came.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FRESHNESS_CHECKS = frozenset({"freshness", "binding.report_data"})
 
 
 def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
-    """Tell that evidence is genuine."""
+    """Return the document of genuine evidence."""
     return {
         **_head(command="verify", outcome="verified", at=verified.at, unchecked=verified.unchecked),
         "simulated": verified.simulated,
@@ -56,7 +56,7 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
 
 
 def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
-    """Tell how a policy judged genuine evidence."""
+    """Return the document of an appraisal."""
     verified = result.verified
     outcome = "affirmed" if result.affirmed else "not-affirmed"
     return {
@@ -79,7 +79,7 @@ def token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Tell that somebody else's result is genuine and, with ``policy_checks``, whether what it says is acceptable."""
+    """Return the document of a genuine token of NVIDIA; with ``policy_checks`` it states whether it is acceptable."""
     command, outcome, checks = _outcome(token.checks, policy_checks)
     submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
     claims: dict[str, JsonValue] = {
@@ -106,7 +106,7 @@ def service_token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Tell that a token of Azure, Intel or Google is genuine and, with ``policy_checks``, whether it is acceptable."""
+    """Return the document of a genuine token of Azure, Intel or Google; ``policy_checks`` state if it is acceptable."""
     command, outcome, checks = _outcome(token.checks, policy_checks)
     claims: dict[str, JsonValue] = {
         "service": token.frame.service,
@@ -140,7 +140,7 @@ def _outcome(verified: tuple[Check, ...], policy: tuple[Check, ...] | None) -> t
 
 
 def _facts(facts: TokenFacts) -> JsonValue:
-    """Tell what a token states about one TEE or device: our claims and the Verifier's statements, nested."""
+    """Return a token's facts about one TEE or device: our claims and the Verifier's statements, nested."""
     told: dict[str, JsonValue] = {
         "kind": facts.kind,
         "claims": nested_document(facts.claims),
@@ -152,12 +152,12 @@ def _facts(facts: TokenFacts) -> JsonValue:
 def judged_document(
     verified: dict[str, JsonValue], judgement: Judgement, checks: Iterable[Check]
 ) -> dict[str, JsonValue]:
-    """Tell how a policy judged a genuine token.
+    """Return the document of a genuine token with the outcome of a policy.
 
     Args:
-        verified: the document that says that the token is genuine.
+        verified: the document of the genuine token.
         judgement: of a policy.
-        checks: those of the token's verification. Freshness is told once, as the policy judges it.
+        checks: those of the token's verification. Freshness appears once, as the policy judges it.
     """
     made = (*(check for check in checks if check.id != "freshness"), *judgement.policy_checks)
     return {
@@ -171,7 +171,7 @@ def judged_document(
 
 
 def _by_policy(judgement: Judgement) -> dict[str, JsonValue]:
-    """Tell by which policy, and what it comes to."""
+    """Return the members about the policy and its outcome."""
     policy = judgement.policy
     return {
         "status": str(judgement.status),
@@ -192,7 +192,7 @@ def ear_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Tell that an EAR is genuine and, with ``policy_checks``, whether what it says is acceptable."""
+    """Return the document of a genuine EAR; with ``policy_checks`` it states whether it is acceptable."""
     command, outcome, checks = _outcome(token.checks, policy_checks)
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
@@ -217,7 +217,7 @@ def ear_document(
 def refused_document(
     error: AttestError, *, command: str, at: datetime, unchecked: tuple[Unchecked, ...] = ()
 ) -> dict[str, JsonValue]:
-    """Tell why evidence was refused before any policy saw it. No claim of it is repeated."""
+    """Return the document of a refusal before any policy applied. It repeats no claim of the evidence."""
     checks = error.checks or _only(error)
     mismatched = any(check.id in _FRESHNESS_CHECKS and check.outcome is Outcome.FAIL for check in checks)
     matched = any(check.id == "freshness" and check.outcome is Outcome.PASS for check in checks)
@@ -247,7 +247,7 @@ def _item(item: VerifiedItem) -> JsonValue:
 
 
 def _relied_on(entry: ReliedOn) -> JsonValue:
-    """Name an endorsement: what an auditor needs to find the same one again."""
+    """Return the identity of an endorsement, so that an auditor can find the same one again."""
     facts: dict[str, JsonValue] = {
         "kind": entry.kind,
         "item": entry.item,
@@ -264,7 +264,7 @@ def _second(seconds: int) -> str:
 
 
 def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset()) -> list[JsonValue]:
-    """Tell checks; ``counts: false`` stands with those of alternatives that do not hold, where others may."""
+    """Return checks; ``counts: false`` marks those of alternatives that do not hold, where others may."""
     return [
         {
             "id": check.id,

@@ -180,7 +180,7 @@ class EarAppraisal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ear:
-    """An EAT Attestation Result; whoever holds one holds somebody's words. Times are whole seconds since 1970.
+    """An EAT Attestation Result, not verified by itself. Times are whole seconds since 1970.
 
     Attributes:
         issued_at: ``iat``.

@@ -16,7 +16,7 @@ def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[C
     """Return what the EAR says as checks: each submodule's status, the overall one, and whether it is of hardware.
 
     Args:
-        token: a genuine EAR. Freshness is told apart, by ``attest.appraisal.freshness_check``.
+        token: a genuine EAR. ``attest.appraisal.freshness_check`` makes the check of freshness.
         simulated: why simulated evidence is tolerated, or None to refuse it.
     """
     return tuple(_checks(token, simulated))
@@ -27,7 +27,7 @@ def _checks(token: VerifiedEar, simulated: str | None) -> Iterator[Check]:
     for label, one in token.ear.submods.items():
         # An affirming status without a vector never verifies, so what is stated here is founded.
         yield _status("policy.token.submodule", one.status, label)
-    if token.simulated is not None:  # other Verifiers do not say; whoever trusts their keys trusts them in this too
+    if token.simulated is not None:  # other Verifiers do not state it; trust in their keys includes this
         outcome, expected, got = Outcome.PASS, "hardware", "the vendor's root"
         if token.simulated:
             got = "SIMULATED: the simulator's root"

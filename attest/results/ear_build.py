@@ -69,7 +69,7 @@ VALUES: Final[Mapping[str, _Values]] = {
     "storage-opaque": _Values(passed=2, warning=32, failed=96),
     "sourced-data": _Values(passed=2, warning=32, failed=96),
 }
-"""By AR4SI claim, for the policy's checks; 3 for executables says: approved at boot. No rule of this version speaks for
+"""By AR4SI claim, for the policy's checks; 3 for executables means: approved at boot. No rule of this version covers
 file-system, storage-opaque or sourced-data."""
 _UNKNOWN_HARDWARE = 97
 _KNOWN_WEAKNESSES = 32
@@ -77,7 +77,7 @@ _APPROVED_AT_RUN_TIME = 2
 _OF_PRODUCTS = (".products", ".architectures", "policy.kind")
 """Checks that compare with a table of what is supported."""
 _WHOLE = {"freshness": "instance-identity", "policy.not_simulated": "hardware", "policy.kind": "hardware"}
-"""Checks of every policy that no rule makes. They speak against an Attester, never for it."""
+"""Checks of every policy that no rule makes. They count against an Attester, never for it."""
 _CPU_KINDS = frozenset({"sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx"})
 _OF_EXECUTABLES = ("eventlog.", "rim", ".measurements", ".fwid")
 """Parts of the names of verification's checks that are about what runs; the others are about the hardware."""

@@ -115,7 +115,7 @@ def verify_ear(
     expected: ExpectedEar | None = None,
     algorithms: Mapping[str, frozenset[str]] | None = None,
 ) -> VerifiedEar:
-    """Check that a trusted Verifier issued this EAR, and that it is in time, consistent and what was asked for.
+    """Check that a trusted Verifier issued this EAR, and that it is in time, consistent and as expected.
 
     Args:
         token: a JWT in compact form, or a CWT with its tag.

@@ -37,7 +37,7 @@ MAX_GPUS = 16
 
 
 def google_nonces(token: ClaimReader) -> tuple[bytes, ...]:
-    """Return the nonces that the workload asked for: one text, or several."""
+    """Return the nonces that the workload requested: one text, or several."""
     value = token.members.get("eat_nonce")
     texts = (token.text("eat_nonce"),) if isinstance(value, str) else token.texts("eat_nonce") or ()
     found = tuple(text.encode() for text in texts if text is not None)

@@ -130,7 +130,7 @@ def _held(tee: ClaimReader, runtime: ClaimReader | None, kind: TokenKind) -> byt
 
 
 def _statements(token: ClaimReader, tee: ClaimReader) -> dict[str, ClaimTree]:
-    """Return what MAA says beyond the report: its verdicts, and what it read from the log of the virtual TPM."""
+    """Return MAA's statements beyond the report: its outcomes, and its findings in the log of the virtual TPM."""
     names = (name for name in token.members if name.startswith(_GUEST_PREFIX))
     guest = {
         f"azurevm.{name.removeprefix(_GUEST_PREFIX).replace('-', '_').replace('.', '_')}": claim_tree(

@@ -71,7 +71,7 @@ def nvidia_token_claims(token: ClaimReader, kind: TokenKind) -> dict[str, ClaimT
 
 
 def _mismatches(token: ClaimReader) -> dict[str, ClaimTree]:
-    """Tell which measurements differ; nothing where NVIDIA compared none, or does not say which."""
+    """Return the measurements that differ; None where NVIDIA compared none, or does not name them."""
     detailed = token.object("x-nvidia-attestation-detailed-result")  # claims of version 1 have a level more
     records = (detailed or token).objects("x-nvidia-mismatch-measurement-records")
     if records:
@@ -91,7 +91,7 @@ def _measured(record: ClaimReader, name: str) -> bytes | None:
 
 
 def _rim(chain: ClaimReader | None) -> dict[str, ClaimTree]:
-    """Tell of a RIM's signers what the Verifier found: until when, and whether NVIDIA withdrew one."""
+    """Return the Verifier's findings about a RIM's signers: their expiry, and a revocation by NVIDIA."""
     if chain is None:
         return {}
     answer, reason = chain.text("x-nvidia-cert-ocsp-status"), chain.text("x-nvidia-cert-revocation-reason")

@@ -36,7 +36,7 @@ _SOUND = (("x-nvidia-cert-status", "valid"), ("x-nvidia-cert-ocsp-status", "good
 
 
 def appraise_service_token(token: VerifiedServiceToken) -> tuple[Check, ...]:
-    """Return what the token says as checks. Freshness is told apart, by ``attest.appraisal.freshness_check``."""
+    """Return the token's statements as checks. ``attest.appraisal.freshness_check`` makes the one of freshness."""
     return tuple(check for facts in token.facts for check in _checks(facts))
 
 

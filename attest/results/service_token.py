@@ -225,7 +225,7 @@ class _Procedure:
         value, wanted = token.members.get("aud"), self.audience
         one = token.text("aud") if isinstance(value, str) else None
         stated = (one,) if one is not None else token.texts("aud") or ()
-        # An empty list is for nobody, and not for anybody as a token without the claim is.
+        # An empty list names no Relying Party; only a token without the claim is for any.
         if len(stated) > MAX_AUDIENCES or ("aud" in token and not stated):
             raise claim_invalid("aud", f"1 to {MAX_AUDIENCES} audiences", value)
         if wanted in stated:

@@ -232,10 +232,10 @@ def _by_our_references(applied: Iterable[PolicyRef], policy: Policy) -> Check:
 
 
 def _as_by_ourselves(token: VerifiedEar, details: EarDetails, policy: Policy) -> Iterator[Check]:
-    """Judge the verdict of a Verifier that applied this policy: what the policy relaxes, its author relaxed here too.
+    """Judge the result of a Verifier that applied this policy: the policy's own relaxations apply here too.
 
-    Such a relaxation makes the EAR's status a warning. What the Verifier's operator relaxed beyond the policy counts
-    against it: nobody here decided so.
+    Such a relaxation makes the EAR's status a warning. A relaxation by the Verifier's operator beyond the policy counts
+    against the EAR: it was not decided here.
     """
     yield _check("policy.verifier.applied", f"this policy, digest {policy.digest.hex()}", "this policy", holds=True)
     told = "affirmed" if details.affirmed else f"failed {', '.join(one.check for one in details.failed) or 'a check'}"

@@ -164,7 +164,7 @@ def _require_path(path: Sequence[x509.Certificate], at: datetime) -> None:
 
 
 def _is_issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    """Say whether an issuer signed a certificate, with a hash that nobody has broken."""
+    """Return True if an issuer signed a certificate with an unbroken hash."""
     try:
         algorithm = certificate.signature_hash_algorithm
         if algorithm is None or algorithm.name not in _HASHES:

@@ -105,7 +105,7 @@ def service_of(data: bytes) -> TokenService | None:
 
 
 def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
-    """Return the token's text and its claims, which nobody has vouched for yet.
+    """Return the token's text and its claims, unverified.
 
     Args:
         data: a JWT in compact form, ASCII, perhaps with white space around it.
@@ -143,7 +143,7 @@ def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
 
 
 def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, TokenServiceProfile, str]:
-    """Return whose token this claims to be, and its issuer; the issuer of one service does not speak for another.
+    """Return the service that a token claims as its own, and its issuer, which must be one of that service.
 
     Raises:
         EvidenceError: ``token-malformed`` or ``token-claim-invalid``.

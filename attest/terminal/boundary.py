@@ -31,7 +31,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our output went away. No ``OSError``: click would make exit 1 of that, which is a verdict here."""
+    """The reader of the output has gone. No ``OSError``: click would make exit 1 of that, which means not affirmed."""
 
 
 def report_error(message: str, hint: str | None = None) -> None:
@@ -42,7 +42,7 @@ def report_error(message: str, hint: str | None = None) -> None:
 
 
 def guarded(run: Callable[[], object]) -> int:
-    """Run a command and turn whatever comes out of it into an exit code.
+    """Run a command and turn its return value or exception into an exit code.
 
     Args:
         run: returns an exit code, or None for 0.
@@ -65,7 +65,7 @@ def guarded(run: Callable[[], object]) -> int:
     except AttestError as exc:
         report_error(exc.message, exc.hint)
         return exc.exit_code
-    except Exception as exc:  # noqa: BLE001  the one place that may: a defect must not look like a verdict
+    except Exception as exc:  # noqa: BLE001  the only place that may: a defect must not look like an outcome
         return _unexpected(exc)
     return code if isinstance(code, int) else 0
 

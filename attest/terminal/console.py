@@ -1,4 +1,4 @@
-"""A console for people: rich, imported only here, told by the options and the environment what it may do."""
+"""The console for people: rich, imported only here, set up from the options and the environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from attest.terminal.visible_text import visible
 __all__ = ["SIGNS", "banner", "console", "facts", "plain", "sign"]
 
 WIDTH_OF_A_FILE = 200
-"""Where there is no terminal: wide enough for every value of a report in one piece, for whoever searches the output."""
+"""The width without a terminal: enough for every value of a report in one piece, so that output can be searched."""
 
 SIGNS = {
     "pass": ("✓", "+", "green"),
@@ -51,7 +51,7 @@ def console(display: Display) -> Console:
 
 
 class _Console(Console):
-    """Rich exits with 1 when the reader goes away, which is a verdict here."""
+    """Raise instead of rich's exit 1 when the reader goes away: 1 means not affirmed here."""
 
     def on_broken_pipe(self) -> NoReturn:
         """Leave it to the boundary."""
@@ -105,5 +105,5 @@ def facts(rows: Iterable[tuple[str, RenderableType]], *, indent: int = 2) -> Tab
 
 
 def banner(lines: Iterable[str], *, style: str) -> Group:
-    """Write lines that nobody should overlook."""
+    """Write lines that stand out."""
     return Group(*(plain(f"*** {line} ***", style) for line in lines))

@@ -34,12 +34,12 @@ class Display:
     colour: bool = True
 
     def warn(self, text: str) -> None:
-        """Say on standard error what a person should know."""
+        """Print a warning on standard error."""
         if not self.quiet:
             self._say("warning", text)
 
     def note(self, text: str) -> None:
-        """Say on standard error what a curious person may want to know."""
+        """Print a note on standard error, with ``--verbose`` only."""
         if self.verbose and not self.quiet:
             self._say("note", text)
 

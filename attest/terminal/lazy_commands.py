@@ -86,7 +86,7 @@ class ExampleGroup(click.Group):
 
 
 class LazyGroup(ExampleGroup):
-    """A group whose commands are imported one by one, when they are asked for."""
+    """A group of commands, each imported on first use."""
 
     def __init__(self, *, lazy: Mapping[str, LazyEntry], **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
         """Keep the table."""

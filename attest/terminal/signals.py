@@ -1,4 +1,4 @@
-"""Signals that end a command which has something to tidy up."""
+"""Signals that end a command after its clean-up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stopped_by_signals() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM call what ends a service in order. In a thread other than the main one nothing changes."""
+    """Make SIGINT and SIGTERM shut a service down in order. In a thread other than the main one nothing changes."""
     before = {}
     with suppress(ValueError):  # only the main thread may
         for number in (signal.SIGINT, signal.SIGTERM):

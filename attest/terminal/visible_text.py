@@ -1,4 +1,4 @@
-"""Text for terminals: what a stranger wrote is made harmless before it is shown."""
+"""Escaping of untrusted text for terminals."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["visible"]
 
 
 def visible(text: str) -> str:
-    """Replace what does not print by its escape, line breaks included.
+    """Replace characters that do not print by their escapes, line breaks included.
 
-    Evidence, certificates, file names and answers of services are written by strangers; control characters in them
-    move cursors, set colours and rewrite lines that were already printed.
+    Evidence, certificates, file names and answers of services are untrusted: control characters in them move cursors,
+    set colours and rewrite lines that were already printed.
     """
     if text.isprintable():
         return text

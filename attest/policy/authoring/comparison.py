@@ -45,7 +45,7 @@ class Effect(enum.StrEnum):
     STRICTER = "stricter"
     LOOSER = "looser"
     CHANGED = "changed"
-    """Something that was accepted is refused, and something that was refused is accepted; or nobody can tell."""
+    """Some accepted evidence is refused and some refused evidence accepted, or the direction is unknown."""
     LABEL = "label"
     """Only what people read: nothing is accepted or refused because of it."""
 

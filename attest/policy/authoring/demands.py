@@ -30,7 +30,7 @@ __all__ = [
 SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 """Demands on one kind of machine or device each."""
 NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
-"""Demands that speak of reference values by name."""
+"""Demands that name reference values."""
 TABLES = frozenset(
     {
         "guest_policy",
@@ -53,7 +53,7 @@ _References = Mapping[str, ReferenceValues]
 
 
 def names_in_use(body: PolicyBody) -> frozenset[str]:
-    """Return the names of reference values that some demand speaks of."""
+    """Return the names of reference values that a demand uses."""
     used: list[tuple[str, ...]] = [
         names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, RelaxedDemand)
     ]

@@ -61,7 +61,7 @@ FIELDS: Mapping[str, DraftField] = {
     field.name: field
     for field in (
         DraftField(name="azure.vm", about="the VM, by its id", choices=(ANY, EXACTLY)),
-        # The host's owner replaces firmware, unasked: exactly this one is demanded only where somebody says so.
+        # The host's owner replaces firmware at any time: exactly this one is demanded only on request.
         DraftField(name="snp.tcb", about="AMD's firmware (TCB)", choices=(OR_NEWER, EXACTLY)),
         DraftField(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
         DraftField(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
@@ -317,7 +317,7 @@ def _relax(
 
 
 def _failed(policy: Policy, source: DraftSource) -> list[Check]:
-    """Judge the source by every rule; of several devices, the first that fails speaks."""
+    """Judge the source by every rule; of several devices the first failure counts."""
     reasons = MappingProxyType({entry.check: entry.reason for entry in source.unchecked})
     found: dict[str, Check] = {}
     for placed in policy.all_rules():

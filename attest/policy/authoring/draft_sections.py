@@ -36,7 +36,7 @@ KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "nvidia-gpu": ("gpu",),
     "nvidia-switch": ("nvswitch",),
 }
-"""The keys of a policy that speak of a kind of Attester."""
+"""The keys of a policy for a kind of Attester."""
 _LARGEST_EXACT = 2**53 - 1
 _ADVISORY_DAYS = 90
 _LAST_FAMILY = 0xFF
@@ -372,7 +372,7 @@ def _versions(
     *,
     exactly: bool,
 ) -> None:
-    """Demand these versions, or these and newer ones; a version that nobody can read is in no range."""
+    """Demand these versions, or these and newer ones; an unreadable version is in no range."""
     versions = [version for text in _texts(devices, claim) if (version := parse_version(text, numbering)) is not None]
     if not versions:
         section.put(name, {"at_least": "0"})  # which then is no demand that the device meets

@@ -1,4 +1,4 @@
-"""A policy told in words, and what a judged machine would have to change.
+"""Explanation of a policy in words, and the remedies for a machine that fails it.
 
 Everything here is text made from data in the order of the policy: the same input gives the same bytes.
 """
@@ -63,7 +63,7 @@ def fix_for(check_id: str) -> str:
 
 
 def explanation_document(policy: Policy, references: Mapping[str, ReferenceValues]) -> dict[str, JsonValue]:
-    """Tell a policy for programs.
+    """Return the explanation of a policy for programs.
 
     Args:
         policy: the policy.
@@ -93,7 +93,7 @@ def explanation_document(policy: Policy, references: Mapping[str, ReferenceValue
 
 
 def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) -> str:
-    """Tell a policy for people; arguments as ``explanation_document``."""
+    """Yield the explanation of a policy for people; arguments as ``explanation_document``."""
     lines = [f"policy {policy.name!r} version {policy.version}, digest {policy.digest.hex()}", ""]
     lines += _simulation(policy)
     lines += [f"UNCHECKED: {entry.check} need not be judged: {entry.reason}" for entry in policy.unchecked]
@@ -130,7 +130,7 @@ def _simulation(policy: Policy) -> list[str]:
 
 
 def _node(node: Node, *, depth: int) -> Iterator[_Line]:
-    """Tell a part of the tree; a choice says how many of its branches have to hold."""
+    """Explain a part of the tree; a choice states the number of its branches that have to hold."""
     if isinstance(node, Leaf):
         yield _Line(depth=depth, text=f"{_KINDS.get(node.kind, node.kind)}:")
         for rule in node.rules:
@@ -165,12 +165,12 @@ def _reference(reference: ReferenceValues) -> JsonValue:
 
 
 def failures_document(failed: Iterable[Check]) -> list[JsonValue]:
-    """Tell failed checks for programs: what each demanded, what it found, and what to do."""
+    """Return failed checks for programs: the demand, the value found, and the remedy."""
     return [{**dict(_row(check))} for check in failed]
 
 
 def failures_text(failed: Iterable[Check]) -> str:
-    """Tell failed checks for people, values in full."""
+    """Yield failed checks for people, values in full."""
     lines: list[str] = []
     for check in failed:
         row = dict(_row(check))

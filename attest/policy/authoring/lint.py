@@ -119,7 +119,7 @@ def _relaxed(path: str, name: str, value: RelaxedDemand, around: LintContext) ->
     grave = _GRAVE.get(name)
     severity = Severity.ERROR if grave else Severity.WARNING if name in _WEIGHTY else Severity.NOTE
     if name == "rim" and any(entry.check == "rim" for entry in around.policy.unchecked):
-        severity = Severity.NOTE  # told once, where it was written
+        severity = Severity.NOTE  # reported once, where it was written
     return LintFinding(
         rule="relaxed",
         severity=around.in_production(severity),

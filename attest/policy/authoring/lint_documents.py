@@ -45,7 +45,7 @@ def document_findings(around: LintContext, documents: _Documents) -> Iterator[Li
 
 
 def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding:
-    """Tell a document that could not be judged from one that the policy refuses."""
+    """Distinguish a document that is not at hand from one that the policy refuses."""
     if problem.code == "references-missing":
         why = f"document {name!r} was not given: until when its values count, and what is revoked, was not judged"
         return LintFinding(
@@ -88,7 +88,7 @@ def _document(document: ReferenceDocument, path: str, around: LintContext) -> It
 
 
 def _names(document: ReferenceDocument, path: str, around: LintContext) -> Iterator[LintFinding]:
-    """Look at the names: a document may well have more of them than one policy speaks of."""
+    """Check the names: a document may have more of them than one policy uses."""
     used = names_in_use(around.policy)
     unused = [name for name in document.entries if name not in used]
     every = len(unused) == len(document.entries)

@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
     """The severity of a finding."""
 
     ERROR = "error"
-    """The policy does not do what it seems to, or accepts what nobody should."""
+    """The policy does not have its apparent effect, or accepts unsafe evidence."""
     WARNING = "warning"
     """Probably not meant."""
     NOTE = "note"

@@ -17,9 +17,9 @@ _MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
 
 
 def reference_findings(around: LintContext) -> Iterator[LintFinding]:
-    """Find values that nobody speaks of, that have ended, that nothing has, or that stand twice.
+    """Find values that no demand uses, that have expired, that nothing has, or that are repeated.
 
-    Of values that a document brings, ``lint_documents`` tells the end, and which ones nobody speaks of.
+    For values of a document, ``lint_documents`` reports the expiry, and the values that no demand uses.
     """
     policy = around.policy
     used, seen = names_in_use(policy), dict[bytes, str]()

@@ -1,4 +1,4 @@
-"""Cases beside a policy: evidence with the verdict that it must get, so that a change of the policy shows what it does.
+"""Cases of a policy: evidence with its expected outcome, so that a change of the policy shows its effect.
 
 The document is as closed as a policy: an unknown key, a case without an expectation or an empty list fails to load.
 Reading files and judging evidence is for the command line and the pytest plugin; here is what a case means.
@@ -196,7 +196,7 @@ def _case(value: JsonValue, path: str) -> PolicyCase:
 
 
 def _require_sense(case: PolicyCase, section: Section) -> None:
-    """Refuse what could never be compared, or would hide a question that nobody answered."""
+    """Refuse a case that could never be compared, or that would hide an unevaluated check."""
     if case.failed and case.expect != NOT_AFFIRMED:
         raise refuse(section.path("failed"), f"nothing beside 'expect: {case.expect}'", [*case.failed])
     if case.error is not None and case.expect != REFUSED:

@@ -1,6 +1,6 @@
 """Comparison of the documents of reference values that two policies accept.
 
-The values themselves are compared where a demand speaks of them; here is who may say what they are.
+The values themselves are compared with the demands that use them; this module compares who may state them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _of_row(row: AcceptedDocument) -> Effect:
 
 
 def _row(old: AcceptedDocument, new: AcceptedDocument) -> Iterator[Compared]:
-    """Compare two rows; of a digest that changed the values tell what it does."""
+    """Compare two rows; for another digest the values show the effect."""
     if old.sha256 is not None and new.sha256 is not None:
         if old.sha256 != new.sha256:
             yield Compared(effect=Effect.LABEL, text=f"digest {old.sha256.hex()}, now {new.sha256.hex()}")

@@ -108,8 +108,8 @@ class VerifiedSignatures:
     Attributes:
         document: what they signed.
         signers: ids of the keys, each once, in the order of the keys that were given.
-        threshold: how many were asked for.
-        ignored: ids of keys that nobody trusts here, whose signatures counted for nothing.
+        threshold: the required number of signatures.
+        ignored: ids of untrusted keys, whose signatures do not count.
     """
 
     document: DocumentIdentity
@@ -131,7 +131,7 @@ def identity_of(document: JsonValue) -> DocumentIdentity:
         references = decode_reference_document(document)
         name, version = references.name, references.version
     else:
-        policy = decode_policy(document, incomplete=True)  # whoever signs a policy need not have its documents
+        policy = decode_policy(document, incomplete=True)  # a signer need not have the policy's documents
         name, version = policy.name, policy.version
     return DocumentIdentity(name=name, version=version, digest=sha256(_canonical(document)).digest())
 

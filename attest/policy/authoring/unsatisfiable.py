@@ -64,7 +64,7 @@ def _within(
 
 
 def _same_claim(key: str) -> tuple[str, ...]:
-    """Return the paths of the demands that speak of the same claim: of TCBs a minimum and a list of exact ones do."""
+    """Return the paths of the demands on the same claim: on a TCB, a minimum and a list of exact ones."""
     section, _, name = key.rpartition(".")
     return (key, f"{section}.{_PARTNERS[name]}") if section == "snp" and name in _PARTNERS else (key,)
 

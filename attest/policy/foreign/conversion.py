@@ -82,7 +82,7 @@ class Conversion:
 
     @property
     def open_losses(self) -> tuple[Loss, ...]:
-        """Losses that nobody has accepted."""
+        """Losses that are not accepted."""
         return tuple(loss for loss in self.losses if loss.accepted is None)
 
 
@@ -187,7 +187,7 @@ def _defaults(head: Mapping[str, JsonValue], part: ConvertedSection) -> Iterator
 
 
 def _description(source: str, losses: tuple[Loss, ...]) -> str:
-    """Write down where a policy comes from and what it lacks, where whoever reads it later will look."""
+    """Add the origin of a policy and its losses to its description."""
     reasons = "; ".join(dict.fromkeys(f"{loss.name} ({loss.accepted})" for loss in losses))
     text = f"converted from {source}" + (f"; not carried: {reasons}" if losses else "")
     if len(text) <= _LONGEST_DESCRIPTION:

@@ -21,7 +21,7 @@ Language = Literal["skr", "nvidia", "attest"]
 
 
 def recognised(data: bytes) -> Language:
-    """Tell which language a policy is written in, by the members of its top; whatever is neither is ours to refuse."""
+    """Return the language of a policy, by its top-level members; our own loader refuses an unknown one."""
     try:
         document: JsonValue = json_value(data, what="policy")
     except EvidenceError:

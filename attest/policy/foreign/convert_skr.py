@@ -34,7 +34,7 @@ _TCB_LINES = ("Milan", "Genoa")
 """Product lines whose TCB has exactly the four parts that Azure's claims name."""
 _ONLY_FOUR = "snp.{}: Turin is refused, whose TCB has a fifth part that the source says nothing about"
 _REFERENCES = ("measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3")
-"""Keys that speak of reference values by name."""
+"""Keys that name reference values."""
 _WITH_DEFAULT = {"snp": "vmpl", "tdx": "tcb_status"}
 """Keys that are demanded when left out, of which a source can demand something else."""
 
@@ -100,7 +100,7 @@ def _without_url(authority: SkrAuthority) -> SkrAuthority:
 
 
 def _issuers(policy: SkrPolicy, chosen: tuple[SkrAuthority, ...]) -> Iterator[Loss]:
-    """Write down that nobody asks for a token, and of which issuer."""
+    """Add a note that no token is demanded, and the issuer that was."""
     yield Loss(
         name="authority",
         demand=f"a token of {' or '.join(dict.fromkeys(one.issuer for one in chosen))}"[:1000],

@@ -345,7 +345,7 @@ def _exact_tcb(draft: _Draft, exact: ExactTcbs) -> Iterator[Condition]:
 
 
 def _of_every_line(by_line: Mapping[SnpProduct, tuple[SnpTcbVersion, ...]]) -> tuple[SnpTcbVersion, ...]:
-    """Return the one list of TCBs that all product lines have, whatever its order."""
+    """Return the one list of TCBs that all product lines have, in any order."""
     lists = {frozenset(tcbs): tcbs for tcbs in by_line.values()}
     if len(lists) != 1 or any(tcb.fmc is not None for tcbs in lists for tcb in tcbs):
         why = "Azure's claims do not name the product line, and have no part fmc"

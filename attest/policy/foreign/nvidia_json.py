@@ -35,7 +35,7 @@ __all__ = [
 MAX_NVIDIA_BYTES = 64 * 1024
 MAX_LEAVES = 1000
 CLAIMS_VERSIONS: Mapping[str, str] = MappingProxyType({"3.0": "2.0", "4.0": "3.0"})
-"""Version of a policy to that of the claims that it speaks of."""
+"""Version of a policy to the version of its claims."""
 _CLAUSE = "nvidia-gpu.md 19"
 _SHOWN = 200
 _LARGEST_EXACT = 2**53 - 1
@@ -59,7 +59,7 @@ class NvidiaPolicy:
 
     @property
     def claims_version(self) -> str:
-        """The version of the claims that it speaks of."""
+        """The version of its claims."""
         return CLAIMS_VERSIONS[self.version]
 
     @property
@@ -191,7 +191,7 @@ def leaves(
 def evaluate_nvidia(
     policy: NvidiaPolicy, *, devices: Mapping[str, Claims], overall: Claims | None, claims_version: str
 ) -> NvidiaDecision:
-    """Judge verified claims; every listed claim is judged, whatever came before.
+    """Judge verified claims; every listed claim is judged, regardless of the others.
 
     Args:
         policy: what they must say.

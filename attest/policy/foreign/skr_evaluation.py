@@ -61,9 +61,9 @@ class SkrDecision:
     """Return True if a policy holds for a token.
 
     Attributes:
-        holds: the verdict; a key is released only on True, and only after every other check.
+        holds: the outcome; a key is released only on True, and only after every other check.
         issuer_known: whether any authority is the token's issuer.
-        trace: every node, from the top, whatever the verdict.
+        trace: every node, from the top, for either outcome.
     """
 
     holds: bool
@@ -113,7 +113,7 @@ def _truth(value: JsonValue) -> bool | None:
 
 
 def values_equal(wanted: SkrValue, found: JsonValue) -> bool:
-    """Compare by the table of azure-skr.md, 3; whatever it does not list is false.
+    """Compare by the table of azure-skr.md, 3; an unlisted comparison is false.
 
     Text equals text of the same code points. A boolean equals the same one, or its word; an integer equals the same
     one, or its canonical decimal digits. A number with a fraction or an exponent equals nothing.

@@ -68,7 +68,7 @@ def merge_references(
     accepted: Iterable[AcceptedDocument],
     documents: Mapping[str, ReferenceDocument],
 ) -> dict[str, ReferenceValues]:
-    """Return the values that a policy may speak of: its own, and those of the documents that it accepts.
+    """Return the values that a policy may use: its own, and those of the documents that it accepts.
 
     Args:
         own: the policy's ``reference_values``.
@@ -91,7 +91,7 @@ def merge_at_hand(
 ) -> IncompleteReferences:
     """Return the values of a policy as far as its documents are at hand, to look at; arguments as ``merge_references``.
 
-    What is missing or not accepted is left out. What is revoked stays, so that somebody can be told.
+    Missing and unaccepted documents are left out. Revoked values stay, so that they can be reported.
 
     Raises:
         ConfigurationError: ``references-collide``.

@@ -1,10 +1,10 @@
-"""CoRIM: other people's reference values, read into a document of ours (draft-ietf-rats-corim).
+"""Parser of CoRIM, a format of reference values, and verifier of its signature (draft-ietf-rats-corim).
 
 This module takes one apart and verifies its signature; ``corim_import`` carries its values over. Carried are digests
 that this project's policies compare: launch measurements under AMD's profile, MRTD, RTMRs, MRENCLAVE and MRSIGNER under
-Intel's. Everything else that a CoRIM says is told in ``left_out``, so that nobody takes the outcome for the whole. A
-condition that stands beside a carried value (a TCB, a flag) is left out like that, and belongs into the policy; a
-triple with something that is not known at all never matches (the draft's own rule), and nothing of it is carried.
+Intel's. Everything else in a CoRIM is listed in ``left_out``, so that the result is not mistaken for the whole. A
+condition beside a carried value (a TCB, a flag) is left out in the same way, and is for the policy to state; a triple
+with an unknown member never matches (the draft's own rule), and nothing of it is carried.
 
 Spec: specs/eat-ear.md, section 11.
 """
@@ -57,7 +57,7 @@ CorimMap = Mapping[TaggedKey, TaggedValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedCorim:
-    """A CoRIM taken apart; a stranger's word until ``verify_corim``.
+    """A parsed CoRIM, unverified until ``verify_corim``.
 
     Attributes:
         id: as text.
@@ -87,7 +87,7 @@ class ParsedCorim:
 
 
 def parse_corim(data: bytes) -> ParsedCorim:
-    """Take a CoRIM apart: tag 501, or COSE_Sign1 (tag 18) around one. No signature is verified here.
+    """Parse a CoRIM: tag 501, or COSE_Sign1 (tag 18) around one. No signature is verified here.
 
     Raises:
         EvidenceError: ``corim-malformed`` or ``cbor-invalid``.

@@ -1,4 +1,4 @@
-"""From a CoRIM to a document of ours: which digests are carried over, and what is left out (see ``corim``)."""
+"""Import of a CoRIM into a document of reference values: its digests, and the parts left out (see ``corim``)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reference values in documents of their own: who made them, until when they count, and which were withdrawn.
+"""Documents of reference values: their origin, their expiry, and the values that were withdrawn.
 
-A policy names the documents that it accepts under its key ``references``, each by its digest (``sha256``) or by who
-must have signed it (``signers``, ``at_least``, ``minimum_version``), and speaks of their values by name, as of its own.
-``accepted_documents`` has these rules. Whether a signature verifies is found out by ``signed_documents``.
+A policy names the documents that it accepts under its key ``references``, each by its digest (``sha256``) or by its
+signers (``signers``, ``at_least``, ``minimum_version``), and uses their values by name, like its own.
+``accepted_documents`` has these rules; ``signed_documents`` verifies signatures.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ KIND_BYTES: Mapping[str, int] = MappingProxyType(
         **{f"azure-pcr{register}": 32 for register in range(24)},
     }
 )
-"""What a value is of, and its length in bytes. ``nvidia-rim`` is the SHA-256 of a RIM's XML, ``azure-pcr7`` the
+"""The kinds of values, each with its length in bytes. ``nvidia-rim`` is the SHA-256 of a RIM's XML, ``azure-pcr7`` the
 register of the SHA-256 bank of an Azure VM's TPM."""
 
 
@@ -105,7 +105,7 @@ class ReferenceEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedValue:
-    """A value that no longer counts, and why."""
+    """A value that no longer counts, with the reason."""
 
     value: bytes
     reason: str
@@ -116,13 +116,13 @@ class ReferenceDocument:
     """A document of reference values.
 
     Attributes:
-        name: by which policies name it.
+        name: its name in policies.
         version: the author's number, which only grows.
-        origin: where its values come from, for people.
-        issued: when it was made.
-        expires: last moment at which it counts, included; or why it has no end.
+        origin: the origin of its values, for people.
+        issued: the time of issue.
+        expires: last moment at which it counts, included; or the reason why it does not expire.
         entries: values by name.
-        revoked: what no longer counts, in any document and any policy beside this one.
+        revoked: values that no longer count, in any document and any policy beside this one.
         digest: SHA-256 of its canonical JSON (RFC 8785), 32 bytes.
         signers: of keys whose signatures over it verify, SHA-256 of SubjectPublicKeyInfo; none until ``signed_by``.
     """
@@ -142,7 +142,7 @@ class ReferenceDocument:
         return replace(self, signers=frozenset(signers))
 
     def state(self, at: datetime) -> DocumentState:
-        """Say whether the document counts at a moment, bounds included."""
+        """Return the state of the document at a moment, bounds included."""
         end = self.expires.value
         if at < self.issued:
             return DocumentState.NOT_YET_ISSUED

@@ -1,6 +1,6 @@
-"""Reference values from what was seen: verified evidence of a machine that is known to be good, and NVIDIA's RIMs.
+"""Reference values from observation: verified evidence of a machine that is known to be good, and NVIDIA's RIMs.
 
-What a machine runs today says nothing about whether it should: these functions write down, and a person decides.
+The software that a machine runs today need not be the right one: these functions record it, and a person decides.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _entries(
 
 
 def _measured(value: bytes) -> bool:
-    """Say whether anything was measured: registers start with zeros, some of a TPM with ones."""
+    """Return True if a register was extended: registers start with zeros, some of a TPM with ones."""
     return value not in (bytes(len(value)), b"\xff" * len(value))
 
 

@@ -1,4 +1,4 @@
-"""Documents of reference values with their detached signatures: which of the known keys signed which document."""
+"""Documents of reference values with their detached signatures, verified under the known keys."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["identity_in", "read_signed_document"]
 def read_signed_document(
     data: bytes, *, signatures: Iterable[DocumentSignature], keys: Iterable[PolicyPublicKey], name: str
 ) -> ReferenceDocument:
-    """Read a document, and find out which of these keys signed it.
+    """Read a document, and verify its signatures under these keys.
 
     Args:
         data: YAML or JSON.
-        signatures: those that name other documents count for nothing here.
-        keys: whose signatures are looked at; whether they suffice is for each policy to say.
-        name: what errors call it, such as the path of its file.
+        signatures: those that name other documents are ignored.
+        keys: the keys whose signatures are verified; each policy decides whether they suffice.
+        name: its name in errors, such as the path of its file.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``; ``references-not-accepted``, a signature that
@@ -51,5 +51,5 @@ def read_signed_document(
 
 
 def identity_in(document: ReferenceDocument) -> DocumentIdentity:
-    """Return what a signature over this document has to name."""
+    """Return the identity that a signature over this document has to name."""
     return DocumentIdentity(name=document.name, version=document.version, digest=document.digest)

@@ -1,11 +1,11 @@
-"""CBOR with tags, of other people's documents: bounded, nothing converted, nothing forgiven but the order of keys.
+"""Bounded reader of tagged CBOR in foreign documents: no conversion, and any order of keys.
 
-``attest.encoding`` reads what this project writes, in one encoding. CoRIM comes from anybody's encoder, so keys may
+``attest.encoding`` reads the project's own documents, in one encoding. CoRIM comes from any encoder, so keys may
 stand in any order, integers and lengths may be longer than need be, and arrays, maps and strings may be of indefinite
 length. Duplicate keys, floats, unknown simple values, text that is no UTF-8 and bytes left over are refused.
 
-NOTE: not cbor2 here: it turns some tags into objects of its own (dates, UUIDs, fractions, shared references) before
-anybody asks, and ignores what follows the first item. The tests hold this reader and cbor2 to the same outcomes.
+NOTE: cbor2 is not used: it turns some tags into objects of its own (dates, UUIDs, fractions, shared references), and
+ignores bytes after the first item. The tests hold this reader and cbor2 to the same outcomes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BREAK = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A value under a tag that nothing is done about."""
+    """A value under a tag that is not interpreted."""
 
     tag: int
     value: TaggedValue
