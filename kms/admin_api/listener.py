@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.errors import ConfigurationError
+from attest.http_protocol import client_certificate
 from kms.admin_api.app import create_admin_app
 from kms.api.observation import Watching
 from kms.auth.authentication import Authenticator
@@ -23,7 +24,6 @@ from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
 from kms.domain.permissions import Role
 from kms.release.services import Services
-from kms.running.http_protocol import client_certificate
 from kms.running.process import Listener, listen
 from kms.running.reload import key_sets_again
 from kms.store import Store

@@ -16,9 +16,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from attest.errors import AttestError, ConfigurationError
+from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from kms.config.tls import ServerTls
 from kms.release.services import Services
-from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from kms.running.reload import Reread
 
 __all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]

@@ -15,9 +15,9 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from attest import http_protocol
+from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from kms.admin_api.listener import with_certificate
-from kms.running import http_protocol
-from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from tests.conftest import REPOSITORY
 from tests.kms.pki import Issued, authority, server_context
 

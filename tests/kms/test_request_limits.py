@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
+from attest import http_protocol
 from attest.rate_limits import Bucket, Rate, RateTable, caller_of
 from kms.api.app import create_app
 from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, RequestLimits, group_of
 from kms.api.observation import Watching
-from kms.running import http_protocol
 from tests.kms.support import Harness, settings_for
 
 TEN = Rate(per_second=10, burst=3)

@@ -15,7 +15,7 @@ import uvicorn
 
 from attest.errors import ConfigurationError
 from attest.hardening import harden
-from kms.running.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.insecure_switches import relaxations
 from rag_demo.enclave.service.logs import set_up_logs
