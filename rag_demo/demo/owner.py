@@ -22,15 +22,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from attest.clock import system_clock
 from attest.errors import AttestError, ConfigurationError
 from attest.files import write_file
-from attest.release.names import KeyName, KeyReference
+from attest.release.names import KeyReference
 from attest.sealed import SealingNames, seal_directory
 from attest_simulator.machines import MachineKind, SimulatedMachine
-from kms.config.settings import load_settings
-from kms.config.settings_file import prepare_directory
-from kms.domain.actors import local_actor
-from kms.domain.secret import SecretBytes
-from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key
-from kms.operations.services import initialise, open_vault
+from rag_demo.demo.programs import KMS, run
 
 __all__ = ["CERTIFIED", "DATABASE_KEY", "MODEL_KEY", "ORIGINS", "machine_of", "main", "model_folder"]
 
@@ -109,39 +104,30 @@ class _Owner:
             at=system_clock(),
             follow_symlinks=True,
         )
-        return self._service(MODEL_KEY, key, kind=KEY_IMPORTED)
+        return self._service(MODEL_KEY, "import", "--from", "model.key")
 
     def documents(self) -> dict[str, str]:
         """Let the service make the key of the database."""
-        return self._service(DATABASE_KEY, secrets.token_bytes(32), kind=KEY_CREATED)
+        return self._service(DATABASE_KEY, "create")
 
-    def _service(self, name: str, material: bytes, *, kind: str) -> dict[str, str]:
-        policy = self._folder / "policy.json"
-        policy.write_bytes(self._machine.policy(name=f"{self._role}-owner"))
+    def _service(self, name: str, *key_command: str) -> dict[str, str]:
+        """Make the key-release service and its one key with the ``kms`` command line."""
+        (self._folder / "policy.json").write_bytes(self._machine.policy(name=f"{self._role}-owner"))
         vendors = self._folder / "vendors"
         vendors.mkdir()
-        for said, data in self._machine.endorsement_files(at=system_clock()).items():
-            (vendors / said).write_bytes(data)
-        config = prepare_directory(self._folder / "kms", origin=ORIGINS[self._role], allow_simulated=True)
+        for file_name, data in self._machine.endorsement_files(at=system_clock()).items():
+            (vendors / file_name).write_bytes(data)
+        made = self._kms("init", "kms", "--origin", ORIGINS[self._role], "--allow-simulated", "--json")
+        identity = json.loads(made)["details"]["identity"]
+        config = self._folder / "kms" / "kms.toml"
         with config.open("a", encoding="utf-8") as file:
             file.write(f'\nendorsements = ["../vendors"]\nlease_seconds = {self._lease_seconds}\n')
-        settings = load_settings(flags={}, environ={}, config=config).settings
-        public = initialise(settings, clock=system_clock, random=secrets.token_bytes)
-        vault = open_vault(settings, random=secrets.token_bytes)
-        try:
-            add_key(
-                vault.store,
-                vault.kek,
-                name=KeyName.parse(name),
-                material=SecretBytes(material),
-                policy=policy.read_bytes(),
-                kind=kind,
-                actor=local_actor(),
-                at=system_clock(),
-            )
-        finally:
-            vault.store.close()
-        return {"identity": public.text, "key": name, "config": str(config)}
+        self._kms("key", *key_command, name, "--policy", "policy.json", "--config", str(config))
+        return {"identity": identity, "key": name, "config": str(config)}
+
+    def _kms(self, *arguments: str) -> str:
+        """Run a ``kms`` command in the owner's folder, and return its output."""
+        return run(f"kms-{arguments[0]}", (*KMS, *arguments), folder=self._folder, env=os.environ)
 
 
 if __name__ == "__main__":

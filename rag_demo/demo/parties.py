@@ -29,7 +29,7 @@ from attest.clock import system_clock
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError
 from rag_demo.client import RagClient, read_demands, token_in
-from rag_demo.demo.programs import Program, environment, finish, run, start
+from rag_demo.demo.programs import KMS, Program, environment, finish, run, start
 from rag_demo.demo.recording_relay import Tap
 
 __all__ = ["NAME", "Options", "Stage", "staged"]
@@ -127,7 +127,7 @@ class Stage:
         beside.write_text(json.dumps(document, indent=1))
         told = self.told["documents"]
         words = ("key", "policy", "set", told["key"], "--policy", str(beside), "--config", told["config"])
-        run("kms-policy", ("-c", _KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
+        run("kms-policy", (*KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
         beside.replace(policy)
         return rule
 
@@ -155,7 +155,7 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
         told("the services and the operator's machine start")
         for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
             words = ("serve", "--config", stage.told[role]["config"], "--port", "0")
-            program = start(f"kms-{role}", ("-c", _KMS, *words), folder=owner, env=_home(owner))
+            program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
             ending.callback(program.stop)
             stage.programs[f"kms-{role}"] = program
         taps = {}
@@ -165,9 +165,6 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
             taps[role] = ending.enter_context(tap).url
         _start_enclave(stage, taps, ending)
         yield stage
-
-
-_KMS: Final = "import sys; from kms.cli.main import main; sys.argv[0] = 'kms'; main()"
 
 
 def _make_owners(stage: Stage) -> None:

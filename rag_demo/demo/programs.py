@@ -14,14 +14,16 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Program", "environment", "finish", "run", "start"]
+__all__ = ["KMS", "Program", "environment", "finish", "run", "start"]
 
+KMS: Final = ("-m", "kms")
+"""The key-release service and its command line, as arguments of Python."""
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 RUN_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.03
 _KEPT: Final = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
-_TIED: Final = Path(__file__).with_name("tied.py")
+_TIED: Final = Path(__file__).with_name("bound_process.py")
 
 
 @dataclass(slots=True, kw_only=True)

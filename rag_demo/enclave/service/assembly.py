@@ -31,7 +31,7 @@ from rag_demo.enclave.service.outer_app import Doors
 from rag_demo.enclave.service.prompt_note import note_of
 from rag_demo.enclave.service.replay import open_window
 from rag_demo.enclave.service.resources import OpenBench
-from rag_demo.enclave.service.settings import EnclaveSettings, MachineSettings
+from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
 from rag_demo.enclave.service.threads import Threads
 
 __all__ = ["RagService", "attester_of"]
@@ -63,21 +63,42 @@ class RagService:
         clock: Clock = system_clock,
         random: Random = secrets.token_bytes,
     ) -> None:
-        """Put it together."""
+        """Build the enclave, its channel and the application."""
         self.settings = settings
-        proves, vendors = attester_of(settings.machine, clock=clock)
-        proves = attester or proves
+        self._clock = clock
+        self._random = random
+        own_attester, vendors = attester_of(settings.machine, clock=clock)
+        proves = attester or own_attester
         self.threads = Threads(settings.limits)
-        sources = {"model": settings.model_key, "database": settings.database_key}
-        if settings.prompt_key is not None:
-            sources["prompt"] = settings.prompt_key
         self.enclave = Enclave(
-            keyring=open_keyring(sources, attester=proves, renew_after=settings.limits.renew_seconds),
+            keyring=open_keyring(_key_sources(settings), attester=proves, renew_after=settings.limits.renew_seconds),
             open_bench=open_bench,
             unlocked=self._unlocked,
             wiped=self._wiped,
             retry_seconds=settings.limits.retry_seconds,
         )
+        self.offers = Offers(
+            proves,
+            audience=settings.name,
+            vendors=vendors,
+            clock=clock,
+            ticks=ticks,
+            per_minute=settings.limits.offers_per_minute,
+        )
+        self.channel = self._open_channel()
+        self.app = Doors(
+            channel=self.channel.current,
+            state=lambda: _json(self.state()),
+            is_ready=lambda: self.enclave.state is LifecycleState.READY,
+            life=self._living,
+            limits=settings.limits,
+            ticks=ticks,
+            pages=pages,
+        )
+
+    def _open_channel(self) -> Channel:
+        """Return the channel to the application: its key is born here, or the service of the prompt key releases it."""
+        settings, clock = self.settings, self._clock
         inside = create_app(
             Inside(
                 enclave=self.enclave,
@@ -88,34 +109,15 @@ class RagService:
                 ticks=ticks,
             )
         )
-        self.offers = Offers(
-            proves,
-            audience=settings.name,
-            vendors=vendors,
+        if settings.prompt_key is None or settings.replay_window is None:
+            return BornChannel(inside, settings, offers=self.offers, clock=clock, random=self._random)
+        return ReleasedChannel(
+            inside,
+            settings,
+            replays=open_window(settings.replay_window),
+            note_of=note_of(settings.prompt_key, clock=clock),
             clock=clock,
-            ticks=ticks,
-            per_minute=settings.limits.offers_per_minute,
-        )
-        self.channel: Channel = (
-            BornChannel(inside, settings, offers=self.offers, clock=clock, random=random)
-            if settings.prompt_key is None or settings.replay_window is None
-            else ReleasedChannel(
-                inside,
-                settings,
-                replays=open_window(settings.replay_window),
-                note_of=note_of(settings.prompt_key, clock=clock),
-                clock=clock,
-                random=random,
-            )
-        )
-        self.app = Doors(
-            channel=self.channel.current,
-            state=lambda: _json(self.state()),
-            is_ready=lambda: self.enclave.state is LifecycleState.READY,
-            life=self._living,
-            limits=settings.limits,
-            ticks=ticks,
-            pages=pages,
+            random=self._random,
         )
 
     def state(self) -> StateModel:
@@ -160,6 +162,11 @@ class RagService:
             self.channel.wipe()
             self.threads.close()
             _log.info("ended")
+
+
+def _key_sources(settings: EnclaveSettings) -> dict[str, KeySource]:
+    sources = {"model": settings.model_key, "database": settings.database_key, "prompt": settings.prompt_key}
+    return {purpose: source for purpose, source in sources.items() if source is not None}
 
 
 async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of typeshed
