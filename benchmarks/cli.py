@@ -1,4 +1,4 @@
-"""How long a person waits for ``attest --help``."""
+"""Start-up time of ``attest --help``."""
 
 from __future__ import annotations
 

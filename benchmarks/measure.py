@@ -1,4 +1,4 @@
-"""How figures are taken: interleaved rounds, medians, and a ratio within each round.
+"""Measurement in interleaved rounds, with medians, and a ratio within each round.
 
 Machines are shared and their speed drifts. So both sides of a ratio run in turn, many short rounds long, and the
 median of the rounds' ratios is the figure: a slow second hits both sides alike.
@@ -35,7 +35,7 @@ class Figure:
 
     @property
     def holds(self) -> bool:
-        """Whether the bar is held."""
+        """True if the figure meets the bar."""
         if self.bar is None:
             return True
         return self.value >= self.bar if self.better == "higher" else self.value <= self.bar

@@ -30,7 +30,7 @@ __all__ = ["recall", "refusal", "search", "search_ratio"]
 PASSAGES = 25_000
 PART = 250
 FOUND = 12
-"""How many passages the service asks for, of which an answer is made."""
+"""Number of passages that the service searches for, to make an answer."""
 COLLECTION = b"c" * 32
 KEY = hashlib.sha256(b"the key of this benchmark").digest()
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def recall() -> Figure:
 def refusal(*, every: int = 1) -> Figure:
     """Count the questions without an answer that get none.
 
-    The threshold was chosen on the questions at even places of both lists; those at odd places are told apart.
+    The threshold was chosen on the questions at even places of both lists; those at odd places are reported apart.
     """
     with _labelled() as (store, embedder):
         answerer = PassagesAnswerer(sentences)

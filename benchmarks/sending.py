@@ -1,4 +1,4 @@
-"""A load generator: so many connections, each sends its next request when the answer to the last one is there.
+"""A load generator: a number of connections, each sending its next request after the answer to the last one.
 
 Requests are ready bytes, sent once each over connections that stay open. Small on purpose: it shares the processors
 with what it measures.
@@ -19,7 +19,7 @@ _ANSWER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What came of a series of requests.
+    """Results of a series of requests.
 
     Attributes:
         seconds: from the first byte sent to the last byte received.
@@ -33,7 +33,7 @@ class Load:
 
     @property
     def errors(self) -> int:
-        """How many requests were not answered 200."""
+        """Number of requests without status 200."""
         return self.statuses.total() - self.statuses[200]
 
     @property

@@ -1,4 +1,4 @@
-"""A key-release service on the simulator, and a machine with one CPU and one GPU that asks it for a key.
+"""A key-release service on the simulator, and a machine with one CPU and one GPU that requests a key.
 
 The clock is the machine's. Where the database lies is said by who asks for a service: on a disk, where a commit
 waits, or in memory, so that computing alone is measured.
@@ -125,7 +125,7 @@ def forgetting() -> Callable[[], None]:
 
 
 def every_signature(service: BenchedService) -> Counter[str]:
-    """Return which signatures a release rests on: those that it verifies where nothing is remembered."""
+    """Return the signatures that a release verifies when no result is cached."""
     service.answer(service.body())
     body = service.body()
     forgetting()()
@@ -134,7 +134,7 @@ def every_signature(service: BenchedService) -> Counter[str]:
 
 @contextmanager
 def benched_service(*, machines: int = 1, in_memory: bool = False) -> Iterator[BenchedService]:
-    """Make a service that knows one key and this many machines."""
+    """Make a service with one key and this many machines."""
     memory = _MEMORY if in_memory and _MEMORY.is_dir() else None
     with TemporaryDirectory(prefix="kms-bench-", dir=memory) as made:
         folder, at = Path(made) / "service", system_clock()

@@ -1,4 +1,4 @@
-"""Which signatures something verifies, and how long their bare verification takes.
+"""The signatures that a function verifies, and the time of their bare verification.
 
 The interpreter tells of every call of a built-in method, so that no check is forgotten and none is counted that was
 remembered. Each is repeated with a fresh key of the same kind over a message as long as a report.
@@ -40,7 +40,7 @@ def verifications(work: Callable[[], object]) -> Counter[str]:
 
 
 def bare_work(kinds: Counter[str]) -> Callable[[], None]:
-    """Return what makes these verifications and nothing else."""
+    """Return a function that makes these verifications and nothing else."""
     checks = [_check(kind) for kind in kinds.elements()]
 
     def work() -> None:

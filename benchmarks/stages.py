@@ -1,4 +1,4 @@
-"""Where the time goes: a timer interrupts the work a thousand times a second and looks at which part is running.
+"""A sampling profiler: a timer interrupts the work a thousand times a second and records the running part.
 
 The part is that of the outermost function that belongs to one; what a part waits for counts as its own.
 """

@@ -1,14 +1,14 @@
-"""How people and programs ask the service: a Python client, and a chat in the terminal.
+"""Clients of the service: a Python library, and a chat in the terminal.
 
-Neither sends a word before the machine has met its user's policy.
+Neither sends content before the machine has met its user's policy.
 
 ::
 
-    demands.py    what a user demands: policy, roots, what vendors say
-    trust.py      the machine's proof: one at a time, judged by today's policy
+    demands.py    the user's demands: policy, roots, endorsements
+    trust.py      the machine's evidence: one proof at a time, appraised by the policy in force
     exchange.py   one message and its answer, sealed both ways
     client.py     ``RagClient``: documents and questions
-    watching.py   the same proof again, by the clock
+    monitor.py    the same proof again, at intervals
     chat.py       ``python -m rag_demo.client URL --policy FILE``
 """
 

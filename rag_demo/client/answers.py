@@ -1,4 +1,4 @@
-"""What the service says, as types: read strictly, since it is shown to people and acted on by programs."""
+"""The service's answers as types, read strictly: people see them, and programs act on them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """What the service says of itself.
+    """The service's statement about itself.
 
     Attributes:
         state: ``locked``, ``unlocking``, ``ready`` or ``stopped``.
-        why: for people, why it is not ready; empty where there is nothing to say.
+        why: the reason why it is not ready, for people; empty where it is ready.
         simulated: whether it says that its machine is one of the simulator.
         answers: ``passages``: sentences of the documents; ``generated``: written by a language model.
     """
@@ -77,7 +77,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadProgress:
-    """How far an upload is.
+    """Progress of an upload.
 
     Attributes:
         pages: read.
@@ -117,7 +117,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """What a ``[n]`` in an answer stands for.
+    """The passage that a ``[n]`` in an answer cites.
 
     Attributes:
         number: n.

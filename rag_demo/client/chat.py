@@ -72,12 +72,12 @@ class Chat:
     # -- lines
 
     def _read(self) -> str | None:
-        """Return the next line, or None at the end. The prompt says how the machine stands."""
+        """Return the next line, or None at the end. The prompt shows the machine's standing."""
         self._shown = self._state()
         if self._lines.isatty() and self._screen.terminal:
             with suppress(EOFError):
                 return input(self._prompt()).strip()
-            self._screen.line()  # whoever ends with Ctrl-D finds the shell's prompt on a line of its own
+            self._screen.line()  # the shell's prompt begins on a line of its own after Ctrl-D
             return None
         self._screen.line(self._prompt().strip())
         line = self._lines.readline(_MAX_LINE)
@@ -103,7 +103,7 @@ class Chat:
             command(rest.strip())
 
     def _heard(self, found: ServiceState | AttestError) -> None:
-        """Say at once when the machine stands otherwise than the prompt says."""
+        """Report at once when the machine's standing changes."""
         del found
         state = self._state()
         if state != self._shown:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _connected(command: _Command) -> _Command:
-    """Give a command the options that say whom to ask, and hand it the client and the screen."""
+    """Give a command the options that name the service, and pass it the client and the screen."""
 
     @wraps(command)
     def with_client(**given: Any) -> object:  # noqa: ANN401  what click read

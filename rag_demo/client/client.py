@@ -135,15 +135,15 @@ class ReplyStream:
 
 
 class RagClient:
-    """Asks one service for one user. Safe to use from several threads.
+    """Client of one service for one user. Safe to use from several threads.
 
     Args:
-        url: where the service is; whoever answers there has to prove itself.
-        demands: what its machine has to meet.
-        token: the user's; documents hang on it.
-        tls_ca: who may vouch for its TLS certificate, where there is TLS; nothing rests on that.
+        url: address of the service; its machine has to prove itself.
+        demands: the user's demands on its machine.
+        token: the user's; it selects the user's documents.
+        tls_ca: authorities for its TLS certificate, where there is TLS; no security rests on it.
         clock: returns the present moment, aware.
-        random: returns so many random bytes.
+        random: returns a given number of random bytes.
         timeout: of the network.
         transport: sends what is sealed; None: httpx's own.
 
@@ -163,7 +163,7 @@ class RagClient:
         timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Remember whom to ask; nothing is sent yet."""
+        """Keep the settings; nothing is sent yet."""
         self.url = checked_url(url)
         self.demands = demands
         self._trust = MachineTrust(demands.reader(), random=random)
@@ -183,7 +183,7 @@ class RagClient:
 
     @property
     def standing(self) -> TrustStatus:
-        """What is known of the machine, by the last proof."""
+        """Standing of the machine by the last proof."""
         return self._trust.standing
 
     def check(self) -> ServiceState:
@@ -214,7 +214,7 @@ class RagClient:
         Args:
             file: its file.
             name: what it is called; None: as the file.
-            progress: called as it goes on.
+            progress: called with each step.
 
         Raises:
             RagRefusedError: the service does not take it; see ``code``.
@@ -226,7 +226,7 @@ class RagClient:
         try:
             return self._upload(upload)
         except RagRefusedError as exc:
-            # The service has forgotten the proof that was just given, and saw nothing of the document: once more.
+            # The service no longer has the key of that proof, and saw nothing of the document: one retry.
             if exc.code != _STALE:
                 raise
         return self._upload(upload)
@@ -316,7 +316,7 @@ class RagClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Upload:
-    """A document that is to be sent, and who is told how far it is."""
+    """A document to send, with the callback for its progress."""
 
     file: Path
     name: str
@@ -348,7 +348,7 @@ def checked_url(url: str) -> str:
 
 
 def _authority(name: str) -> str:
-    """Return whom messages are for inside the encryption: the host that a service's name begins with."""
+    """Return the authority of encrypted requests: the host that a service's name begins with."""
     host = name.partition("/")[0]
     if not _HOST.fullmatch(host):
         raise ConfigurationError(

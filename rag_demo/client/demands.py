@@ -1,4 +1,4 @@
-"""What a user demands of the machine. The policy's file is read again whenever it changes: that counts at once."""
+"""A user's demands on the machine. The policy file is read again whenever it changes, with immediate effect."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from attest.session.verification_inputs import anchors_given, asking_vendors, en
 __all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
 
 RECORD_SECONDS: Final = 300.0
-"""How long a proof counts, unless somebody says less."""
+"""Default lifetime of a proof."""
 _Identity = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """Where what is demanded stands.
+    """The demands, and the files that hold them.
 
     Attributes:
-        audience: the service's name, which its evidence has to carry.
+        audience: the service's name, which its evidence has to contain.
         policy: a policy, or the file that holds it.
-        anchors: whose hardware counts.
+        anchors: roots of the accepted hardware.
         endorsements: what vendors say, as far as it is at hand.
-        fetch: asks them for the rest; None asks nobody.
+        fetch: fetches missing endorsements; None fetches none.
         max_age: how long a proof counts.
     """
 
@@ -67,7 +67,7 @@ class Demands:
 
 
 class _Reader:
-    """Reads a policy's file when it is another one than before."""
+    """Reader of a policy file that reads it again after a change."""
 
     def __init__(self, demands: Demands, file: Path) -> None:
         self._demands = demands
@@ -126,5 +126,5 @@ def read_demands(
         fetch=None if offline else asking_vendors(pool),
         max_age=max_age,
     )
-    demands.reader()()  # a wrong policy is told before anything else happens
+    demands.reader()()  # a wrong policy is reported first
     return demands

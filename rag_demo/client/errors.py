@@ -1,4 +1,4 @@
-"""What a user of the service is told that gets no answer, sorted by who has to act.
+"""The client's branch of the error tree, ordered by who must act.
 
 ::
 
@@ -54,15 +54,15 @@ class RagRefusedError(AttestError):
 
 
 class RagAnswerError(ChannelError):
-    """What the service answered is not what its interface says, or it ended before it said how it ends."""
+    """The service's answer breaks its interface, or ends too early."""
 
 
 class RagUnreachableError(EndorsementError):
-    """The service could not be asked."""
+    """The service cannot be reached."""
 
 
 def refused(document: JsonValue, status: int) -> RagRefusedError:
-    """Make an error of problem details; of a document that is none as well, since the answer was a no."""
+    """Return an error for problem details, or for any other body of a refusal."""
     members = document if isinstance(document, dict) else {}
 
     def text(name: str) -> str | None:
@@ -76,7 +76,7 @@ def refused(document: JsonValue, status: int) -> RagRefusedError:
 
 
 def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
-    """Say that nothing answers; whether what was being sent arrived is not known."""
+    """Return the error for a missing answer; the request may have arrived."""
     late = isinstance(exc, httpx.TimeoutException)
     return RagUnreachableError(
         f"{url} {'does not answer in time' if late else 'cannot be reached'}: {_reason(exc)}",
@@ -94,7 +94,7 @@ def _reason(exc: httpx.HTTPError) -> str:
 
 
 def unjudged(exc: Exception) -> VerificationError:
-    """Say that what a machine showed could not be judged, by a defect of ours that somebody may have found."""
+    """Return the error for evidence that could not be appraised because of a defect in this client."""
     return VerificationError(
         f"what the machine showed could not be judged: {type(exc).__name__}",
         code="rag-proof-unjudged",
@@ -103,7 +103,7 @@ def unjudged(exc: Exception) -> VerificationError:
 
 
 def unproven_hint(error: AttestError) -> str:
-    """Say what to do where a machine did not prove itself, and the error itself says nothing."""
+    """Return a hint for a machine that did not prove itself, where the error has none."""
     if isinstance(error, AppraisalError):
         return "nothing was sent: this machine is not what your policy asks for; /why and 'check' show every check"
     if isinstance(error, VerificationError):

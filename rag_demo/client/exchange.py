@@ -80,7 +80,7 @@ class ClientExchange:
             said = json_value(self._bytes(), what="refusal")
         except RagAnswerError:
             raise
-        except AttestError:  # no JSON: that it is a no stands in the status
+        except AttestError:  # no JSON: the status says enough
             said = None
         raise refused(said, status)
 
@@ -110,13 +110,13 @@ class ClientExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Messenger:
-    """Sends messages through the channel.
+    """Sender of messages through the channel.
 
     Attributes:
         url: where the service is.
         service: its name, as its evidence carries it.
-        authority: whom messages are for, inside the encryption.
-        token: whose messages they are.
+        authority: the host inside the encryption.
+        token: of the user.
         trust: what may be sealed to.
         network: sends what is sealed.
         clock: returns the present moment, aware.
@@ -148,7 +148,7 @@ class Messenger:
             target: path and query.
             content: makes the content, or a document for JSON.
             media_type: of content that is made.
-            anew: let the machine prove itself for this message, whatever is held.
+            anew: verify the machine again for this message, even if a proof is held.
 
         Raises:
             RagRefusedError: the service refused it.
@@ -194,7 +194,7 @@ class Messenger:
 
     @contextmanager
     def _noted(self, view: TrustView) -> Iterator[None]:
-        """Keep why nothing is sent, where nothing may be: a machine that fails once is not believed any more."""
+        """Keep the reason for sending nothing: after one failure, the machine is no longer trusted."""
         try:
             yield
         except AttestError as exc:
@@ -203,7 +203,7 @@ class Messenger:
                 self.trust.failed(exc, self.clock())
             raise
         except Exception as exc:
-            # Whatever could not even be judged has not proved itself, either.
+            # Evidence that could not be appraised proves nothing.
             if view.sent_to is not None:
                 raise
             error = unjudged(exc)

@@ -18,7 +18,7 @@ class Watch:
     """Checks the machine in a thread of its own until the block ends.
 
     Args:
-        client: whose machine.
+        client: of the monitored machine.
         seconds: between the end of one check and the beginning of the next.
         heard: called after each check with what the service says of itself, or with why it is not to be trusted.
     """

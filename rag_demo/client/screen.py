@@ -1,6 +1,6 @@
-"""What a person sees: the machine's standing as sign, word and colour, and strangers' text made harmless.
+"""The terminal view: the machine's standing as sign, word and colour, with foreign text made harmless.
 
-Everything that a service, a document or an error says goes through ``visible`` before it reaches the terminal.
+All text of a service, a document or an error passes ``visible`` before it reaches the terminal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OUTCOMES: Final = {
 
 
 def word_of(standing: TrustStatus) -> tuple[str, str, str, str]:
-    """Return sign, sign in ASCII, word and colour of a standing. Nothing that is unknown looks like success."""
+    """Return sign, ASCII sign, word and colour of a standing. An unknown standing never looks like success."""
     if standing.affirmed:
         word = "AFFIRMED, SIMULATED" if standing.simulated else "AFFIRMED"
         return ("✓", "+", word, "odd" if standing.simulated else "good")
@@ -83,7 +83,7 @@ def facts_of(claims: Mapping[str, JsonValue], *, prefix: str = "") -> Iterator[t
 
 
 class Screen:
-    """Writes to a terminal, or to a file without colours. Safe to use from several threads.
+    """Writer to a terminal, or to a file without colours. Safe to use from several threads.
 
     Args:
         out: where to.
@@ -100,18 +100,18 @@ class Screen:
 
     @property
     def terminal(self) -> bool:
-        """Whether a person looks at it."""
+        """True if the output is a terminal."""
         return self.out.isatty()
 
     @property
     def pretty(self) -> bool:
-        """Whether more than ASCII prints."""
+        """True if the output encoding has more than ASCII."""
         return (self.out.encoding or "ascii").lower().replace("-", "").startswith("utf")
 
     # -- lines
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Write one line; nothing in it does anything to the terminal."""
+        """Write one line, without control characters."""
         with self._lock:
             self._clear_bar()
             self._write(self._painted(self._printable(visible(text)), style) + "\n")
@@ -131,7 +131,7 @@ class Screen:
             self.line(f"  {name:<{width}}  {value}")
 
     def piece(self, text: str) -> None:
-        """Write a piece of a text that is being made; its line breaks count, and nothing else that does not print."""
+        """Write a piece of a text in progress; it may contain line breaks, but no other control characters."""
         with self._lock:
             self._clear_bar()
             self._write("\n".join(self._printable(visible(part)) for part in text.split("\n")))
@@ -193,14 +193,14 @@ class Screen:
         self.sources(answer)
 
     def sources(self, answer: Answer) -> None:
-        """Write where an answer comes from, and who worded it."""
+        """Write the sources of an answer, and its kind."""
         for one in answer.citations:
             self.line(f"  [{one.number}] {one.name} p. {one.page}", "dim")
         told = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
         self.line(f"  ({told})", "dim")
 
     def progress(self, step: Sent | UploadProgress) -> None:
-        """Show how far an upload is: a bar on a terminal, nothing elsewhere."""
+        """Show the progress of an upload: a bar on a terminal, nothing elsewhere."""
         if not self.terminal:
             return
         if isinstance(step, Sent):
@@ -236,5 +236,5 @@ class Screen:
         try:
             self.out.write(text)
             self.out.flush()
-        except BrokenPipeError as exc:  # click would end with 1, which is a verdict here
+        except BrokenPipeError as exc:  # click would exit with 1, which here means a refusal
             raise ReaderGoneError from exc

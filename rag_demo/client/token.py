@@ -1,4 +1,4 @@
-"""The user's token: 32 random bytes in a file that the user alone can read. Who has it has the user's documents."""
+"""The user's token: 32 random bytes in a file of the user's own. It grants access to the user's documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UserToken:
 
         shown = HMAC-SHA-256( the 32 bytes, "rag token v1\0" ‖ the service's name )
 
-    So whoever runs one service cannot ask another one in the name of its users.
+    So the operator of one service cannot use its users' tokens at another one.
 
     Args:
         value: 32 bytes.
@@ -52,7 +52,7 @@ class UserToken:
         return f"Bearer {base64url_text(shown)}"
 
     def __repr__(self) -> str:
-        """Show nothing of it."""
+        """Hide the token."""
         return "UserToken(…)"
 
     def __reduce__(self) -> str:
@@ -72,8 +72,8 @@ def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
     """Return the token of a file, which is made where there is none.
 
     Args:
-        file: nobody but its owner may read it.
-        random: returns so many random bytes.
+        file: readable by its owner alone.
+        random: returns a given number of random bytes.
 
     Raises:
         ConfigurationError: ``rag-token-unusable``: it cannot be read or written, others can read it, or it is none.

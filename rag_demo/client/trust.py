@@ -1,6 +1,6 @@
-"""Trust in the machine, as the transport of the channel asks for it: one proof at a time, by today's policy, and shown.
+"""Trust in the machine, for the channel's transport: one proof at a time, by the policy in force, and visible.
 
-Whoever fails to prove itself is sent nothing but a nonce: there is no record then, and nothing is sealed without one.
+A machine that fails to prove itself receives a nonce and nothing else: messages are sealed to a record's key alone.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class SentTo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStatus:
-    """What is known of the machine now.
+    """The machine's standing now.
 
     Attributes:
         result: how its evidence was appraised last, affirmed or not; None before, or where it did not get that far.
-        error: why nothing is sent; None while a record counts, and before anything was asked.
+        error: the reason for sending nothing; None while a record is valid, and before the first proof.
         sent_to: the key that counts.
-        expires: when it is to be proved again.
-        checked: when it was asked last.
+        expires: end of the proof.
+        checked: time of the last proof.
     """
 
     result: AttestationResult | None = None
@@ -62,25 +62,25 @@ class TrustStatus:
 
     @property
     def affirmed(self) -> bool:
-        """Whether the machine met the policy when it was asked last, and nothing spoke against it since."""
+        """True if the machine met the policy at the last proof and nothing has contradicted it since."""
         return self.sent_to is not None and self.error is None
 
     @property
     def simulated(self) -> bool:
-        """Whether what it rests on is the simulator, and proves nothing about hardware."""
+        """True if the proof rests on the simulator, and proves nothing about hardware."""
         return self.result is not None and self.result.verified.simulated
 
 
 class MachineTrust:
-    """What may be sealed to. Safe to use from several threads.
+    """The record that messages may be sealed to. Safe to use from several threads.
 
     Args:
         demands: returns what is demanded now; it raises where that cannot be said.
-        random: returns so many random bytes; makes the nonces.
+        random: returns a given number of random bytes, for nonces.
     """
 
     def __init__(self, demands: Callable[[], ChannelExpectation], *, random: Callable[[int], bytes]) -> None:
-        """Begin with nothing."""
+        """Begin without a record."""
         self._demands = demands
         self._random = random
         self._lock = threading.Lock()
@@ -89,13 +89,13 @@ class MachineTrust:
 
     @property
     def standing(self) -> TrustStatus:
-        """What is known of the machine now."""
+        """Standing of the machine now."""
         with self._lock:
             return self._standing
 
     @property
     def record(self) -> ChannelRecord | None:
-        """What is held, whether it counts now or not."""
+        """The held record, valid or not."""
         with self._lock:
             return self._record
 
@@ -103,7 +103,7 @@ class MachineTrust:
         """Return this trust for one message, which remembers what the message was sealed to.
 
         Args:
-            anew: let the machine prove itself for this message, whatever is held.
+            anew: verify the machine again for this message, even if a record is held.
         """
         return TrustView(self, anew=anew)
 
@@ -113,20 +113,20 @@ class MachineTrust:
         """Return the record while it counts, and while the policy is the one that it was judged by.
 
         Raises:
-            AttestError: what is demanded cannot be said: the policy's file is gone, or wrong.
+            AttestError: the demands cannot be read: the policy file is missing or wrong.
         """
         expected = self._expected()
         with self._lock:
             held = self._record
             if held is None or _counts(held, expected, at):
                 return held
-            # One that begins later was proved to another thread meanwhile, and says nothing to this message.
+            # A later record was made for another thread, and is not fresh for this message.
             if held.result.at <= at:
                 self._dropped()
             return None
 
     def question(self, at: datetime) -> KeyQuestion:
-        """Return what to ask the service. Whoever asks tells how it ended: ``answered`` or ``failed``."""
+        """Return the next challenge. The caller reports its outcome with ``answered`` or ``failed``."""
         nonce = self._random(NONCE_BYTES)
         return KeyQuestion(query=f"nonce={base64url_text(nonce)}", nonce=nonce, at=at)
 
@@ -134,7 +134,7 @@ class MachineTrust:
         """Verify and appraise what the service offers, and hold it.
 
         Raises:
-            AttestError: as ``verify_offer``, or ``json-invalid``; nothing is held then.
+            AttestError: as ``verify_offer``, or ``json-invalid``; then no record is held.
         """
         try:
             expected = self._expected()
@@ -151,24 +151,24 @@ class MachineTrust:
         return record
 
     def drop(self) -> None:
-        """Hold nothing any more."""
+        """Drop the record."""
         with self._lock:
             self._dropped()
 
     def doubt(self) -> None:
-        """Hold nothing any more: asking again costs little, and proves whatever is found."""
+        """Drop the record: a new proof costs little."""
         self.drop()
 
     # -- for the client
 
     def failed(self, error: AttestError, at: datetime) -> None:
-        """Take note of why nothing is sent. Of what was known before, nothing counts any more."""
+        """Keep the reason for sending nothing, and drop the record."""
         with self._lock:
             self._record = None
             self._standing = TrustStatus(error=error, checked=at)
 
     def require_still(self, used: ChannelRecord) -> None:
-        """Make sure that nothing spoke against the machine since a message began: a long one is sent for minutes.
+        """Require that nothing has contradicted the machine since the message began: a long one takes minutes to send.
 
         Args:
             used: what the message is sealed to. That it ends meanwhile is no reason to break off.
@@ -207,7 +207,7 @@ class TrustView:
     """Trust for one message.
 
     Args:
-        trust: whose.
+        trust: the trust in the recipient.
         anew: whether what is held counts only once the machine has proved itself again.
     """
 
@@ -228,7 +228,7 @@ class TrustView:
         return found
 
     def while_trusted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the content of a message for as long as nothing speaks against whom it is for.
+        """Yield the content of a message while its recipient stays trusted.
 
         Raises:
             AttestError: as ``MachineTrust.require_still``.
@@ -247,12 +247,12 @@ class TrustView:
         self._proven = self._trust.answered(question, body)
 
     def drop(self) -> None:
-        """Hold nothing any more."""
+        """Drop the record."""
         self._proven = None
         self._trust.drop()
 
     def doubt(self) -> None:
-        """Hold nothing any more."""
+        """Drop the record."""
         self._proven = None
         self._trust.doubt()
 

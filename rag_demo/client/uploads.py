@@ -31,7 +31,7 @@ _PIECE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """How far an upload was sealed and sent.
+    """Progress of sealing and sending an upload.
 
     Attributes:
         sent: bytes of the file.
@@ -84,7 +84,7 @@ def size_of(file: Path) -> int:
 
 
 def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], object]) -> Iterator[bytes]:
-    """Yield a file as it is read, and tell how far that is; errors as ``size_of``."""
+    """Yield a file in pieces, and report the progress; errors as ``size_of``."""
     sent = 0
     try:
         with file.open("rb") as stream:
@@ -101,7 +101,7 @@ def _unreadable(file: Path, problem: str) -> ConfigurationError:
 
 
 def unheard(step: Sent | UploadProgress) -> None:
-    """Be told, and tell nobody."""
+    """Ignore the progress."""
     del step
 
 

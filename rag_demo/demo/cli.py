@@ -23,7 +23,7 @@ __all__ = ["demo", "main"]
 
 SCRIPT_LEASE_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 0.5
-"""How soon it is told that a program has ended."""
+"""Interval at which ended programs are detected."""
 _SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and everybody has their keys"
 
 
@@ -87,7 +87,7 @@ def demo(
 
 
 def _serve(out: Narrator, stage: Stage) -> None:
-    """Say what is there, and wait until somebody has enough."""
+    """Show the addresses and commands, and wait for an interrupt."""
     owner = stage.document_owner
     client = [
         f"{_near(Path(sys.executable))} -m rag_demo.client {stage.url}",

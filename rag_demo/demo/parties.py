@@ -35,19 +35,19 @@ from rag_demo.demo.recording_relay import Tap
 __all__ = ["NAME", "Options", "Stage", "staged"]
 
 NAME: Final = "rag.example"
-"""What clients call the service, and what its evidence has to say."""
+"""The service's name for clients and in evidence."""
 PREFIX: Final = "attest-rag-demo-"
 _LOCK: Final = ".in-use"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the demonstration is to be.
+    """Options of the demonstration.
 
     Attributes:
         machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
-        gpus: how many GPUs it has.
-        lease_seconds: how long a key may be used before the machine has to prove itself again.
+        gpus: number of its GPUs.
+        lease_seconds: lifetime of the keys' leases.
         keep: leave the folder behind.
     """
 
@@ -62,11 +62,11 @@ class Stage:
     """The parties, once they are there.
 
     Attributes:
-        options: how it is to be.
+        options: of the demonstration.
         folder: of all of them.
         front: through which clients reach the enclave.
         programs: what runs, by name.
-        told: what each owner says of itself: identity, key, config.
+        told: each owner's public facts: identity, key, config.
     """
 
     options: Options
@@ -77,22 +77,22 @@ class Stage:
 
     @property
     def model_owner(self) -> Path:
-        """What only the owner of the model has."""
+        """The model owner's private folder."""
         return self.folder / "model-owner"
 
     @property
     def document_owner(self) -> Path:
-        """What only the owner of the documents has."""
+        """The document owner's private folder."""
         return self.folder / "document-owner"
 
     @property
     def operator(self) -> Path:
-        """What the operator of the machine sees."""
+        """The operator's folder."""
         return self.folder / "operator"
 
     @property
     def url(self) -> str:
-        """Where clients find the service."""
+        """Address of the service for clients."""
         return self.front.url
 
     def client(self, *, token: str = "token", policy: str = "policy.json") -> RagClient:  # noqa: S107  a file's name
@@ -100,7 +100,7 @@ class Stage:
 
         Args:
             token: file of the user's token, in that owner's folder.
-            policy: file of the policy, likewise.
+            policy: file of the policy, in the same folder.
         """
         demands = read_demands(
             audience=NAME,
@@ -137,8 +137,8 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
     """Put the parties together, and take everything away in the end, however it comes.
 
     Args:
-        options: how it is to be.
-        told: is told what is being done, for people who wait.
+        options: of the demonstration.
+        told: called with each step, for people who wait.
 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
@@ -182,7 +182,7 @@ def _make_owners(stage: Stage) -> None:
     finally:
         for program in making.values():
             program.stop()
-    # What the model's owner hands over: the sealed model, and the key that its signature is checked with.
+    # The model's owner hands over the sealed model, and the public key of its signature.
     (stage.model_owner / "minilm.sealed").rename(stage.operator / "minilm.sealed")
     shutil.copy(stage.model_owner / "owner.pub", stage.operator / "model-owner.pub")
 
@@ -207,7 +207,7 @@ def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack)
 
 
 def _home(folder: Path) -> dict[str, str]:
-    """Let whatever a party's programs leave behind lie in that party's folder."""
+    """Return an environment whose home and temporary folder are the party's own."""
     return environment(HOME=str(folder), TMPDIR=str(folder / "tmp"))
 
 
@@ -239,7 +239,7 @@ def _tightened(document: JsonValue) -> str:
 
 @contextmanager
 def _writing_for_oneself() -> Iterator[None]:
-    """Let what the parties write be their own, whatever the shell says: programs of theirs insist on it."""
+    """Create files for their owner alone, whatever the shell's umask is: the programs refuse others."""
     before = os.umask(0o077)
     try:
         yield
@@ -249,7 +249,7 @@ def _writing_for_oneself() -> Iterator[None]:
 
 @contextmanager
 def _folder(*, keep: bool) -> Iterator[Path]:
-    """Make a folder that is removed in the end; one whose demonstration was killed is removed by the next."""
+    """Make a folder that is removed at the end; the next demonstration removes the folder of one that was killed."""
     base = Path(tempfile.gettempdir())
     for old in base.glob(f"{PREFIX}*"):
         _sweep(old)
@@ -282,7 +282,7 @@ def _locked(folder: Path) -> int:
 
 
 def _sweep(old: Path) -> None:
-    """Remove a folder of ours that nobody uses; keys and models lie in it."""
+    """Remove an unused folder of an earlier demonstration: it holds keys and models."""
     with suppress(OSError):
         if old.is_symlink() or old.stat().st_uid != os.geteuid():
             return

@@ -28,13 +28,13 @@ _TIED: Final = Path(__file__).with_name("bound_process.py")
 
 @dataclass(slots=True, kw_only=True)
 class Program:
-    """A process that runs.
+    """A running process.
 
     Attributes:
         name: for messages.
-        process: it.
-        out: file with what it says on standard output.
-        err: likewise on standard error.
+        process: the process.
+        out: file of its standard output.
+        err: file of its standard error.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Program:
     err: Path
 
     def facts(self, *names: str) -> dict[str, str]:
-        """Wait until it has said these things as ``name: value``, and return everything that it has said so.
+        """Wait until the program has printed these names as ``name: value``, and return all such lines.
 
         Raises:
-            ConfigurationError: ``demo-program-failed``: it ended, or says nothing in time.
+            ConfigurationError: ``demo-program-failed``: the program ended, or printed too little in time.
         """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -60,7 +60,7 @@ class Program:
         raise _failed(self.name, f"not ready after {START_SECONDS:.0f} s\n{self.err.read_text(errors='replace')}")
 
     def require_running(self) -> None:
-        """Make sure that it has not ended by itself.
+        """Require that the program has not ended by itself.
 
         Raises:
             ConfigurationError: ``demo-program-failed``, with its last words.
@@ -70,7 +70,7 @@ class Program:
             raise _failed(self.name, f"{said}\n{_ended(self.process.returncode)}")
 
     def stop(self) -> int:
-        """End it in order, then by force; return its exit code when it is gone."""
+        """Terminate the process, and kill it after a delay; return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -88,12 +88,12 @@ class Program:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return an environment without anything that somebody's own services or settings left in it."""
+    """Return an environment without the settings of the user's own services."""
     return {name: os.environ[name] for name in _KEPT if name in os.environ} | more
 
 
 def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> Program:
-    """Start a program of this project. It has to be called by the main thread: with that its process ends, too.
+    """Start a program of this project, from the main thread: the program ends with that thread.
 
     Args:
         name: for messages and file names.
@@ -146,7 +146,7 @@ def finish(program: Program) -> str:
 
 
 def _ended(code: int) -> str:
-    """Say how a process ended."""
+    """Return a description of how a process ended."""
     if code >= 0:
         return f"it ended with {code}"
     known = {one.value: one.name for one in signal.Signals}

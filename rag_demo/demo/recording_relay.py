@@ -12,7 +12,7 @@ from typing import Final, Self
 __all__ = ["Tap"]
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
-"""Of one direction of one connection; what is beyond is relayed and not kept."""
+"""Limit for one direction of one connection; bytes beyond it are relayed, not recorded."""
 _PIECE: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 10.0
 
@@ -44,7 +44,7 @@ class Tap:
 
     @property
     def url(self) -> str:
-        """Where it listens, as an address."""
+        """Address of the listening socket."""
         return f"http://127.0.0.1:{self.port}"
 
     def to(self, port: int) -> None:

@@ -1,4 +1,4 @@
-"""The step of the story in which others ask for a key: each request differs from an honest one in one respect."""
+"""The step of the story with refused key requests: each differs from an honest one in one respect."""
 
 from __future__ import annotations
 

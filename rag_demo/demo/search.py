@@ -1,4 +1,4 @@
-"""Looks for many secrets in many bytes at once, and inside whatever is compressed in them.
+"""Search for many secrets in many bytes at once, and inside compressed data.
 
 A table of the first two bytes of every pattern leaves a few places of a haystack; the first eight bytes leave almost
 none; there the whole pattern is compared. So the time hardly depends on how many patterns there are.
@@ -25,7 +25,7 @@ __all__ = ["Haystack", "Hit", "Searcher", "process_haystacks"]
 
 _CHUNK: Final = 4 * 1024 * 1024
 MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
-"""Of one compressed stream."""
+"""Limit for one compressed stream."""
 MAX_DEPTH: Final = 3
 MAX_STREAMS: Final = 200_000
 """Places in one haystack that look like the beginning of a compressed stream. Beyond it the search fails."""
@@ -36,11 +36,11 @@ _Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Haystack:
-    """Bytes that somebody can see.
+    """Bytes that a party can see.
 
     Attributes:
-        name: where they are.
-        read: returns them.
+        name: of the place.
+        read: returns the bytes.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Haystack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A secret that somebody can see.
+    """A visible secret.
 
     Attributes:
         where: name of the haystack, and through what was looked.
@@ -75,12 +75,12 @@ class Hit:
     needle: Needle
 
     def __str__(self) -> str:
-        """Say what lies where, and nothing of what it says."""
+        """Describe the place, without the secret."""
         return f"{self.needle.what} ({self.needle.form}) in {self.where} at {self.offset}"
 
 
 class Searcher:
-    """Looks for needles.
+    """Searcher for needles.
 
     Args:
         needles: at least one.
@@ -107,7 +107,7 @@ class Searcher:
         self.inflated_streams = 0
 
     def search(self, haystack: Haystack) -> Iterator[Hit]:
-        """Yield what is found in a haystack, and in whatever is compressed in it.
+        """Yield each needle in a haystack, and in its compressed parts.
 
         Raises:
             ValueError: more places look compressed than can be looked into.
@@ -135,7 +135,7 @@ class Searcher:
                         yield Hit(where=name, offset=offset, needle=needle)
 
     def _places(self, part: _Bytes) -> list[int]:
-        """Return where the first eight bytes of a pattern stand."""
+        """Return the offsets of the first eight bytes of any pattern."""
         if len(part) < MIN_BYTES:
             return []
         starts = len(part) - MIN_BYTES + 1
@@ -167,7 +167,7 @@ class Searcher:
 
 
 def _inflate(data: bytes, place: int, *, wbits: int) -> bytes:
-    """Return as much as comes out; a stream that breaks off, or goes over into something else, counts so far."""
+    """Return the inflated bytes, even of a stream that is truncated or followed by other data."""
     found = bytearray()
     stream = zlib.decompressobj(wbits)
     step = 4096
@@ -194,7 +194,7 @@ def _bzip2() -> bz2.BZ2Decompressor:
 
 
 def process_haystacks(pids: Iterable[int]) -> Iterator[Haystack]:
-    """Yield the arguments and the environment of processes, as the kernel shows them to whoever runs this.
+    """Yield the arguments and the environment of processes, as the kernel shows them to this user.
 
     The enclave's own process lets only root look at its environment; what is not shown is empty here.
     """

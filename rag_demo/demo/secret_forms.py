@@ -1,4 +1,4 @@
-"""A secret in all the forms in which it might lie about: as it is, and as programs write bytes and texts down."""
+"""All forms of a secret that the search recognises: the secret itself, and the usual encodings of bytes and texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MIN_BYTES", "Needle", "bytes_needles", "text_needles", "weight_windo
 MIN_BYTES: Final = 8
 """Shorter forms would be found by chance."""
 PIECE: Final = 16
-"""A text is looked for in pieces of so many characters, so that half a sentence is found too."""
+"""Length in characters of the searched pieces of a text, so that half a sentence is found too."""
 _STEP: Final = 8
 WINDOW: Final = 32
 """Bytes of weights that are looked for: eight numbers in a row."""
@@ -25,8 +25,8 @@ class Needle:
     """One form of one secret.
 
     Attributes:
-        what: which secret, for people; nothing of itself.
-        form: in which form.
+        what: name of the secret, for people.
+        form: name of the form.
         pattern: the bytes to look for.
     """
 
@@ -66,7 +66,7 @@ def weight_windows(tensor: bytes, *, count: int) -> tuple[bytes, ...]:
     """Return windows of a tensor's bytes, evenly spread, that hold enough different bytes to be found by no chance.
 
     Args:
-        tensor: as it lies in memory.
+        tensor: as in memory.
         count: how many at most.
     """
     found: list[bytes] = []
@@ -106,7 +106,7 @@ def _bytes(data: bytes) -> Iterator[tuple[str, bytes]]:
     yield "percent, all, lower case", "".join(f"%{one:02x}" for one in data).encode()
     yield "escaped", "".join(f"\\x{one:02x}" for one in data).encode()
     for shift in range(3):
-        # Whatever stands before it shifts the groups of three; what hangs on neighbours is left out at both ends.
+        # The preceding bytes shift the groups of three; characters that depend on neighbours are left out at both ends.
         padded = base64.b64encode(bytes(shift) + data)
         begin = -(-shift * 8 // 6)
         stable = padded[begin : (shift + len(data)) * 8 // 6]

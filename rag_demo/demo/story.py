@@ -1,4 +1,4 @@
-"""``--script``: what two owners who trust neither each other nor the operator get, shown step by step."""
+"""``--script``: the guarantees for two owners who trust neither each other nor the operator, shown step by step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 def tell(out: Narrator, stage: Stage) -> None:
-    """Tell it. What comes out otherwise than it should is counted by the narrator."""
+    """Play the story. The narrator counts unexpected outcomes."""
     with stage.client() as owner, stage.client(token="another-token") as other:  # noqa: S106  a file's name
         ready(out, stage, owner)
         show_refusals(out, stage)
@@ -169,7 +169,7 @@ def _still_nothing(out: Narrator, stage: Stage) -> None:
 
 
 def _refused(out: Narrator, owner: RagClient) -> None:
-    """Make sure that a client with the new policy sends nothing."""
+    """Require that a client with the new policy sends nothing."""
     try:
         asking: ReplyStream = owner.ask(QUESTION)
     except AppraisalError as exc:
@@ -184,7 +184,7 @@ def _refused(out: Narrator, owner: RagClient) -> None:
 
 
 def document_needles(stage: Stage) -> tuple[Needle, ...]:
-    """Return every form of what nobody but the document owner and the machine may read."""
+    """Return every form of the secrets that only the document owner and the machine may read."""
     found = [
         *text_needles("the document", SENTENCES),
         *text_needles("a question", (QUESTION, UNRELATED_QUESTION)),

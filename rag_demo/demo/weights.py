@@ -1,4 +1,4 @@
-"""Samples of the model's weights, for whoever looks for them where they must not be."""
+"""Samples of the model's weights, for the search in places where they must not be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def weight_needles() -> tuple[Needle, ...]:
 
     Raises:
         ConfigurationError: ``demo-model-missing``.
-        ValueError: a tensor is not there, or has nothing that could be found.
+        ValueError: a tensor is missing, or has no recognisable window.
     """
     found: list[Needle] = []
     with (model_folder() / "model.safetensors").open("rb") as file:

@@ -1,19 +1,19 @@
-"""Bytes of a file → pages of text, in a child process that can do nothing else; pages → passages.
+"""Bytes of a file → pages of text, in a confined child process; pages → passages.
 
 ::
 
-    reading.py      parse(): the pages of a document, as they come
-    child.py        the child process: started, fed, listened to with suspicion, ended
-    worker.py       its program: imports, confines itself, reads one document, says its pages
-    confine.py      what it gives up before it sees a byte; seccomp.py has the filter
-    detect.py       what a document is, by its bytes; kinds.py by its name and media type
-    readers/        one module a format
-    text.py         the same letters for the same words, and nothing invisible
-    sentences.py    where sentences end
-    packing.py      split(): sentences packed into passages
+    document_pages.py   parse(): the pages of a document, one by one
+    child.py            the child process: its start, its input, its checked output, its end
+    worker.py           its program: imports, confines itself, reads one document, writes its pages
+    confine.py          its confinement before the first byte of a document; seccomp.py has the filter
+    detect.py           the kind of a document by its bytes; kinds.py by its name and media type
+    readers/            one module a format
+    normalisation.py    one spelling for each word, without invisible characters
+    sentences.py        the ends of sentences
+    passages.py         split(): sentences packed into passages
 
-The worker imports this package too, before it confines itself. So the names below are looked up when they are used,
-and neither NumPy nor the library for cryptography gets into a process that reads what strangers made.
+The worker imports this package too, before it confines itself. The names below are imported at their first use, which
+keeps NumPy and the cryptography library out of the process that reads untrusted documents.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _HOMES = {
     "DocumentReaderError": "rag_demo.enclave.errors",
     "DocumentKind": f"{__name__}.kinds",
     "DocumentLimits": f"{__name__}.limits",
-    "ReadingProgress": f"{__name__}.reading",
-    "Reading": f"{__name__}.reading",
-    "parse": f"{__name__}.reading",
-    "split": f"{__name__}.packing",
+    "ReadingProgress": f"{__name__}.document_pages",
+    "Reading": f"{__name__}.document_pages",
+    "parse": f"{__name__}.document_pages",
+    "split": f"{__name__}.passages",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is asked for."""
+    """Import a public name at its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(import_module(_HOMES[name]), name)
