@@ -258,7 +258,7 @@ def _pass_without_a_mutant(tests: Sequence[str]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         pid = fork(tests, None, cpu=WALL_SECONDS, wall=WALL_SECONDS, notes=Path(folder))
         _, status = os.waitpid(pid, 0)
-        return outcome_of(status) == Outcome.SURVIVED
+        return status == 0
 
 
 def say(text: str) -> None:

@@ -56,7 +56,8 @@ class Selection:
 
         First those of the nearest files that reach the statement, then all others that do, then the nearest that reach
         anything of the module: a result that is remembered hides its second caller from the trace. What runs when it
-        is imported is reached by no test: for that, those that name the constant, then all that reach the module.
+        is imported is reached by no test: for that, those that name the constant and those of the nearest files, then
+        all that reach the module.
         """
         by_line = self._by_line(path)
         reaching = {test for number in statement_lines(source, line) for test in by_line.get(number, ())}
@@ -70,7 +71,8 @@ class Selection:
                 ({test for test in others if _file(test) in also}, 10.0),
             )
         else:
-            naming = self._naming(statement_names(source, line))
+            near = _nearest(path, self._seconds) if others else frozenset()
+            naming = self._naming(statement_names(source, line)) | {one for one in self._seconds if _file(one) in near}
             stages = ((naming, 10.0), (others - naming, 25.0))
         batches = (self._within(_ordered(path, tests, self._seconds), limit) for tests, limit in stages)
         return tuple(batch for batch in batches if batch.tests)

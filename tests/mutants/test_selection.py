@@ -101,8 +101,10 @@ def test_nothing_runs_for_a_line_that_no_test_comes_near(tmp_path: Path) -> None
 def test_a_constant_is_judged_by_the_tests_that_name_it(tmp_path: Path) -> None:
     naming = "tests/else/test_naming.py"
     (tmp_path / naming).write_text("assert thing.LIMIT == 3\n")
-    found = selection(tmp_path, {f"{naming}::test_limit|run": [99], f"{FAR}::test_other|run": [4]})
-    assert found.batches("things/thing.py", 1, SOURCE)[0].tests == (f"{naming}::test_limit",)
+    found = selection(
+        tmp_path, {f"{naming}::test_limit|run": [99], f"{NEAR}::test_near|run": [], f"{FAR}::test_other|run": [4]}
+    )
+    assert found.batches("things/thing.py", 1, SOURCE)[0].tests == (f"{NEAR}::test_near", f"{naming}::test_limit")
 
 
 def test_tests_of_files_that_are_gone_are_not_asked(tmp_path: Path) -> None:

@@ -72,3 +72,7 @@ def test_the_named_bits_are_those_of_the_specification() -> None:
         "perfmon": 63,
     }
     assert XFAM_FIXED_ONE & XFAM_KNOWN == XFAM_FIXED_ONE
+
+
+def test_each_layout_is_named_by_the_version_of_the_module_that_writes_it() -> None:
+    assert {kind: layout_of_type(kind).name for kind in TD_REPORT_TYPES} == {2: "TD report 1.0", 3: "TD report 1.5"}
