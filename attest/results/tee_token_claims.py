@@ -152,7 +152,7 @@ def _xfam(token: ClaimReader) -> dict[str, ClaimTree]:
 
 
 def _require_svn(token: ClaimReader, svn: bytes) -> None:
-    """Require the module's SVN, where it is stated separately, to be that of TEE_TCB_SVN, with or without its version."""
+    """Require the module's SVN, where it is stated apart, to be that of TEE_TCB_SVN, with or without its version."""
     stated = token.integer("tdx_seamsvn", most=_SIXTEEN_BITS)
     if stated is not None and stated not in (svn[0], svn[0] | svn[1] << 8):
         raise _contradiction(token, "tdx_seamsvn")
