@@ -16,7 +16,7 @@ from attest.page import PageFile, page_files
 from attest.page.server import page_server
 from attest.policy import load_policy
 from attest.policy.reference_values.reference_documents import decode_reference_document
-from benchmarks.page import bundle_size
+from benchmarks.page import bundle_size, on_demand_sizes
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
@@ -602,10 +602,10 @@ def _appraised(words: list[str], folder: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_the_verifier_of_everything_that_a_service_sends_is_as_small_as_it_is_meant_to_be() -> None:
-    """It is one file for all kinds of evidence: what a page never needs is fetched when it is met."""
+def test_the_first_load_and_each_format_on_demand_are_as_small_as_they_are_meant_to_be() -> None:
     weighed = bundle_size()  # in kilobytes, gzipped
-    assert weighed.value <= 40, weighed.detail
+    assert weighed.value <= 60, weighed.detail
+    assert {what: size for what, size in on_demand_sizes().items() if not 0 < size <= 15} == {}
 
 
 def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
