@@ -76,7 +76,7 @@ class Unchecked:
 
     Attributes:
         check: what is left unjudged, one of ``NAMES``.
-        reason: why, in the words of whoever decided; shown in every result.
+        reason: the reason of the decision; shown in every result.
 
     Raises:
         ValueError: another name, or an empty reason.
@@ -88,7 +88,7 @@ class Unchecked:
     NAMES = ("revocation", "freshness", "rim", "tcb", "eventlog", "topology")
 
     def __post_init__(self) -> None:
-        """Refuse names that mean nothing and reasons that say nothing."""
+        """Refuse unknown names and blank reasons."""
         if self.check not in self.NAMES:
             msg = f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}"
             raise ValueError(msg)

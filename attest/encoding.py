@@ -192,8 +192,8 @@ def json_value(data: bytes, *, what: str) -> JsonValue:
     """
     try:
         text = data.decode("utf-8")
-        # Escapes hide where strings end and make bytes slow to measure. Where there are any, the value is measured once
-        # it is read, and the interpreter's own limit on recursion guards the reading.
+        # Escapes hide the ends of strings and make bytes slow to measure. With escapes, the value is measured after
+        # parsing, and the interpreter's own limit on recursion guards the parser.
         escapes = b"\\" in data
         if not escapes and _is_deeper(data, MAX_JSON_DEPTH):
             raise ValueError(_TOO_DEEP)  # noqa: TRY301  one translation for every defect of the text

@@ -1,4 +1,4 @@
-"""``attest agent``: one container of a pod attests, and gives keys and unsealed files to the others."""
+"""``attest agent``: one container of a pod attests, and serves keys and unsealed files to the others."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def agent(  # noqa: PLR0917  click passes them by name
 ) -> int:
     """Prove this machine, hold its keys, and give them and files of sealed models to the peers that FILE names.
 
-    Who connects is told by the kernel, as user and group; whoever no rule means gets nothing. When a lease is lost, its
-    key and what that unseals are given to nobody any more, and answers under way break off. Runs until SIGTERM or
-    SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 it is well, 1 it is not yet or
-    does not say, 4 somebody else listens there, 5 nobody does.
+    The kernel identifies each peer by user and group; a peer without a rule is refused. When a lease is lost, the agent
+    stops serving its key and the files that the key unseals, and breaks off answers in progress. Runs until SIGTERM or
+    SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy yet or no
+    answer, 4 another program listens there, 5 no program listens.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``attest appraise``: is this evidence acceptable?"""
+"""``attest appraise``: appraisal of evidence by policies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def appraise(
     rego: tuple[str, ...],
     rego_data: str | None,
 ) -> int:
-    """Is this evidence acceptable: genuine, fresh, and does its verified state meet the policy?
+    """Appraise evidence: verify that it is genuine and fresh, and that its verified state meets the policy.
 
     Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
     5 endorsement missing, stale or not yet valid.
@@ -76,7 +76,7 @@ def appraise(
     issuer = None if token_request is None else prepare_token(token_request)
     results = []
     for policy in loaded:
-        # A policy's own relaxations hold for that policy alone: another one still demands what this one forgoes.
+        # A policy's own relaxations apply to that policy alone; the others keep their demands.
         unchecked = relaxations(question, policy)
         verified = take_refusal(partial(verify_case, case, unchecked=unchecked, tolerances=policy.tolerances))
         if isinstance(verified, RefusedEvidence):

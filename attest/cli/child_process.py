@@ -1,4 +1,4 @@
-"""Behind ``attest run``: keys as descriptors, a child process, its signals and its end."""
+"""The child process of ``attest run``: its keys as descriptors, its signals and its end."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _PASSED_ON: Final = (
     signal.SIGUSR2,
 )
 _OF_TERMINALS: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
-"""A terminal sends these to the program as well; passed on, they would come twice."""
+"""A terminal sends these to the program as well; a forwarded one would arrive twice."""
 _MEMFD_NOEXEC_SEAL: Final = 0x0008
 """``MFD_NOEXEC_SEAL`` of Linux 6.3; kernels before refuse it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedKey:
-    """One key, and what the program calls it.
+    """One key, and its name in the program.
 
     Attributes:
         name: upper-case.
@@ -57,7 +57,7 @@ class WantedKey:
         """Read ``NAME=KEY``.
 
         Raises:
-            ConfigurationError: ``run-key-invalid``, or what is no name of a key.
+            ConfigurationError: ``run-key-invalid``, or the code for an invalid name of a key.
         """
         name, sign, reference = text.partition("=")
         if not sign or not _NAME.fullmatch(name):
@@ -72,7 +72,7 @@ class WantedKey:
 
     @staticmethod
     def require_different(wanted: tuple[WantedKey, ...]) -> None:
-        """Make sure that no name and no key stands twice.
+        """Require that no name and no key is repeated.
 
         Raises:
             ConfigurationError: ``run-key-invalid``.
@@ -95,7 +95,7 @@ def descriptor_of(material: memoryview, kind: Literal["memfd", "pipe"]) -> int:
 
     Args:
         material: at most what a pipe holds, 64 KiB.
-        kind: a file in memory that nobody can change any more, or a pipe that can be read once.
+        kind: a sealed file in memory, which is immutable, or a pipe, which can be read once.
 
     Raises:
         ConfigurationError: ``descriptor-unusable``.
@@ -148,11 +148,11 @@ class ChildProgram:
     """A program that runs with keys.
 
     Args:
-        command: what is started, looked for in PATH.
+        command: the program with its arguments, looked up in PATH.
         kind: of the descriptors.
         terminate: whether a lost lease ends it.
         grace: seconds between SIGTERM and SIGKILL then.
-        warn: says something to people.
+        warn: prints a warning.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class ChildProgram:
             ) from exc
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
-        """Hear that a key may be used no more. Called in the thread that renews."""
+        """Handle the loss of a lease. Called in the thread that renews."""
         if not self._terminate:
             report_error(f"{error.message}; the program goes on with {key.reference} (--on-lost continue)")
             return
@@ -243,7 +243,7 @@ class ChildProgram:
             self._end(process)
 
     def renewed(self, key: SessionKey) -> None:
-        """Hear of a new lease: the program has the version that it was started with."""
+        """Handle a new lease: the program has the version that it was started with."""
         before = self._versions.get(key.reference)
         if before is not None and before != key.version:
             self._versions[key.reference] = key.version
@@ -275,7 +275,7 @@ class ChildProgram:
 
 @contextmanager
 def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle signals in this way as long as the block lasts."""
+    """Install a signal handler for the duration of the block."""
     before = {}
     with suppress(ValueError):  # only the main thread may
         for number in _PASSED_ON:
@@ -288,7 +288,7 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 
 def _on_a_terminal() -> bool:
-    """Say whether a terminal sends its signals to this process, and so to the program as well."""
+    """Return True if a terminal sends its signals to this process, and so to the program as well."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The claims of one device for people: the ones that matter first, or all of them."""
+"""The claims of one device for people: the most important ones, or all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN_WHEN_SET = ("host_data", "family_id", "image_id", "id_key_digest", "autho
 
 
 def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
-    """Yield names and values: what a person asks first, or every claim."""
+    """Yield names and values: the most important claims, or every claim."""
     if verbose:
         yield from _all(claims)
     elif "device_identity" in claims:
@@ -223,7 +223,7 @@ def _firmware(claims: _Claims) -> str:
 
 
 def _tcbs(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    """One line when all agree, else one each."""
+    """Yield one line if all TCBs are equal, else one for each."""
     found = {name: claims.get(name) for name in _TCBS}
     texts = {name: _tcb(value) for name, value in found.items() if isinstance(value, dict)}
     if len(set(texts.values())) == 1:

@@ -40,7 +40,7 @@ TIMEOUT = click.option(
     ),
 )
 def collect() -> None:
-    """Take evidence of this machine. Nothing of it is judged here: that is for 'attest verify', elsewhere."""
+    """Collect evidence of this machine, for 'attest verify' on another one. Nothing is verified here."""
 
 
 @collect.command(
@@ -242,7 +242,7 @@ def evidence(
 def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -> int:
     """Show CC mode, developer tools, multi-GPU mode and ready state, as the driver of this machine states them.
 
-    Nobody signs these; a remote verifier may believe them only where the CPU's evidence covers this machine's
+    These values are not signed; a remote verifier may rely on them only where the CPU's evidence covers this machine's
     software. --set-ready changes the ready state, which the driver leaves off in CC mode until the GPUs' evidence was
     verified. It is a dry run without --yes. Exit codes: 0 done, 2 usage, 6 the driver gave no answer.
     """

@@ -36,10 +36,10 @@ def collect_requested(access: MachineAccess, request: CollectionOptions) -> tupl
     """Collect the requested evidence.
 
     Returns:
-        what was collected, and the nonce if it was made up here.
+        The collected evidence, and the nonce if it was generated here.
 
     Raises:
-        ConfigurationError: options that contradict each other, or a challenge that is none.
+        ConfigurationError: options that contradict each other, or an invalid challenge.
         CollectionError: this machine gave no evidence.
     """
     asked = _asked(request)
@@ -64,7 +64,7 @@ def collect_requested(access: MachineAccess, request: CollectionOptions) -> tupl
 
 
 def _asked(request: CollectionOptions) -> Binding | bytes | None:
-    """Say what the evidence commits to; None leaves it to us.
+    """Return the value that the evidence commits to; None: a generated nonce.
 
     Raises:
         ConfigurationError: ``nonce-ambiguous``, ``option-not-applicable``, or as ``_challenge``.
@@ -116,7 +116,7 @@ def _challenge(file: str) -> Challenge:
 
 
 def _require_fitting_gpus(request: CollectionOptions) -> None:
-    """Refuse what cannot be asked of GPUs.
+    """Refuse options that do not apply to GPUs.
 
     Raises:
         ConfigurationError: ``option-not-applicable`` or ``nonce-length``.
@@ -157,7 +157,7 @@ def _require_fitting_tpm(request: CollectionOptions) -> None:
 
 
 def collected_document(collected: Collected, output: str) -> dict[str, JsonValue]:
-    """Describe what was written, for programs and people."""
+    """Return a description of the written evidence, for programs and people."""
     items: list[JsonValue] = [
         {"name": item.name, "media_type": item.media_type, "bytes": len(item.value)}
         for item in collected.evidence.items

@@ -1,4 +1,4 @@
-"""``attest doctor``: is this machine ready to attest, and what is to be done?"""
+"""``attest doctor``: the readiness of this machine to attest, and remedies."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def doctor(
     network: Network,
     display: Display,
 ) -> int:
-    """Look at what this machine needs to attest: TEE, kernel, permissions, GPUs, clock, cache.
+    """Check the prerequisites of attestation on this machine: TEE, kernel, permissions, GPUs, clock, cache.
 
-    Nothing goes further than the machine's host without --online, and without --policy no evidence is made. Each thing
-    that is missing comes with what to do about it. Exit codes: 0 nothing is missing, 2 usage, 6 something is.
+    No request leaves the machine's host without --online, and no evidence is collected without --policy. Each problem
+    comes with a remedy. Exit codes: 0 nothing is missing, 2 usage, 6 something is missing.
     """
     from attest.clock import this_second
     from attest.collect.doctor import examine
@@ -115,7 +115,7 @@ def doctor(
 
 
 def _cache(network: Network) -> Path | ConfigurationError:
-    """Return where fetched endorsements are kept, or why there is no such place."""
+    """Return the directory of fetched endorsements, or the reason why there is none."""
     import os
     from pathlib import Path
 

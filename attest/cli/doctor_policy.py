@@ -1,6 +1,6 @@
-"""Would a policy affirm this machine? Evidence under a nonce made up here, verified and appraised here.
+"""Appraisal of this machine by a policy: local evidence under a generated nonce, verified and appraised here.
 
-NOTE: it proves nothing to anybody: a machine that lies can lie to itself. It is for finding out what is missing.
+NOTE: it proves nothing to others: a compromised machine can forge its own diagnosis. It finds missing prerequisites.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FIXES = (
     ("policy.gpu", "'attest policy explain' tells what the policy demands of GPUs"),
     ("policy.devices", "the set of devices differs from what the policy demands"),
 )
-"""Beginning of a check's id to what can be done; the first that fits."""
+"""Prefix of a check's id to its remedy; the first that matches."""
 _OTHERWISE = "'attest policy explain' tells what the policy demands, and why"
 
 
@@ -97,7 +97,7 @@ def judge_machine(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """Evidence of this machine, and what it is judged by."""
+    """Evidence of this machine, with the inputs of its verification."""
 
     asked: PolicyQuestion
     evidence: Evidence

@@ -51,9 +51,9 @@ def fetch_missing(
     display: Display,
     pool: Endorsements = NO_ENDORSEMENTS,
 ) -> Gathered:
-    """Ask cache and services for everything that the evidence needs and does not carry.
+    """Fetch from cache and services everything that the evidence needs and does not carry.
 
-    ``pool`` is what is at hand already: the certificates of a GPU's raw report may be there.
+    ``pool`` has the endorsements at hand, for example the certificates of a GPU's raw report.
 
     Raises:
         ConfigurationError: the cache or the service key cannot be used, a service's address is none, or the extra for

@@ -1,4 +1,4 @@
-"""``attest endorsements``: what vendors say, fetched and carried."""
+"""``attest endorsements``: vendors' endorsements, fetched and bundled."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ MAX_KEY_BYTES = 64 * 1024
     ),
 )
 def endorsements() -> None:
-    """Fetch what a vendor publishes about a machine, and carry it in one file.
+    """Fetch a vendor's endorsements of a machine, and store them in one file.
 
-    Nothing of it is trusted: verification judges each certificate and list, wherever it came from.
+    None of them is trusted: verification checks each certificate and list, regardless of its source.
     """
 
 
@@ -132,9 +132,9 @@ def show(files: tuple[str, ...], display: Display) -> int:
 @click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
 @display_options
 def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, display: Display) -> int:
-    """Check that a bundle may be used: its dates, and with --bundle-key its signature.
+    """Check that a bundle is usable: its dates, and with --bundle-key its signature.
 
-    The certificates and lists in it are judged by 'attest verify'. Exit codes: 0 it may be used, 2 usage, 5 it may not.
+    'attest verify' checks the certificates and lists in it. Exit codes: 0 usable, 2 usage, 5 not usable.
     """
     from attest.cli.files import read_file
     from attest.cli.output import print_document

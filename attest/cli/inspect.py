@@ -1,4 +1,4 @@
-"""``attest inspect``: what is inside a file?"""
+"""``attest inspect``: the content of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTICE = "nothing here was verified: this is what the file says, whoever wrote i
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @display_options
 def inspect(inputs: tuple[str, ...], display: Display) -> int:
-    """Show what is inside evidence, tokens, certificates, revocation lists, certificate tables and bundles.
+    """Show the content of evidence, tokens, certificates, revocation lists, certificate tables and bundles.
 
     Nothing is verified and nothing is concluded. '-' is standard input. Exit codes: 0 shown, 2 usage, 3 in no known
     form, malformed or not read by this version.

@@ -86,7 +86,7 @@ _NVIDIA_ENDORSEMENTS: tuple[tuple[Callable[[bytes], bool], str, Callable[[bytes]
 
 
 def _accompanying(found: RecognisedFile) -> _Facts:
-    """Describe what is no evidence: a table, a bundle, certificates, lists."""
+    """Describe a file that is no evidence: a table, a bundle, certificates, lists."""
     if found.read is None:
         return {"label": found.label}
     content = found.read(found)
@@ -192,7 +192,7 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
 
 
 def _report(report: ParsedSnpReport) -> _Facts:
-    """Every field of the report's table, and what its bits mean."""
+    """Return every field of the report's table, with the names of its bits."""
     facts: _Facts = {} if report.product is None else {"product": str(report.product)}
     for name in layout_of_version(report.version).names:
         value = getattr(report, name)
@@ -219,7 +219,7 @@ def _bits(value: int, names: tuple[tuple[str, int], ...]) -> _Facts:
 
 
 def _tcb(report: ParsedSnpReport, name: str) -> JsonValue:
-    """Components where the report says its product line; version 2 does not, and the layout depends on it."""
+    """Return the components if the report states its product line; version 2 does not, and the layout depends on it."""
     raw: bytes = getattr(report, name)
     if report.product is None:
         return raw.hex()
@@ -244,7 +244,7 @@ def certificate_facts(certificate: Certificate) -> _Facts:
 
 
 def _leaf(certificate: Certificate) -> _Facts:
-    """Describe what AMD writes into a VCEK or VLEK."""
+    """Describe AMD's extensions of a VCEK or VLEK."""
     try:
         leaf = read_leaf(certificate)
     except ChainError as exc:

@@ -39,7 +39,7 @@ def event_log(data: bytes) -> _Facts:
 
 
 def _replayed(log: ParsedEventLog) -> _Facts:
-    """Say what the log leads to; what only an operating system extends is left out unless the log has it."""
+    """Return the replayed registers; those of an operating system only if the log has them."""
     replayed = replay(log)
     return {
         register.name.lower(): replayed.values[register.name].hex()
@@ -75,7 +75,7 @@ def _event(event: ParsedEvent, kind: LogKind) -> _Facts:
 
 
 def _verification(event: ParsedEvent, kind: LogKind) -> str:
-    """Say how far the digest vouches for the data; a log that was changed is shown with what is wrong in it."""
+    """Return the relation of the digest to the data; a log that was changed is shown with its defect."""
     try:
         return str(verification(event, kind))
     except VerificationError:

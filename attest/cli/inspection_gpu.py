@@ -57,7 +57,7 @@ def _described(parsed: ParsedGpuEvidence) -> _Facts:
 
 
 def _opaque(opaque: OpaqueData) -> _Facts:
-    """Name what is known, and list every entry as it stands."""
+    """Name the known entries, and list every entry as received."""
     named: dict[str, JsonValue] = {
         "driver_version": opaque.driver_version,
         "project": opaque.project,

@@ -1,4 +1,4 @@
-"""``attest key``: one key of this machine, written where nothing keeps it."""
+"""``attest key``: one key of this machine, written to a place that does not keep it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def get(  # noqa: PLR0917  click passes them by name
 @service_options
 @display_options
 def settings(service: SessionOptions, display: Display) -> int:
-    """Show the settings that count, and where each comes from. Nobody is asked, and none of them is secret."""
+    """Show the effective settings, and the source of each. No request is made, and none of them is secret."""
     document: dict[str, JsonValue] = {"schema": SETTINGS_SCHEMA, "settings": settings_document(service.settings())}
     if display.json:
         from attest.cli.output import print_document
@@ -97,7 +97,7 @@ def settings(service: SessionOptions, display: Display) -> int:
 
 
 def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
-    """Say what was written, where standard output is not the key's own."""
+    """Print a description of the written key, unless standard output is its destination."""
     if file is None:
         return
     document: dict[str, JsonValue] = {

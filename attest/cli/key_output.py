@@ -52,7 +52,7 @@ class KeyPlace:
 
 
 def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPlace:
-    """Look at where a key shall go.
+    """Check the destination of a key.
 
     Raises:
         ConfigurationError: no place, or two (``option-not-applicable``); a terminal (``output-terminal``); a file
@@ -107,7 +107,7 @@ def _file_place(file: Path, *, allow_disk: bool) -> KeyPlace:
 
 
 def require_in_memory(device: int, name: str) -> None:
-    """Make sure that a file system keeps nothing when the machine is off. What is not known to do so, may keep it.
+    """Require a file system that keeps nothing when the machine is off. An unknown one may keep data.
 
     Raises:
         ConfigurationError: ``output-on-disk``.

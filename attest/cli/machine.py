@@ -1,4 +1,4 @@
-"""The machine that a command asks: this one, or what a test hands in; and the way to its TPM."""
+"""Access of a command to the machine: this one, or the one of a test; and to its TPM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TCTI = click.option(
 
 
 def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:
-    """Return how the machine is reached.
+    """Return the access to the machine.
 
     Args:
         ctx: of the command.

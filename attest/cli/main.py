@@ -1,4 +1,4 @@
-"""``attest``: the root command. Nothing heavy is imported here; commands bring what they need when they run."""
+"""``attest``: the root command. Commands import heavy modules when they run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COMMANDS = {
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
-"""Commands that have keys or models in their memory; 'agent' sees to itself."""
+"""Commands with keys or models in memory; 'agent' hardens itself."""
 _EXAMPLES = (
     "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
     "attest appraise report.bin --nonce ... --policy p.yaml",
@@ -124,5 +124,5 @@ def main() -> int:
     return cli.main(standalone_mode=False)
 
 
-if __name__ == "__main__":  # without this, 'python -m attest.cli.main' would do nothing and exit with 0
+if __name__ == "__main__":  # otherwise 'python -m attest.cli.main' would do nothing and exit with 0
     sys.exit(main())

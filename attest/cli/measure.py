@@ -1,4 +1,4 @@
-"""``attest measure``: which measurement will a guest have?"""
+"""``attest measure``: the expected measurement of a guest."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _origin(**parts: str | None) -> str:
 
 
 def _snippet(name: str, origin: str, digests: list[tuple[int, str]]) -> str:
-    """Write YAML. JSON strings are YAML strings, so that quoting is not ours to get wrong."""
+    """Write YAML. JSON strings are YAML strings, so JSON's encoder does the quoting."""
     import json
 
     lines = ["reference_values:", f"  {json.dumps(name)}:", f"    origin: {json.dumps(origin)}", "    values:"]

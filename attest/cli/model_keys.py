@@ -53,7 +53,7 @@ class KeyOptions:
     Attributes:
         key_file: a file that holds it.
         key_fd: a descriptor that it is read from.
-        service: what is said of a service; with a file or a descriptor it is named, and not asked.
+        service: the options of a service; with a file or a descriptor it is named in the manifest, and not contacted.
     """
 
     key_file: str | None
@@ -74,7 +74,7 @@ class KeyOptions:
             )
 
     def verifier_key(self) -> VerifierKey | None:
-        """Return whom ``--identity`` names.
+        """Return the service that ``--identity`` names.
 
         Raises:
             ConfigurationError: ``verifier-key-invalid``.
@@ -105,7 +105,7 @@ class KeyOptions:
         network: Network,
         display: Display,
     ) -> tuple[bytes, SealingNames]:
-        """Obtain a key to seal under, and what the model says of it.
+        """Obtain a key to seal under, and the names for the manifest.
 
         Raises:
             AttestError: what reading it, or asking the service, raises.
@@ -173,7 +173,7 @@ def key_options(command: Command) -> Command:
 
     @wraps(command)
     def run(*, key_file: str | None, key_fd: int | None, service: ServiceOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
-        # A key that is here asks no service, so none that settings name is meant.
+        # With a local key no service is contacted, so the settings' service does not apply.
         meant = service if key_file is not None or key_fd is not None else _as_settings_say(service)
         return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=meant), **given)
 
@@ -191,7 +191,7 @@ def key_options(command: Command) -> Command:
 
 
 def _as_settings_say(service: ServiceOptions) -> ServiceOptions:
-    """Add what the settings of a session say to what the options leave out; see ``attest.session.settings``.
+    """Complete the options from the settings of a session; see ``attest.session.settings``.
 
     Raises:
         ConfigurationError: a settings file cannot be read or is none, or ``verifier-key-invalid``.
@@ -204,7 +204,7 @@ def _as_settings_say(service: ServiceOptions) -> ServiceOptions:
     except ConfigurationError as exc:
         if exc.code != "kms-not-configured":
             raise
-        return service  # the command says what it needs
+        return service  # the command reports the missing options
     return replace(
         service,
         kms=found.url,

@@ -41,7 +41,7 @@ FOLDER = click.option(
     ),
 )
 def nvsdk() -> None:
-    """Ask NVIDIA's own Python SDK what it says of GPU evidence. It changes no outcome of ours.
+    """Verify GPU evidence with NVIDIA's own Python SDK too. It changes no outcome of ours.
 
     Its packages need old versions of others, so they live in a Python environment of their own. Revocation is not
     asked, and certificates are judged at the moment that you name.

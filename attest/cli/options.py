@@ -106,7 +106,7 @@ network_options = gathered(
 
 
 def nonce_options(command: Command) -> Command:
-    """Add what names REPORT_DATA: ``--nonce``, ``--nonce-text`` and ``--report-data``."""
+    """Add the options for REPORT_DATA: ``--nonce``, ``--nonce-text`` and ``--report-data``."""
     return stacked(
         [
             click.option(

@@ -41,13 +41,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedEvidence:
-    """Evidence that was refused, exit 3, 4 or 5. Wrong usage is none: it goes on to the boundary."""
+    """A refusal of evidence, exit 3, 4 or 5. Wrong usage is no refusal: it goes to the boundary."""
 
     error: AttestError
 
 
 def take_refusal(step: Callable[[], _T]) -> _T | RefusedEvidence:
-    """Run a step; a refusal of the evidence is an answer, not a failure of the command."""
+    """Run a step; a refusal of the evidence is a result, and no failure of the command."""
     try:
         return step()
     except (EvidenceError, VerificationError, EndorsementError) as exc:
@@ -96,7 +96,7 @@ def show_verified(
 
 
 def tell_verified(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document that says ``verified``, for programs or for people, and return 0."""
+    """Show a document with the outcome ``verified``, for programs or for people, and return 0."""
     if display.json:
         print_document(document)
     elif not display.quiet:
@@ -107,7 +107,7 @@ def tell_verified(document: dict[str, JsonValue], *, display: Display) -> int:
 
 
 def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document that says ``affirmed`` or ``not-affirmed``, and return 0 or 1 by that word."""
+    """Show a document with the outcome ``affirmed`` or ``not-affirmed``, and return 0 or 1 accordingly."""
     if display.json:
         print_document(document)
     elif not display.quiet:

@@ -1,4 +1,4 @@
-"""A result as a page for people. It shows the JSON document and nothing else, so both say the same."""
+"""A result as a page for people. It shows the JSON document and nothing else, so both agree."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def print_appraised(document: _Document, *, display: Display) -> None:
 
 
 def print_refused(document: _Document, *, display: Display) -> None:
-    """Show why evidence was refused. The message and its hint go to standard error."""
+    """Show a refusal of evidence. The message and its hint go to standard error."""
     out = console(display)
     _print_head(out, document, display)
     _print_checks(out, document, display)
@@ -115,7 +115,7 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
 
 
 def _print_opinion(out: Console, opinion: _Document) -> None:
-    """Show what NVIDIA's SDK found beside what we found; our answer is the one that counts."""
+    """Show the findings of NVIDIA's SDK beside ours; ours decide."""
     versions = ", ".join(f"{name} {version}" for name, version in _dict(opinion.get("versions")).items())
     out.print(plain(f"second opinion: NVIDIA's Python SDK {opinion['verdict']} ({versions})", "bold"))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)

@@ -41,7 +41,7 @@ def read_policies(
 
 
 def read_reference_documents(references: References) -> dict[str, ReferenceDocument]:
-    """Read the documents of reference values that the command line names, and find out who signed them.
+    """Read the documents of reference values that the command line names, and verify their signatures.
 
     Raises:
         ConfigurationError: a file cannot be read or is none; ``references-collide``, two documents of one name.
@@ -66,7 +66,7 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
 def read_policy(
     file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS, what: str = "--policy"
 ) -> Policy:
-    """Load one policy; ``what`` is what errors call the argument or option that names it.
+    """Load one policy; ``what`` is the name of its argument or option in errors.
 
     Raises:
         ConfigurationError: as ``read_policies``.

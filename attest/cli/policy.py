@@ -42,7 +42,7 @@ def policy() -> None:
 @references_options
 @display_options
 def check(files: tuple[str, ...], *, references: References, display: Display) -> int:
-    """Load policies and show what they demand: every rule, the strict ones that were left out included.
+    """Load policies and show their demands: every rule, including strict defaults.
 
     Exit codes: 0 all of them load, 2 one does not.
     """

@@ -1,4 +1,4 @@
-"""``attest policy convert``: other people's policies as ours, and ours as Azure's."""
+"""``attest policy convert``: policies of Azure and NVIDIA into ours, and ours into Azure's."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def convert(
     force: bool,
     display: Display,
 ) -> int:
-    """Turn Azure's release policies and NVIDIA's policies into ours, and ours into Azure's; say what is not carried.
+    """Turn Azure's release policies and NVIDIA's policies into ours, and ours into Azure's; report what is lost.
 
     Every demand that the other language cannot say is listed: what, why, and what to do instead. Nothing is written
     while one of them is not accepted by name with --accept-loss.
@@ -178,7 +178,7 @@ def _require_sense(language: Language, target: str, **options: object) -> None:
 def _from_skr(
     data: bytes, name: str, accept: dict[str, str], authority: str | None, *, extended: bool, display: Display
 ) -> Conversion:
-    """Convert a release policy; what a person should know about it anyway is said first."""
+    """Convert a release policy, after the warnings about it."""
     from attest.policy.foreign.convert import convert_skr
     from attest.policy.foreign.skr import parse_skr
     from attest.policy.foreign.skr_review import review_skr
@@ -235,7 +235,7 @@ def _write(output: str, document: JsonValue, *, force: bool) -> None:
 
 
 def _tell(conversion: Conversion, display: Display) -> None:
-    """Say on standard error what the outcome lacks, and what it has beyond its source."""
+    """Report on standard error the demands that the result lacks, and those that it adds."""
     for loss in conversion.losses:
         display.warn(f"not carried: {loss.name} ({loss.demand}): {loss.why}; accepted: {loss.accepted}")
     for line in conversion.stricter:

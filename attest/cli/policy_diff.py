@@ -1,4 +1,4 @@
-"""``attest policy diff``: what the difference between two policies means."""
+"""``attest policy diff``: the effect of the difference between two policies."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def diff(
     references_b: tuple[str, ...],
     display: Display,
 ) -> int:
-    """Say what became stricter, looser or other from policy A to policy B, demand by demand.
+    """Show which demands of policy B are stricter, looser or changed, compared with policy A.
 
     What counts is the meaning: the order of lists, a default that is written out, another name for the same value are
     no difference. Values that come from documents of reference values count as the policy's own: with one policy and

@@ -1,4 +1,4 @@
-"""Policy documents as files, for commands that look at what stands in them."""
+"""Policy documents as files, for commands that inspect their text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyText:
-    """A policy as it was written, and as it was understood, whether or not its reference documents are at hand."""
+    """A policy as written and as decoded, with or without its reference documents."""
 
     file: str
     data: bytes
@@ -38,7 +38,7 @@ class PolicyText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFile(PolicyText):
-    """A policy that loads: as it judges, too."""
+    """A policy that loads: with its rules, too."""
 
     policy: Policy
 
@@ -65,7 +65,7 @@ def policies_among(files: tuple[str, ...], *, display: Display) -> tuple[str, ..
 
 
 def read_policy_text(file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS) -> PolicyText:
-    """Read a policy to look at it, with as many of its reference documents as there are.
+    """Read a policy for inspection, with those of its reference documents that are at hand.
 
     Raises:
         ConfigurationError: it cannot be read, or is no policy; the message names the file.
@@ -100,7 +100,7 @@ class SignableFile:
 
 
 def read_signable(file: str) -> SignableFile:
-    """Read what can be signed.
+    """Read a document that can be signed.
 
     Raises:
         ConfigurationError: it cannot be read, or is neither a policy nor reference values; the message names the file.

@@ -1,4 +1,4 @@
-"""``attest policy explain``: a policy in words, and what a machine would have to change."""
+"""``attest policy explain``: a policy in words, and the remedies for a machine that fails it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXIT_NOT_AFFIRMED = 1
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Tell a policy in words, and why evidence does not meet it.",
+    short_help="Explain a policy in words, and why evidence does not meet it.",
     examples=(
         "attest policy explain my-policy.yaml",
         "attest policy explain my-policy.yaml --against evidence.json --nonce 5f1c...",
@@ -40,9 +40,9 @@ EXIT_NOT_AFFIRMED = 1
 def explain(
     *, question: VerificationOptions, policy_file: str, sources: tuple[str, ...], references: References
 ) -> int:
-    """Tell a policy in words; against evidence, tell each failed check: expected, got, clause, how to fix.
+    """Explain a policy in words; against evidence, explain each failed check: expected, got, clause, how to fix.
 
-    Exit codes: 0 told, or affirmed; 1 not affirmed; 2 the policy does not load; 3, 4, 5 as 'attest appraise'.
+    Exit codes: 0 explained, or affirmed; 1 not affirmed; 2 the policy does not load; 3, 4, 5 as 'attest appraise'.
     """
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file

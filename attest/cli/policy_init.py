@@ -112,7 +112,7 @@ def init(
 
 
 def source_of(verified: VerifiedEvidence) -> DraftSource:
-    """Return what a draft asks of verified evidence."""
+    """Return the parts of verified evidence that a draft uses."""
     from attest.appraisal import device_set
     from attest.evidence.eventlog.facts import facts_of
     from attest.policy.authoring.draft import DraftSource, SourceItem
@@ -162,7 +162,7 @@ def _written(
     force: bool,
     simulated: bool,
 ) -> int:
-    """Write the draft, and say aloud what is weak in it."""
+    """Write the draft, and warn of its weak demands."""
     from attest.cli.files import STDIN, write_output
     from attest.cli.output import print_document
 

@@ -1,4 +1,4 @@
-"""``attest policy lint``: what in a policy is probably not meant."""
+"""``attest policy lint``: probable mistakes in a policy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
 @references_options
 @display_options
 def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, references: References, display: Display) -> int:
-    """Find what is probably not meant: values that never match, expired reference values, lists that are too broad.
+    """Find probable mistakes: values that never match, expired reference values, lists that are too broad.
 
     Every finding has a severity, a place, why, and what to do. Where simulated evidence is accepted, what would be an
     error in production is a note. A document of reference values that a policy names and that is not given is a
@@ -61,7 +61,7 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
     named = {row.document for one in read for row in one.document.references}
     found = []
     for one in read:
-        # What another policy of this call names was not given to this one.
+        # A document that another policy of this call names is not extra for this one.
         others = named - {row.document for row in one.document.references}
         own = {name: document for name, document in documents.items() if name not in others}
         found.append((one, lint_policy(one.document, at=moment, documents=own)))
@@ -75,7 +75,7 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
 
 def _line(one: PolicyText, path: str) -> int:
-    """Say where a finding stands; of what was left out, where the section stands that lacks it."""
+    """Return the position of a finding; for an absent key, the position of its section."""
     from attest.policy.document import _places
 
     return _places(one.data).find(path, key=True).line

@@ -1,4 +1,4 @@
-"""Recorded evidence, judged again by two policies: whom would the new one have refused, or let in?"""
+"""Recorded evidence, appraised again by two policies, to show which evidence a new policy refuses or accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attest policy sign`` and ``attest policy verify``: who stands behind a document."""
+"""``attest policy sign`` and ``attest policy verify``: signatures over a document."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def verify(
     newer_than: int | str | None,
     display: Display,
 ) -> int:
-    """Find out whether enough keys signed a policy, or a document of reference values.
+    """Verify that enough keys signed a policy, or a document of reference values.
 
     A key counts once. Signatures of other keys count for nothing; one that claims a key and does not hold refuses.
 

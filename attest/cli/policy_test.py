@@ -1,4 +1,4 @@
-"""``attest policy test``: the cases beside a policy, judged offline."""
+"""``attest policy test``: the cases of a policy, appraised offline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_TESTS_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One case with its answer.
+    """One case with its outcome.
 
     Attributes:
         file: the file of cases.
@@ -96,7 +96,7 @@ def _cases_files(path: Path) -> list[Path]:
 
 
 def _is_cases(path: Path) -> bool:
-    """Say whether a file with another name is one of cases all the same."""
+    """Return True if a file with another name holds cases."""
     from attest.cli.files import read_file
 
     return b"attest.policy-tests/" in read_file(str(path), limit=MAX_TESTS_BYTES, what="FILE")
@@ -177,7 +177,7 @@ def _refused(refusal: RefusedEvidence) -> CaseResult:
 
 
 def _question(case: PolicyCase, folder: Path) -> VerificationOptions:
-    """Ask what the command line would ask, with the files of the case beside its file."""
+    """Return the options that the command line would have, with the files of the case beside its file."""
     from attest.cli.options import VerificationOptions
 
     return VerificationOptions(

@@ -1,4 +1,4 @@
-"""A boot beside a known good one: which event was the first to differ?
+"""Comparison of a boot with a known good one: the first event that differs.
 
 An explanation that changes no outcome: a policy decides on acceptance.
 """
@@ -24,12 +24,12 @@ _WHERE = {
     "CCEL": ("the event log of a TDX guest (CCEL)", "/sys/firmware/acpi/tables/data/CCEL"),
     "TCG2": ("the event log of a TPM (TCG2)", "/sys/kernel/security/tpm0/binary_bios_measurements"),
 }
-"""What logs of each kind are called, and where Linux has them."""
+"""The names of logs of each kind, and their paths on Linux."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLog:
-    """The log of a known good boot, and what the evidence has to compare with it.
+    """The log of a known good boot, and the registers and log of the evidence to compare with it.
 
     Attributes:
         log: the reference.

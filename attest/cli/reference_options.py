@@ -51,7 +51,7 @@ _OPTIONS = (
 
 
 def references_options(command: Command) -> Command:
-    """Add ``--references`` and what proves who signed them; the command gets one ``references``."""
+    """Add ``--references`` and the options of their signatures; the command gets one ``references``."""
 
     @wraps(command)
     def run(

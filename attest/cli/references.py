@@ -1,4 +1,4 @@
-"""``attest references``: documents of reference values, from other people's and from evidence."""
+"""``attest references``: documents of reference values, made from foreign formats and from evidence."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def from_corim(
 ) -> int:
     """Carry the reference values of a CoRIM (CBOR, signed or not) over into a document of ours.
 
-    What it says beyond that is told as warnings: conditions on a TCB, for one, belong into the policy. Exit codes: 0
+    Everything else in it is reported as a warning: conditions on a TCB, for one, are for the policy. Exit codes: 0
     written, 2 usage, 3 no CoRIM, or nothing in it can be carried over, 4 not signed by the key.
     """
     from attest.cli.files import read_file
@@ -164,7 +164,7 @@ def from_evidence(
     output: str,
     force: bool,
 ) -> int:
-    """Write down the measurements of a machine that is known to be good, from its verified evidence.
+    """Record the measurements of a machine that is known to be good, from its verified evidence.
 
     It takes every argument and option of 'attest verify', and its exit codes. That evidence is genuine says nothing
     about whether its measurements are wanted: --origin is for the person who answers for that.
@@ -220,7 +220,7 @@ def from_rims(
     force: bool,
     display: Display,
 ) -> int:
-    """Write down the digests of NVIDIA's reference integrity manifests: XML, or the RIM service's JSON.
+    """Record the digests of NVIDIA's reference integrity manifests: XML, or the RIM service's JSON.
 
     Signature, signers and dates are verified; whether a signer was revoked is for 'attest verify'. Exit codes:
     0 written, 2 usage, 3 no RIM, 4 not signed by NVIDIA, 5 outside its dates.
@@ -299,7 +299,7 @@ def _write(
 
 
 def _read(file: str) -> ReferenceDocument:
-    """Read a document; what is wrong with it names the file."""
+    """Read a document; errors name the file."""
     from attest.cli.files import read_file
     from attest.policy.reference_values.reference_documents import MAX_REFERENCE_BYTES, read_reference_document
 

@@ -30,7 +30,7 @@ class RegoQuestion:
     data: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def judge(self, results: Sequence[AttestationResult]) -> tuple[AttestationResult, ...]:
-        """Return the results with a check ``policy.rego`` for each time that a policy was asked."""
+        """Return the results with a check ``policy.rego`` for each evaluation of a policy."""
         judged = tuple(results)
         if self.policies:
             from attest.rego import with_rego
@@ -57,7 +57,7 @@ def rego_options(command: F) -> F:
 
 
 def read_rego(files: tuple[str, ...], data_file: str | None) -> RegoQuestion:
-    """Read what the options name.
+    """Read the files that the options name.
 
     Raises:
         ConfigurationError: ``rego-policy-invalid``, ``rego-data-invalid``, ``rego-unavailable``, or a file cannot be

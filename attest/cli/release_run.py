@@ -1,4 +1,4 @@
-"""Behind ``attest release``: what the service has to prove, the connection, and where keys are written."""
+"""Steps of ``attest release``: the demands on the service, the connection, and the destinations of keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Expected:
 
 
 def expectation(wanted: Expected, *, network: Network, display: Display) -> ServiceExpectation | None:
-    """Put together what a client demands of the service; None without a policy.
+    """Return the demands of a client on the service; None without a policy.
 
     Raises:
         ConfigurationError: a file is missing or wrong, or a relaxation has no reason.
@@ -107,7 +107,7 @@ def _endorsements(paths: tuple[str, ...], *, display: Display) -> Endorsements:
 def open_client(
     url: str, *, identity: str, tls_ca: str | None, log_memory: str | None, expect: ServiceExpectation | None
 ) -> Iterator[KeyReleaseClient]:
-    """Make ready to ask a service; nothing is asked yet.
+    """Prepare the connection to a service; no request is made yet.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``, ``tls-ca-unusable``, ``url-invalid``, or as ``FileMemory``.
@@ -146,7 +146,7 @@ class Places:
 
     @staticmethod
     def of(keys: tuple[str, ...], *, output: str | None, directory: str | None) -> Places:
-        """Say where each key goes.
+        """Return the destination of each key.
 
         Raises:
             ConfigurationError: no place, two of them, one for several keys (``option-not-applicable``), a file that is

@@ -1,4 +1,4 @@
-"""``attest run``: a program that is given keys as descriptors, and keeps them only as long as it may."""
+"""``attest run``: a program that gets keys as descriptors, for the duration of their leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attest sealed``: what is in a sealed model, whether it is whole, and its keys."""
+"""``attest sealed``: the content of a sealed model, its verification, and its keys."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ sealed.add_command(cat)
 @click.option("--trust", metavar="PEM", multiple=True, help="Verify first: the public key of the model's owner.")
 @display_options
 def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
-    """Show what a sealed model says of itself. Without --trust nothing is verified.
+    """Show the manifest of a sealed model. Without --trust nothing is verified.
 
     For each file: its name, its sizes, and the associated data with which any Tink library opens it.
     """
@@ -163,7 +163,7 @@ def rewrap(
 ) -> int:
     """Put a sealed model under another key or version, and sign it again: two small files change, and no data.
 
-    Whoever has had the old key can still open copies from before. Interrupted, the same command ends what was begun.
+    The old key still opens earlier copies. After an interruption, the same command completes the change.
     """
     import os
     from dataclasses import replace

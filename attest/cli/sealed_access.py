@@ -1,4 +1,4 @@
-"""``attest sealed ls`` and ``attest sealed cat``: sealed models wherever they lie, without a copy of them here."""
+"""``attest sealed ls`` and ``attest sealed cat``: sealed models at any location, without a local copy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its option
 
 
 def place_options(command: _Command) -> _Command:
-    """Add what reaching a place may need."""
+    """Add the options for access to a location."""
     headers = click.option(
         "--headers",
         "headers_file",

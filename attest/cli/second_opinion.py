@@ -1,4 +1,4 @@
-"""``attest verify --second-opinion``: what NVIDIA's own SDK says of the same devices, beside our checks.
+"""``attest verify --second-opinion``: the findings of NVIDIA's own SDK for the same devices, beside our checks.
 
 It never changes our answer. Where the two differ, ``docs/gpu.md`` names the rule that decides.
 """
@@ -19,7 +19,7 @@ __all__ = ["second_opinion_document"]
 
 
 def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, JsonValue]:
-    """Ask NVIDIA's SDK about the GPUs and switches, and put its findings beside these checks.
+    """Verify the GPUs and switches with NVIDIA's SDK, and put its findings beside these checks.
 
     Raises:
         ConfigurationError: ``option-not-applicable``: the evidence has no device of NVIDIA's; or ``nvsdk-missing``,

@@ -66,7 +66,7 @@ SERVICE_MACHINE_OPTIONS: Final = (
     TCTI,
     click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
 )
-"""What a service and its machine have to show, and what this machine shows: the same wherever a service is asked."""
+"""Demands on a service and its machine, and the evidence of this machine: the same for every command with a service."""
 
 
 def service_options(*, required: bool) -> Decorator:
@@ -92,7 +92,7 @@ def service_options(*, required: bool) -> Decorator:
 def asked_service(
     ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
 ) -> Iterator[tuple[KeyReleaseClient, Attester]]:
-    """Make ready to ask a service; nothing is asked yet.
+    """Prepare the connection to a service; no request is made yet.
 
     Args:
         ctx: of the command.

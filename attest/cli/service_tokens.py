@@ -1,4 +1,4 @@
-"""Tokens of Azure, Intel and Google as input: what their services found, checked with keys that the operator names."""
+"""Tokens of Azure, Intel and Google as input, verified with keys that the operator names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ServiceCase", "appraise_service", "judge_service", "open_service", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCase:
-    """A token with everything that it is to be judged by."""
+    """A token with the keys, moment and options of its verification."""
 
     data: bytes
     trust: TokenTrust
@@ -37,7 +37,7 @@ class ServiceCase:
 def open_service(
     files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
 ) -> ServiceCase | None:
-    """Return the token among the inputs, if that is what they are. Ask before EARs: Google's look like one.
+    """Return the token, if the one input is a token. Call this before EARs are tried: Google's look like one.
 
     Raises:
         ConfigurationError: options that mean nothing for a token, or keys that cannot be read.
@@ -73,12 +73,12 @@ def show_service(token: VerifiedServiceToken, *, question: VerificationOptions) 
 
 
 def judge_service(token: VerifiedServiceToken, policy: Policy, *, question: VerificationOptions) -> Judgement:
-    """Judge what the token says by one policy."""
+    """Appraise the token by one policy."""
     return judge_stated(token, policy, baseline=appraise_service_token(token), question=question)
 
 
 def appraise_service(token: VerifiedServiceToken, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
-    """Judge what the token says by policies; or by the baseline: a compliant TEE without debugging, and fresh."""
+    """Appraise the token by policies; without one by the baseline: a compliant TEE without debugging, and fresh."""
 
     def document(checks: tuple[Check, ...] | None) -> dict[str, JsonValue]:
         return service_token_document(token, unchecked=question.unchecked, policy_checks=checks)

@@ -38,7 +38,7 @@ class SessionOptions:
     config: str | None
 
     def settings(self) -> SessionSettings:
-        """Return the settings that count.
+        """Return the effective settings.
 
         Raises:
             ConfigurationError: one is missing or wrong.
@@ -58,7 +58,7 @@ class SessionOptions:
         on_renewed: Callable[[SessionKey], None] | None = None,
         background: bool = True,
     ) -> Session:
-        """Make a session of this machine; nothing is asked yet.
+        """Make a session of this machine; no request is made yet.
 
         Raises:
             ConfigurationError: as ``settings``.
@@ -112,7 +112,7 @@ def service_options(command: Command) -> Command:
 
 
 def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:
-    """Return every setting with where it came from. None of them is secret."""
+    """Return every setting with its source. None of them is secret."""
     texts: dict[str, JsonValue] = {
         "url": settings.url,
         "key": settings.service.text,

@@ -20,7 +20,7 @@ AnyTokenCase: TypeAlias = TokenCase | ServiceCase | EarCase
 
 
 def verify_any_token(case: AnyTokenCase) -> int:
-    """Say whether the token is genuine, and return 0, 3, 4 or 5."""
+    """Verify the token and print the outcome; return 0, 3, 4 or 5."""
     question = case.question
     if isinstance(case, TokenCase):
         return _answer(case, "verify", partial(verify_token_case, case), partial(show_token, question=question))
@@ -31,7 +31,7 @@ def verify_any_token(case: AnyTokenCase) -> int:
 
 
 def appraise_token_case(case: AnyTokenCase, *, policies: Sequence[Policy]) -> int:
-    """Say whether what the token says is acceptable, and return 0, 1, 3, 4 or 5.
+    """Appraise the token and print the outcome; return 0, 1, 3, 4 or 5.
 
     Args:
         case: the token.
@@ -53,7 +53,7 @@ def appraise_token_case(case: AnyTokenCase, *, policies: Sequence[Policy]) -> in
 
 
 def judge_token_case(case: AnyTokenCase, policy: Policy) -> Judgement:
-    """Verify a token and judge it by one policy, without telling anybody.
+    """Verify a token and appraise it by one policy, without output.
 
     Raises:
         AttestError: the token is refused; ``policy-not-for-tokens``.

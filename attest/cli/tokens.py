@@ -1,4 +1,4 @@
-"""Tokens as input: what another Verifier found, checked with keys that the command line names for its issuer."""
+"""Tokens of other Verifiers as input, verified with keys that the command line names for their issuers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NONCE_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCase:
-    """A token with everything that it is to be judged by."""
+    """A token with the keys, moment and options of its verification."""
 
     data: bytes
     trusted: dict[str, tuple[TokenKey, ...]]
@@ -68,7 +68,7 @@ class TokenCase:
 def open_token(
     files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
 ) -> TokenCase | None:
-    """Return the token among the inputs, if that is what they are.
+    """Return the token, if the one input is a token.
 
     Raises:
         EvidenceError: the input is in no known form.
@@ -150,7 +150,7 @@ def _trusted(question: VerificationOptions, *, at: datetime) -> dict[str, tuple[
         found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]
         question.display.note(f"{name}: {len(found)} of {len(keys)} keys are certified by NVIDIA's pinned CA")
         certified += found
-    if certified and NRAS_ISSUER not in trusted:  # the pin is of the service in production, and of no other
+    if certified and NRAS_ISSUER not in trusted:  # the pin is for NVIDIA's production service only
         trusted[NRAS_ISSUER] = tuple(certified)
     return trusted
 
@@ -166,7 +166,7 @@ def show_token(token: VerifiedNrasToken, *, question: VerificationOptions) -> in
 
 
 def require_for_tokens(policies: Sequence[Policy]) -> None:
-    """Require that policies say whose tokens they take.
+    """Require that policies name the Verifiers whose tokens they accept.
 
     Raises:
         ConfigurationError: ``policy-not-for-tokens``, one of them judges evidence alone.
@@ -202,7 +202,7 @@ def freshness_of_token(freshness: Freshness, question: VerificationOptions) -> C
 
 
 class StatedToken(Protocol):
-    """A genuine token that states claims, of whichever service."""
+    """A genuine token with claims, of any service."""
 
     @property
     def facts(self) -> tuple[TokenFacts, ...]:
@@ -221,14 +221,14 @@ class StatedToken(Protocol):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Those of its verification."""
+        """The checks of its verification."""
         ...
 
 
 def judge_stated(
     token: StatedToken, policy: Policy, *, baseline: tuple[Check, ...], question: VerificationOptions
 ) -> Judgement:
-    """Judge what a token states by one policy; ``baseline`` are the checks of its kind's baseline."""
+    """Appraise a token's facts by one policy; ``baseline`` are the checks of its kind's baseline."""
     return judge_facts(
         token.facts,
         freshness=token.freshness,
@@ -247,7 +247,7 @@ def appraise_stated(
     document: Callable[[tuple[Check, ...] | None], dict[str, JsonValue]],
     question: VerificationOptions,
 ) -> int:
-    """Judge what a token states by policies, or by the baseline where there are none; return 0 or 1.
+    """Appraise a token's facts by policies, or by the baseline where there are none; return 0 or 1.
 
     Args:
         token: the token, verified.
@@ -264,12 +264,12 @@ def appraise_stated(
 
 
 def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: VerificationOptions) -> Judgement:
-    """Judge what the token says by one policy."""
+    """Appraise the token by one policy."""
     return judge_stated(token, policy, baseline=appraise_nras(token), question=question)
 
 
 def appraise_token(token: VerifiedNrasToken, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
-    """Judge what the token says by policies; or by the baseline.
+    """Appraise the token by policies; without one by the baseline.
 
     That is: NRAS affirms, every device's measurements matched, and it is fresh.
     """

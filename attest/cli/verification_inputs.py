@@ -42,7 +42,7 @@ REPORT_DATA_BYTES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Evidence with everything that it is to be judged by."""
+    """Evidence with the endorsements, anchors, moment and options of its verification."""
 
     recognised: RecognisedEvidence
     endorsements: Endorsements
@@ -118,7 +118,7 @@ def verify_case(
 
 
 def _may_be_fetched(evidence: Evidence) -> bool:
-    """Say whether a service is known that has what is missing."""
+    """Return True if a known service has the missing endorsement."""
     from attest.fetch import can_be_fetched
 
     return can_be_fetched(evidence)
@@ -152,7 +152,7 @@ def _fetch(case: Case) -> Endorsements:
     return gathered.endorsements
 
 
-# -- what the options say
+# -- the options
 
 
 def _anchors(question: VerificationOptions) -> TrustAnchors:
@@ -167,7 +167,7 @@ def _anchors(question: VerificationOptions) -> TrustAnchors:
 
 
 def read_bundle_keys(files: tuple[str, ...]) -> BundleTrust:
-    """Read who may sign bundles; with no file, no signature is demanded.
+    """Read the keys that may sign bundles; without a file, no signature is demanded.
 
     Raises:
         ConfigurationError: ``file-unreadable`` or ``bundle-key-invalid``.
@@ -191,7 +191,7 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
 
 
 def _expected(question: VerificationOptions, evidence: Evidence) -> ExpectedFreshness | None:
-    """Say what the evidence must carry. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
+    """Return the expected freshness. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
     nonce = one_nonce(question.nonce, question.nonce_text)
     report_data = question.report_data
     if nonce is None and report_data is None:
@@ -267,7 +267,7 @@ def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
 
 
 def _with_log(evidence: Evidence, file: str | None) -> Evidence:
-    """Put the event log beside the evidence to whose registers it must replay.
+    """Add the event log to the evidence whose registers it must replay to.
 
     Raises:
         ConfigurationError: ``eventlog-without-registers``, or the file cannot be read.

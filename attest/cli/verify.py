@@ -1,4 +1,4 @@
-"""``attest verify``: is this evidence genuine?"""
+"""``attest verify``: verification of evidence, without a policy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["verify"]
 )
 @question_options
 def verify(question: VerificationOptions, other: str | None) -> int:
-    """Is this evidence genuine: made by the vendor's hardware, whole, current, unrevoked, bound to what I expect?
+    """Verify evidence: made by the vendor's hardware, whole, current, unrevoked, and bound to the expected values.
 
     INPUT is one or more files of one machine, in any known form; '-' is standard input. Whether genuine evidence is
     also acceptable is for 'attest appraise'.

@@ -1,4 +1,4 @@
-"""``attest page``: check a service in the browser, by a page from one's own computer."""
+"""``attest page``: the attestation check of a service in the browser, by a page from this computer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Building blocks of command lines: the boundary of errors, signals, text made safe for a terminal, progress."""
+"""Building blocks of command lines: the boundary of errors, signals, escaping of untrusted text, progress."""

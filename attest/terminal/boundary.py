@@ -21,7 +21,7 @@ from attest.terminal.visible_text import visible
 __all__ = ["DEBUG_VARIABLE", "EXIT_DEFECT", "ReaderGoneError", "guarded", "report_error"]
 
 DEBUG_VARIABLE = "ATTEST_DEBUG"
-"""Set to anything but nothing or 0: a defect of ours prints its traceback."""
+"""Prints the traceback of a defect if set, and neither empty nor 0."""
 
 EXIT_USAGE = 2
 EXIT_DEFECT = 70
@@ -105,7 +105,7 @@ def _usage_hint(exc: click.ClickException) -> str | None:
 
 
 def _silence_stdout() -> None:
-    """Let the interpreter's last flush go nowhere instead of failing."""
+    """Redirect the interpreter's last flush, which would fail."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

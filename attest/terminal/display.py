@@ -1,4 +1,4 @@
-"""The options by which a command decides how it shows its result, and its warnings and notes on standard error."""
+"""Options of a command's output, its warnings and notes, and the decorators that add options to a command."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class LazyGroup(ExampleGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; of one that is not there, name the one that was probably meant."""
+        """Find a command; for an unknown one, suggest the nearest name."""
         name = args[0]
         if name not in self.lazy and name[:1] != "-" and not ctx.resilient_parsing:
             from difflib import get_close_matches

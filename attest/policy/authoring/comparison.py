@@ -1,7 +1,7 @@
-"""Two values of one demand: does the second accept less, more, or something else?
+"""Comparison of two values of one demand: the second accepts less, more, or something else.
 
-Each comparison is over what a demand means, not over how it is written: the order of a list, a second spelling of a
-version, a name for the same reference value make no difference.
+Each comparison is over the meaning of a demand: the order of a list, a second spelling of a version, or another name
+for the same reference value make no difference.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Effect(enum.StrEnum):
     CHANGED = "changed"
     """Some accepted evidence is refused and some refused evidence accepted, or the direction is unknown."""
     LABEL = "label"
-    """Only what people read: nothing is accepted or refused because of it."""
+    """Text for people: it changes no outcome."""
 
     @property
     def reverse(self) -> Effect:
@@ -117,12 +117,12 @@ def _tuple_text(values: tuple[object, ...]) -> str:
 
 
 def allowed(old: _Values, new: _Values) -> Differences:
-    """Compare lists of what is accepted; their order and repetitions mean nothing."""
+    """Compare lists of accepted values, regardless of order and repetitions."""
     yield from _members(old, new, added=Effect.LOOSER)
 
 
 def denied(old: _Values, new: _Values) -> Differences:
-    """Compare lists of what is refused."""
+    """Compare lists of refused values."""
     yield from _members(old, new, added=Effect.STRICTER)
 
 
@@ -148,7 +148,7 @@ def _event_text(events: _Values) -> str:
 
 
 def _application_events(old: _Values, new: _Values) -> Differences:
-    """Compare entries of which each must be met and nothing else may be there: nothing of that has a direction."""
+    """Compare exhaustive lists of entries that must all be met: a difference has no direction."""
     if set(old) != set(new):
         yield Compared(effect=Effect.CHANGED, text=f"{shown(old)}, now {shown(new)}")
 
@@ -274,7 +274,7 @@ def _advisory(old: AcceptedAdvisory, new: AcceptedAdvisory) -> Differences:
 
 
 def reasons(old: str, new: str) -> Differences:
-    """Compare what people wrote for people."""
+    """Compare texts for people."""
     if old != new:
         yield Compared(effect=Effect.LABEL, text=f"reason {old!r}, now {new!r}")
 

@@ -46,7 +46,7 @@ TABLES = frozenset(
 )
 """Tables of demands, each of which is a demand of its own."""
 INLINE = frozenset({"tcb", "rtmrs", "pcrs"})
-"""What is grouped in the types and not in the document."""
+"""Fields that the types group, and the document does not."""
 NESTED = frozenset({"tcb", "event_log"})
 """Sections within sections."""
 _References = Mapping[str, ReferenceValues]
@@ -94,7 +94,7 @@ def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
-    """Return what a demand demands, or why it does not; of a key that cannot be relaxed, its value."""
+    """Return the value of a demand, or its relaxation; for a key that cannot be relaxed, its value."""
     return demand.value if _is_demand(demand) else demand
 
 

@@ -1,7 +1,7 @@
-"""A first policy from verified evidence: what this machine is, written down as demands.
+"""A first policy from verified evidence: the state of this machine, written as demands.
 
-What a machine runs today says nothing about whether it should. So the draft says where each value comes from, and
-what the machine does not fulfil of the strict defaults stands in it as a relaxation with its reason, never silently.
+The state of a machine need not be the right one. So the draft names the origin of each value, and has a relaxation with
+a reason for every strict default that the machine does not meet.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from attest.policy.rules import Subject
 __all__ = ["FIELDS", "DraftField", "DraftSource", "PolicyDraft", "SourceItem", "choose", "draft_policy", "fields_of"]
 
 SCHEMA_FILE = "attest-policy.schema.json"
-"""What ``attest policy schema`` is written to, beside the policy."""
+"""The file for the output of ``attest policy schema``, beside the policy."""
 EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftField:
-    """Something about which a draft can demand more or less.
+    """A field of a draft with several possible demands.
 
     Attributes:
         name: ``gpu.driver``: the key of the section, and what of it.
-        about: what is asked, for people.
-        choices: what can be demanded; the first one is usual.
-        follows_default: whether ``--default`` speaks of it too.
+        about: the question, for people.
+        choices: the possible demands; the first one is usual.
+        follows_default: ``--default`` applies to it too.
     """
 
     name: str
@@ -88,7 +88,7 @@ class SourceItem:
         kind: its kind (``sev-snp``).
         verified: what the procedure of its format returned.
         silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
-        facts: what the event log beside it says, or None.
+        facts: the facts of its event log, or None.
     """
 
     name: str
@@ -100,7 +100,7 @@ class SourceItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSource:
-    """Verified evidence, as far as a draft asks.
+    """Verified evidence, as far as a draft uses it.
 
     Attributes:
         items: the devices.
@@ -108,7 +108,7 @@ class DraftSource:
         digest: of the evidence.
         at: the moment for which it was verified.
         simulated: whether a part of it rests on the simulator's roots.
-        unchecked: what whoever verified it left unchecked; the draft does not take it over.
+        unchecked: the caller's relaxations of the verification; the draft does not take them over.
     """
 
     items: tuple[SourceItem, ...]
@@ -133,7 +133,7 @@ class PolicyDraft:
         document: the policy.
         comments: what its text says above each key.
         head: what its text starts with.
-        weak: where the machine is not what a strict policy demands: key and reason.
+        weak: key and reason of each strict default that the machine does not meet.
         policy: the document, loaded.
     """
 
@@ -177,7 +177,7 @@ def _keys_of(kind: str) -> tuple[str, ...]:
 def choose(
     kinds: Iterable[str], *, exactly: Sequence[str] = (), or_newer: Sequence[str] = (), default: str | None = None
 ) -> dict[str, str]:
-    """Say for each field of these kinds what is demanded.
+    """Return the demand for each field of these kinds.
 
     Args:
         kinds: kinds of devices in the evidence.
@@ -294,13 +294,13 @@ def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:
     ]
 
 
-# -- what the machine does not fulfil
+# -- relaxations
 
 
 def _relax(
     document: dict[str, JsonValue], comments: dict[Path, tuple[str, ...]], source: DraftSource
 ) -> tuple[tuple[tuple[str, str], ...], Policy]:
-    """Relax, with the reason, every strict default that the source does not meet; until it meets the policy."""
+    """Relax, with a reason, every strict default that the source does not meet, until it meets the policy."""
     weak: dict[str, str] = {}
     while True:
         policy = load_policy(json.dumps(document).encode())

@@ -1,4 +1,4 @@
-"""The sections of a drafted policy: what verified devices state, as demands on the next ones."""
+"""The sections of a drafted policy: the claims of verified devices, as demands on later ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STRICT_BITS = {
     "sept_ve_disable": True,
     "migratable": False,
 }
-"""Bits with one strict value; what a machine has instead is a relaxation, which is the draft's other half."""
+"""Bits with one strict value; another value of a machine becomes a relaxation, in ``draft``."""
 
 _Get = Callable[[str], ClaimValue]
 
@@ -58,10 +58,10 @@ class DraftSection:
 
     Attributes:
         key: its key in the policy.
-        demands: what stands in it.
-        comments: what is told above a key of it; the empty path is the section itself.
-        references: reference values that it speaks of, by name.
-        weak: demands that are weaker than those of a strict policy, because the machine is: key and why.
+        demands: its content.
+        comments: comments above its keys; the empty path is the section itself.
+        references: reference values that it uses, by name.
+        weak: demands that are weaker than those of a strict policy, because the machine is: key and reason.
     """
 
     key: str
@@ -71,13 +71,13 @@ class DraftSection:
     weak: dict[str, str] = field(default_factory=dict[str, str])
 
     def put(self, name: str, value: JsonValue, told: str | None = None) -> None:
-        """Demand something, and say why."""
+        """Add a demand, with a comment."""
         self.demands[name] = value
         if told is not None:
             self.comments[name,] = (told,)
 
     def put_weak(self, name: str, value: JsonValue, reason: str) -> None:
-        """Demand less than a strict policy does, and say why."""
+        """Add a demand weaker than a strict policy's, with the reason."""
         self.put(name, value, f"WEAKER than a strict policy: {reason}")
         self.weak[f"{self.key}.{name}"] = reason
 
@@ -119,7 +119,7 @@ def _bits(get: _Get, prefix: str, names: Iterable[tuple[str, int]]) -> dict[str,
 
 
 def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> DraftSection:  # noqa: ANN401  the claims' own
-    """Write down a SEV-SNP Attester."""
+    """Add the section of a SEV-SNP Attester."""
     get = _reader(snp_claim, verified)
     section, product = DraftSection(key="snp"), str(get("product"))
     broken = "Software extracts the report keys of Milan (2026): reports of any firmware can be forged. Results warn."
@@ -140,7 +140,7 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Dra
 
 
 def _tcbs(section: DraftSection, get: _Get, product: str, *, exactly: bool) -> None:
-    """Write down the firmware: these very levels, or these and newer ones."""
+    """Add the demands on firmware: exactly these levels, or these and newer ones."""
     for which, (minimum, exact) in TCB_DEMANDS.items():
         levels = _levels(get(which))
         section.put(exact if exactly else minimum, {product: [levels] if exactly else levels})
@@ -152,7 +152,7 @@ def _tcbs(section: DraftSection, get: _Get, product: str, *, exactly: bool) -> N
 
 
 def _snp_owner(section: DraftSection, get: _Get) -> None:
-    """Write down what the owner and the host chose; zeros are the absence of a choice."""
+    """Add the demands on values that the owner and the host chose; zeros are the absence of a choice."""
     for name, claim in (
         ("host_data", "host_data"),
         ("id_key_digests", "id_key_digest"),
@@ -181,7 +181,7 @@ def azure_section(
     reference: str,
     chosen: Mapping[str, str],
 ) -> DraftSection:
-    """Write down an Azure confidential VM, apart from its CPU's report."""
+    """Add the section of an Azure confidential VM, apart from its CPU's report."""
     get = _reader(azure_claim, verified)
     section = DraftSection(key="azure")
     for index in _DRAFTED_PCRS:
@@ -204,7 +204,7 @@ def azure_section(
 
 
 def _event_log(section: DraftSection, facts: EventLogFacts | None) -> None:
-    """Demand a log where one came along, and Secure Boot where it says so."""
+    """Demand a log where one came along, and Secure Boot where the log shows it."""
     if facts is not None:
         on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
         section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})
@@ -227,7 +227,7 @@ def intel_section(
     *,
     at: datetime,
 ) -> DraftSection:
-    """Write down a TDX or SGX Attester."""
+    """Add the section of a TDX or SGX Attester."""
     get = _reader(tdx_claim if kind == "tdx" else sgx_claim, verified)
     section = DraftSection(key=kind)
     if kind == "tdx":
@@ -274,7 +274,7 @@ def _enclave(section: DraftSection, get: _Get, reference: str, chosen: Mapping[s
 
 
 def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
-    """Write down what Intel says of the platform; without its word nothing is written, and the rule is strict."""
+    """Add the demands on Intel's status of the platform; without a status none is written, and the rule is strict."""
     status, advisories = get("tcb_status"), get("advisory_ids")
     if status == "UpToDate":
         section.put("tcb_status", ["UpToDate"])
@@ -301,7 +301,7 @@ def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
 
 
 def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[DraftSection]:
-    """Write down GPUs and NVSwitches, each kind and all of them together."""
+    """Add the sections of GPUs and NVSwitches, and of all devices together."""
     gpus, switches = (
         tuple(one for one in members if isinstance(one, VerifiedGpu)) for members in (devices.gpus, devices.switches)
     )
@@ -353,7 +353,7 @@ def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> D
 
 
 def _texts(devices: Iterable[VerifiedGpu], claim: Claim) -> tuple[str, ...]:
-    """Return what all devices state, each value once; nothing where one of them states nothing."""
+    """Return the values of all devices, each once; none where one device states none."""
     values = [claim.get(device) for device in devices]
     return () if None in values else tuple(dict.fromkeys(str(value) for value in values))
 

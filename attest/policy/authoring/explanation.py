@@ -48,8 +48,8 @@ class _Line:
 
     Attributes:
         depth: how far it is indented.
-        text: what it says.
-        rule: the rule that it tells, or None for a heading.
+        text: the text.
+        rule: the rule that it explains, or None for a heading.
     """
 
     depth: int
@@ -58,7 +58,7 @@ class _Line:
 
 
 def fix_for(check_id: str) -> str:
-    """Say what to do about a failed check; of one that no line is about, where to read."""
+    """Return the remedy for a failed check; for one without a line, a reference to the docs."""
     return longest_prefix(FIXES, check_id) or "See docs/policy.md and docs/errors.md for this check."
 
 

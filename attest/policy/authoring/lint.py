@@ -1,6 +1,6 @@
 """Lint of a policy: findings about probable mistakes, each with its place, reason and remedy.
 
-A policy that loads is well formed; this asks whether it is wise. Nothing here decides about evidence.
+A policy that loads is well formed; lint finds unwise demands in it. It decides nothing about evidence.
 
 A policy that accepts simulated evidence is a laboratory's: what would be an error in production is a note there.
 """
@@ -61,7 +61,7 @@ _WEIGHTY = frozenset(
 def lint_policy(
     policy: PolicyDocument, *, at: datetime, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
 ) -> tuple[LintFinding, ...]:
-    """Return what is probably not meant, the worst first, then in the order of the document.
+    """Return the findings, the worst first, then in the order of the document.
 
     Args:
         policy: the document, read with these documents as far as they are at hand.
@@ -80,7 +80,7 @@ def lint_policy(
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.severity.rank))
 
 
-# -- what stands at the top
+# -- the top level
 
 
 def _top(around: LintContext) -> Iterator[LintFinding]:
@@ -197,7 +197,7 @@ def _pointless(path: str, why: str, remedy: str) -> LintFinding:
 def _implied(
     branches: tuple[PolicyBody, ...], path: str, references: Mapping[str, ReferenceValues]
 ) -> Iterator[LintFinding]:
-    """Find branches that accept nothing which another one does not accept too."""
+    """Find branches whose accepted evidence another branch accepts too."""
     gone: set[int] = set()
     for second in range(len(branches)):
         for first in range(second):

@@ -1,4 +1,4 @@
-"""Findings in policies, and what each rule that looks for them has to know."""
+"""Findings in policies, and the context of the rules that make them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attest.policy.model import PolicyBody, PolicyDocument
 __all__ = ["SOON", "LintContext", "LintFinding", "Severity"]
 
 SOON = timedelta(days=30)
-"""What ends within this time is worth a warning."""
+"""The time before an expiry from which it is a warning."""
 
 
 class Severity(enum.StrEnum):
@@ -24,7 +24,7 @@ class Severity(enum.StrEnum):
     ERROR = "error"
     """The policy does not have its apparent effect, or accepts unsafe evidence."""
     WARNING = "warning"
-    """Probably not meant."""
+    """A probable mistake."""
     NOTE = "note"
     """Worth knowing."""
 
@@ -36,14 +36,14 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintFinding:
-    """One thing that is probably not meant.
+    """One probable mistake.
 
     Attributes:
         rule: stable name of the rule (``reference-expired``).
         severity: how bad it is.
         path: where it stands in the document (``any_of[0].snp.products``).
-        why: what is wrong with it, for people.
-        remedy: what to do.
+        why: the problem, for people.
+        remedy: the remedy, for people.
     """
 
     rule: str
@@ -70,7 +70,7 @@ class LintContext:
         return Severity.NOTE if self.laboratory else severity
 
     def identified(self, body: PolicyBody) -> frozenset[str]:
-        """Return the kinds of CPU of which this body demands what they run."""
+        """Return the kinds of CPU whose software this body demands."""
         kinds = {kind for kind in _IDENTITY if _identifies(body, kind)}
         if body.azure is not None and self.judges_loader(body.azure.event_log):
             kinds.add("azure")
@@ -108,7 +108,7 @@ _IDENTITY = {
     "azure": ("pcrs",),
     "sgx": ("mr_enclave", "mr_signer"),
 }
-"""Demands on what runs: measured by the hardware, or signed with a key that the hardware checked."""
+"""Demands on the software: measured by the hardware, or signed with a key that the hardware checked."""
 
 
 def _identifies(body: PolicyBody, kind: str) -> bool:

@@ -59,7 +59,7 @@ def section_findings(
         body: the policy, or a branch.
         path: where it stands; empty for the policy.
         around: the policy and the moment.
-        vouched: kinds of CPU of which what they run is demanded around this body.
+        vouched: kinds of CPU whose software a body around this one demands.
     """
     start = f"{path}." if path else ""
     for name in _NEVER_ZERO:

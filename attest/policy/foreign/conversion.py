@@ -70,8 +70,8 @@ class Conversion:
 
     Attributes:
         document: the outcome, None while a loss is not accepted.
-        carried: what stands in it.
-        losses: what does not.
+        carried: demands in the draft.
+        losses: demands that are lost.
         stricter: what it demands beyond its source, for people: it refuses more.
     """
 

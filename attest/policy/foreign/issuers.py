@@ -1,6 +1,6 @@
 """Issuers of tokens by their URL, as they are compared (azure-skr.md, 3).
 
-Read by hand: what a general reader of URLs forgives (blanks, tabs, a user before the host) makes two issuers of one.
+Parsed by hand: a general parser of URLs tolerates blanks, tabs and a user before the host, and so confuses two issuers.
 """
 
 from __future__ import annotations

@@ -71,13 +71,13 @@ class NvidiaPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaNode:
-    """One listed claim, and how it came out.
+    """One listed claim, and its outcome.
 
     Attributes:
         path: where it stands, the device first (``GPU-0.measres``).
         holds: the outcome.
         expected: the listed value, for people.
-        found: what is claimed.
+        found: the claimed value.
     """
 
     path: str
@@ -194,7 +194,7 @@ def evaluate_nvidia(
     """Judge verified claims; every listed claim is judged, regardless of the others.
 
     Args:
-        policy: what they must say.
+        policy: the demands on the claims.
         devices: the claims of each device by its name; of none, the policy does not hold.
         overall: the claims of the overall token; None where there is no token, and then each listed one is missing.
         claims_version: the version of all of these, which must be the policy's. ``nvidia_claims`` writes 3.0.
@@ -210,7 +210,7 @@ def evaluate_nvidia(
 
 
 class _Missing:
-    """That a claim is not there, which is neither null nor any other value."""
+    """The absence of a claim, which differs from null and any other value."""
 
 
 _MISSING = _Missing()

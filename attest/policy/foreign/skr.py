@@ -1,8 +1,8 @@
 """Azure's secure-key-release policies: their grammar, read into a closed tree and written back (azure-skr.md, 2).
 
-What a policy says is a tree of three kinds of node: a test of one claim, all of some conditions, any of them. Every
-list has a member, every member name is known, every number is an integer that no reader rounds. Whatever the grammar
-does not say is refused here, so that evaluation never meets it.
+A policy is a tree of three kinds of node: a test of one claim, all of some conditions, any of them. Every list has a
+member, every member name is known, every number is an integer that no reader rounds. Anything outside the grammar is
+refused here, so that evaluation never meets it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ClaimTest:
 
     Attributes:
         path: dotted path of the claim.
-        operator: how it is compared.
-        value: what it is compared with. A boolean and its word mean the same; both are kept as they were written.
+        operator: the comparison.
+        value: the other side of the comparison. A boolean and its word mean the same; both are kept as written.
     """
 
     path: str
@@ -103,7 +103,7 @@ Condition: TypeAlias = "ClaimTest | AllOf | AnyOf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrAuthority:
-    """An issuer of tokens, and what its tokens must say.
+    """An issuer of tokens, and the demands on its tokens.
 
     Attributes:
         url: the issuer as it was written.

@@ -1,7 +1,7 @@
 """The translation of Azure's demands on claims into keys of our policies.
 
-Each claim has a carrier, which writes the demand into a draft or says why it has no place there. A draft is the demands
-that have to hold together: its lists only shrink, its minimums only grow, its bits are set once.
+Each claim has a carrier, which writes the demand into a draft or states why it has no place there. A draft is a set
+of demands that have to hold together: its lists only shrink, its minimums only grow, its bits are set once.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class WantedClaim:
         return self.path.removeprefix(TEE_PREFIX)
 
     def levels(self) -> list[int] | None:
-        """Return the levels of firmware that are accepted; None where it says no such thing."""
+        """Return the accepted levels of firmware; None where the demand states none."""
         numbers = [integer_of(value) for value in self.values]
         levels = [number for number in dict.fromkeys(numbers) if number is not None and 0 <= number <= HIGHEST_LEVEL]
         return levels if self.operator is Operator.EQUALS and len(levels) == len(set(numbers)) else None
@@ -92,8 +92,8 @@ class SkrDraft:
         minimums: least numbers, by key.
         levels: the levels of each part of the TCB that are accepted; for all four parts, or empty.
         kinds: sections that are named by the kind of machine.
-        carried: what stands in it.
-        losses: what does not.
+        carried: demands in the draft.
+        losses: demands that are lost.
     """
 
     lists: dict[str, dict[str, list[JsonValue]]] = field(default_factory=dict[str, dict[str, list[JsonValue]]])
@@ -106,7 +106,7 @@ class SkrDraft:
 
     @staticmethod
     def of(wanted: Iterable[WantedClaim]) -> SkrDraft:
-        """Write demands that all have to hold, or write down that they are lost.
+        """Write demands that all have to hold, or record their loss.
 
         Raises:
             NeverHoldsError: no machine meets them together.
@@ -133,11 +133,11 @@ class SkrDraft:
         return [tcb for tcb in combined if all(tcb[part] >= floor for part, floor in floors.items())]
 
     def lose(self, name: str, demand: str, why: str, remedy: str) -> None:
-        """Write down that something is not carried, or not whole."""
+        """Record a demand that is lost, in whole or in part."""
         self.losses.append(Loss(name=name, demand=demand[:_LONGEST_DEMAND], why=why, remedy=remedy))
 
     def narrow(self, kind: str, key: str, values: list[JsonValue]) -> str:
-        """Leave what both lists have: both demands have to hold."""
+        """Keep the values that both lists have: both demands have to hold."""
         known = self.lists.setdefault(kind, {})
         known[key] = [one for one in known.get(key, dict.fromkeys(values)) if one in values]
         if not known[key]:

@@ -1,8 +1,8 @@
 """The choices of a release policy, as branches: what always has to hold, and alternatives of which one has to.
 
-A policy of ours says in every branch everything that it demands. So alternatives are written out whole: what lies
-around a choice is demanded in each of them, and choices within alternatives become more alternatives. What cannot be
-carried never makes a choice easier: an alternative of which nothing is left is left out, and does not count as met.
+A policy of ours has all demands in every branch. So alternatives are written out in full: each has the demands around
+its choice, and choices within alternatives become more alternatives. A lost demand never makes a choice easier: an
+alternative of which nothing is carried is left out, and does not count as met.
 """
 
 from __future__ import annotations

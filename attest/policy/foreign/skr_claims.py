@@ -42,7 +42,7 @@ _FACTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def why_lost(path: str) -> tuple[str, str]:
-    """Return why a claim cannot be carried, and what to do instead."""
+    """Return the reason why a claim cannot be carried, and the alternative."""
     if is_guest_chosen(path):
         return "the guest chooses it freely, so that it authorises nothing", "bind what matters to the report's data"
     if is_init_time(path):

@@ -1,7 +1,7 @@
 """Azure's release policies over the claims of one token (azure-skr.md, 3), with a trace of every node.
 
-Values are compared by the table of the specification and by nothing else: no patterns, no folding of case, no
-conversion beyond it. The trace is what Azure's service keeps to itself: it answers one 403 for every cause.
+Values are compared by the table of the specification only: no patterns, no folding of case, no other conversion.
+Azure's service gives no trace: it answers one 403 for every cause.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_INTEGER = len(str(LARGEST_INTEGER))
 
 
 class Missing:
-    """That a path leads nowhere, which is neither null nor any other value."""
+    """The absence of a value at a path, which differs from null and any other value."""
 
 
 MISSING = Missing()
@@ -41,13 +41,13 @@ MISSING = Missing()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrNode:
-    """One node of a policy, and how it came out.
+    """One node of a policy, and its outcome.
 
     Attributes:
         path: where it stands (``anyOf[0].allOf[2]``).
         holds: the outcome.
         expected: the demand, for people.
-        found: what the token says; long text is cut, objects and lists are named only.
+        found: the token's value; long text is cut, objects and lists are named only.
     """
 
     path: str
@@ -173,8 +173,8 @@ def evaluate_skr(policy: SkrPolicy, claims: Mapping[str, JsonValue]) -> SkrDecis
     The caller has verified its signature, its times, and that its issuer is one that the operator configured
     (azure-skr.md, 7). Every node is judged, so that the trace is whole and does not depend on order.
 
-    NOTE: a token has no audience and no relation to a key or a request. That a policy holds authorises nothing before
-    what is released is encrypted to a key that the hardware signed for.
+    NOTE: a token has no audience and no relation to a key or a request. A policy that holds authorises nothing unless
+    the released key is encrypted to a key that the hardware signed for.
     """
     issuer = claims.get("iss")
     normalised = normalised_issuer(issuer) if isinstance(issuer, str) else None

@@ -18,12 +18,12 @@ _HOST_DATA = "x-ms-sevsnpvm-hostdata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrFinding:
-    """Something to think about.
+    """A warning about a policy.
 
     Attributes:
         kind: ``not-portable``, ``guest-chosen``, ``unbound-init-data``, ``never-holds`` or ``no-evidence``.
         path: the claim, or the place of an authority.
-        message: what is wrong, and what to do.
+        message: the problem and the remedy.
     """
 
     kind: str
