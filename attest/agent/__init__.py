@@ -1,12 +1,12 @@
-"""``attest agent``: one process of a pod attests, and gives keys and unsealed files to the others over a UNIX socket.
+"""``attest agent``: one process of a pod attests, and serves keys and unsealed files to the others over a UNIX socket.
 
-The agent's side, from the kernel inwards: ``place`` makes the socket, ``peers`` says who is at its other end,
-``serving`` bounds connections, ``http`` speaks, ``routes`` decides, ``keys`` and ``models`` hold what is given out.
-``config`` says what is given to whom. The other side is ``AgentClient``::
+On the agent's side ``unix_socket`` makes the socket, ``peers`` identifies the process at its other end, ``server``
+bounds connections, ``http`` implements the protocol, ``routes`` authorises, ``keys`` and ``models`` hold secrets.
+``config`` states the grants of each peer. The client's side is ``AgentClient``::
 
     with AgentClient("/run/attest/agent.sock", uid=65532) as agent:
         key = agent.key("llama-70b")                                  # bytes
-        tensors = load_model(agent.model("llama"))                    # as of a sealed model that is opened here
+        tensors = load_model(agent.model("llama"))                    # as of a sealed model opened in this process
         model = open_directory("llama.sealed", key=key_source(agent), trusted=(owner,))
 """
 

@@ -35,18 +35,18 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (SealedSourceError, HTTPStatus.SERVICE_UNAVAILABLE),
     (AgentUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
-"""The first class that fits counts; anything else is the agent's own trouble, 500."""
+"""The first matching class counts; any other error is internal, status 500."""
 _TOLD: Final = frozenset({"check", "field", "expected", "got", "clause", "hint", "retryable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRequest:
-    """What a peer asks for.
+    """A request of a peer.
 
     Attributes:
-        method: as it came.
+        method: as received.
         target: path and query as they came.
-        headers: by lower-case names; of one that is repeated, all values with ``, `` between.
+        headers: by lower-case names; repeated ones joined with ``, ``.
     """
 
     method: str
@@ -56,18 +56,18 @@ class AgentRequest:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AgentAnswer:
-    """What is sent back.
+    """An answer to a peer.
 
     Attributes:
         status: of HTTP.
         headers: without Content-Length.
-        body: all of it; a bytearray is overwritten once it is sent.
-        pieces: of a body that is too large for that; each is sent before the next is asked for.
+        body: all of it; a bytearray is overwritten after sending.
+        pieces: of a body that is too large for ``body``; each is sent before the next is taken.
         length: of the body, in bytes.
-        needs: the key whose lease it hangs on: when that is lost, it breaks off.
-        require: raises when it is lost.
-        close: is called when it was sent, or was not.
-        code: why not, for the log.
+        needs: key whose lease the answer depends on; losing the lease breaks it off.
+        require: raises once the lease is lost.
+        close: called after sending, or after a failure.
+        code: reason of a refusal, for the log.
     """
 
     status: HTTPStatus
@@ -84,18 +84,18 @@ class AgentAnswer:
 def json_answer(
     document: JsonValue, *, status: HTTPStatus = HTTPStatus.OK, media_type: str = "application/json"
 ) -> AgentAnswer:
-    """Make an answer of a document."""
+    """Return a document as an answer."""
     body = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
     headers = (("Content-Type", media_type), ("Cache-Control", "no-store"))
     return AgentAnswer(status=status, headers=headers, body=body, length=len(body))
 
 
 def problem(error: AttestError, *, retry_after: float | None = None) -> AgentAnswer:
-    """Make an answer of a refusal.
+    """Return a refusal as an answer.
 
     Args:
-        error: why.
-        retry_after: seconds after which it is worth asking again.
+        error: the reason.
+        retry_after: seconds after which a retry is useful.
     """
     status = _status_of(error)
     document: dict[str, JsonValue] = {

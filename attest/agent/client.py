@@ -1,4 +1,4 @@
-"""The other side of the agent's socket: keys and files for a program in the same pod.
+"""Client of the agent's socket: keys and files for a program in the same pod.
 
 ::
 
@@ -8,8 +8,8 @@
         with open_file(model, "config.json") as file: …
         tensors = load_model(model)
 
-What comes is believed because of who answers: the kernel says as which user the listening process runs, and ``uid``
-says as which it has to. The key is a copy that nothing takes back when its lease is lost; files are given no more then.
+The peer's credentials authenticate the agent: the kernel reports the user of the listening process, and ``uid`` is the
+one to expect. A returned key is a copy that survives the loss of its lease; files are refused from then on.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = ["AgentClient", "AgentFile", "AgentModel"]
 
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
-"""Of a list of 100 000 files with long names."""
+"""Room for a list of 100 000 files with long names."""
 PROBLEM: Final = "application/problem+json"
 MAX_IDLE: Final = 8
-"""Connections that are kept for the next request."""
+"""Idle connections kept for the next request."""
 
 
 class _Connection(HTTPConnection):
-    """HTTP over a UNIX socket, to a process that runs as one user and no other."""
+    """HTTP over a UNIX socket to a process that runs as one given user."""
 
     def __init__(self, path: str, *, uid: int, timeout: float) -> None:
         super().__init__("agent", timeout=timeout)
@@ -50,7 +50,7 @@ class _Connection(HTTPConnection):
         self.used = False
 
     def connect(self) -> None:
-        """Connect, and make sure of who listens before anything is said."""
+        """Connect, and check the user of the listening process before sending anything."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.settimeout(self.timeout)
@@ -75,16 +75,16 @@ class _Connection(HTTPConnection):
 
 
 class AgentClient:
-    """Asks the agent of this pod, by nothing but the standard library. Safe to use from several threads.
+    """Client of this pod's agent, on the standard library alone; thread-safe.
 
     Args:
         path: of its socket.
-        uid: the user as which it has to run; whoever else listens there is not asked.
-        timeout: seconds in which something has to come.
+        uid: user that the agent runs as; any other listener is refused.
+        timeout: seconds without data before a request fails.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, uid: int, timeout: float = 60.0) -> None:
-        """Nothing is asked yet."""
+        """Keep the settings; nothing is sent yet."""
         self._path = os.fspath(path)
         self._uid = uid
         self._timeout = timeout
@@ -93,19 +93,19 @@ class AgentClient:
         self._closed = False
 
     def key(self, name: str, /) -> bytes:
-        """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's rules have it.
+        """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's rules name it.
 
         Raises:
-            AgentRefusedError: the agent does not give it; ``code`` says why.
-            AgentUnavailableError: nobody answers, or not to the end.
-            VerificationError: ``agent-not-genuine``: somebody else listens.
+            AgentRefusedError: the agent refuses; ``code`` says why.
+            AgentUnavailableError: no answer, or an incomplete one.
+            VerificationError: ``agent-not-genuine``: another user's process listens.
             ValueError: the client is closed.
         """
         with self._asked(f"/v1/keys/{quote(name)}") as answer:
             return self._whole(answer, limit=MAX_KEY_BYTES)
 
     def model(self, name: str, /) -> AgentModel:
-        """Return a model that the agent unseals; the errors are those of ``key``."""
+        """Return a model that the agent unseals; errors as for ``key``."""
         with self._asked(f"/v1/models/{quote(name, safe='')}") as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
@@ -115,7 +115,7 @@ class AgentClient:
             raise self._strange("a list of files") from exc
 
     def health(self) -> JsonValue:
-        """Return what the agent says of itself, also while it starts; the errors are those of ``key``."""
+        """Return the agent's state, also during its start; errors as for ``key``."""
         with self._asked("/healthz", also=HTTPStatus.SERVICE_UNAVAILABLE) as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
@@ -124,7 +124,7 @@ class AgentClient:
             raise self._strange("JSON") from exc
 
     def read_into(self, model: str, path: str, offset: int, buffer: memoryview, *, model_id: str) -> None:
-        """Fill a buffer with a part of a file, of the sealing with this identity; see ``AgentFile``."""
+        """Fill a buffer from a file of the sealing with this identity; see ``AgentFile``."""
         last = offset + len(buffer) - 1
         target = f"/v1/models/{quote(model, safe='')}/files/{quote(path)}"
         with self._asked(target, Range=f"bytes={offset}-{last}") as answer:
@@ -135,7 +135,7 @@ class AgentClient:
             self._fill(answer, buffer)
 
     def _require_same(self, tag: str | None, model: str, model_id: str) -> None:
-        """Make sure that a part is of the sealing whose files were listed: the agent may open another one any time."""
+        """Require a part of the sealing whose files were listed: the agent may reopen the model at any time."""
         if tag is None:
             raise self._strange("a part that says of which sealing it is")
         if tag != f'"{model_id}"':
@@ -150,7 +150,7 @@ class AgentClient:
 
     @contextmanager
     def _asked(self, target: str, *, also: HTTPStatus | None = None, **headers: str) -> Iterator[HTTPResponse]:
-        """Ask, and lend the answer; the connection is used again only if the answer was read to its end."""
+        """Send a request and yield the answer; the connection is reused only after the answer was read completely."""
         connection, answer = self._answered(target, headers)
         try:
             is_problem = answer.getheader("Content-Type") == PROBLEM
@@ -166,14 +166,14 @@ class AgentClient:
         while True:
             connection = self._taken()
             try:
-                with suppress(BrokenPipeError):  # whoever is turned away is told so without being read
+                with suppress(BrokenPipeError):  # the agent refuses a surplus connection without reading its request
                     connection.request("GET", target, headers=dict(headers))
                 answer = connection.getresponse()
                 HTTPStatus(answer.status)
             except (OSError, HTTPException, ValueError) as exc:
                 connection.close()
                 if connection.used and isinstance(exc, OSError):
-                    continue  # it was kept too long; the agent ended it meanwhile
+                    continue  # idle for too long: the agent has closed it
                 raise self._unavailable(exc) from exc
             except BaseException:
                 connection.close()
@@ -207,7 +207,7 @@ class AgentClient:
         return bytes(found)
 
     def _fill(self, answer: HTTPResponse, buffer: memoryview) -> None:
-        """Fill a buffer with the body, which has to have that length."""
+        """Fill a buffer with the body, which must have exactly that length."""
         if answer.length != len(buffer):
             raise self._strange(f"{len(buffer)} bytes")
         done = 0
@@ -231,7 +231,7 @@ class AgentClient:
         )
 
     def close(self) -> None:
-        """End the connections. Twice is allowed."""
+        """Close the connections; repeated calls are harmless."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -249,12 +249,12 @@ class AgentClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentModel:
-    """A model that the agent unseals, used as one that is opened here: ``open_file``, ``load_model``.
+    """A model that the agent unseals, for ``open_file`` and ``load_model`` like a local one.
 
     Attributes:
-        client: asks the agent.
+        client: sends the requests.
         name: of the model.
-        id: of its sealing, 32 hex digits; all of its files are of that one.
+        id: identity of its sealing, 32 hex digits; all files are of this sealing.
         entries: the sizes of its files in bytes, by their paths.
     """
 
@@ -264,7 +264,7 @@ class AgentModel:
     entries: Mapping[str, int]
 
     def open(self, path: str) -> AgentFile:
-        """Return a file to be read anywhere; nothing is asked yet.
+        """Return a file for random access; nothing is requested yet.
 
         Raises:
             AgentRefusedError: ``agent-unknown``: the model has no such file.
@@ -279,11 +279,11 @@ class AgentModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFile:
-    """A file of a model that the agent unseals, read part by part, by any number of threads.
+    """A file of a model that the agent unseals; any number of threads may read parts of it.
 
     Attributes:
-        client: asks the agent.
-        model: whose file it is.
+        client: sends the requests.
+        model: name of its model.
         id: of the model's sealing.
         path: of the file.
         size: in bytes.
@@ -297,16 +297,16 @@ class AgentFile:
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return f"{self.model}/{self.path}"
 
     def read_into(self, offset: int, buffer: memoryview | bytearray) -> None:
-        """Fill a buffer from this offset. When it raises, the whole buffer is zeros.
+        """Fill a buffer from this offset. On an error the whole buffer is zeros.
 
         Raises:
             AgentRefusedError, AgentUnavailableError, VerificationError: as ``AgentClient.key``.
-            SealedSourceError: ``sealed-source-changed``: the agent has another sealing of the model by now.
-            ValueError: the range does not lie within the file.
+            SealedSourceError: ``sealed-source-changed``: the agent has opened another sealing of the model.
+            ValueError: the range exceeds the file.
         """
         view = memoryview(buffer).cast("B")
         if offset < 0 or offset + len(view) > self.size:
@@ -321,13 +321,13 @@ class AgentFile:
             raise
 
     def read(self, offset: int, length: int) -> bytearray:
-        """Return so many bytes from this offset; errors as ``read_into``."""
+        """Return ``size`` bytes from this offset; errors as ``read_into``."""
         found = bytearray(max(0, length))
         self.read_into(offset, found)
         return found
 
     def close(self) -> None:
-        """Do nothing: the connections are the client's."""
+        """Do nothing: the connections belong to the client."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What the agent gives to whom: one TOML file, closed. What is not said in it is given to nobody.
+"""The agent's configuration: one closed TOML file. Anything that it does not grant is refused.
 
 ::
 
@@ -6,15 +6,15 @@
     mode = "0660"                     # 0600 unless given, or 0666; the credentials are checked in every case
     group = 2000
 
-    [peers.inference]                 # a name for whoever connects as this user, this group, or both
+    [peers.inference]                 # a name for peers of this user, this group, or both
     uid = 10001
 
-    [keys."acme/llama-70b"]           # as 'attest key get' takes it
+    [keys."acme/llama-70b"]           # a reference as for 'attest key get'
     peers = ["inference"]
 
     [models.embedder]
     place = "/models/embedder.sealed" # a folder, https://… or s3://…
-    trust = ["owner.pem"]             # whose signature counts; paths are meant from where this file lies
+    trust = ["owner.pem"]             # accepted signers; relative paths start at this file's folder
     peers = ["inference"]
 """
 
@@ -42,7 +42,7 @@ __all__ = ["AgentConfig", "AgentLimits", "ServedKey", "ServedModel", "SocketConf
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
 MAX_ENTRIES: Final = 256
-"""Of peers, of keys, and of models."""
+"""Largest number of peers, of keys, and of models."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _MODES: Final = {"0600": 0o600, "0660": 0o660, "0666": 0o666}
 _Table = Mapping[str, Any]  # Any: TOML
@@ -50,12 +50,12 @@ _Table = Mapping[str, Any]  # Any: TOML
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketConfig:
-    """How the socket is made.
+    """Settings of the socket.
 
     Attributes:
-        mode: who may connect at all.
-        group: whose it is beside its owner's; None leaves that to the system.
-        unchecked_directory: why its directory may be one in which others write, such as a volume of a pod.
+        mode: file mode, which limits connections at all.
+        group: group of the file; None keeps the system's.
+        unchecked_directory: reason to allow a directory that others can write, such as a volume of a pod.
     """
 
     mode: int = 0o600
@@ -65,18 +65,18 @@ class SocketConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLimits:
-    """How much at a time, and for how long. All have defaults.
+    """Limits of size and time. All have defaults.
 
     Attributes:
-        connections: open at a time.
+        connections: open at once.
         connections_per_uid: of one user.
-        streams: files that are sent at a time; each takes a few MiB.
+        streams: files sent at once; each takes a few MiB.
         streams_per_uid: to one user.
-        head_seconds: for a request, from its first byte to its last.
+        head_seconds: for a request's head, from its first byte to its last.
         idle_seconds: between requests of one connection.
-        wait_seconds: for a file's turn, when too many are sent.
-        stall_seconds: in which a peer has to take a MiB of an answer.
-        drain_seconds: for answers that have begun, when the agent is ended.
+        wait_seconds: for a file's turn, with too many streams under way.
+        stall_seconds: for a peer to receive one MiB of an answer.
+        drain_seconds: for answers under way at shutdown.
     """
 
     connections: int = 64
@@ -92,7 +92,7 @@ class AgentLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedKey:
-    """A key, and who gets it."""
+    """A key and its permitted peers."""
 
     reference: KeyReference
     peers: tuple[PeerRule, ...]
@@ -100,15 +100,15 @@ class ServedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
-    """A sealed model, and who gets its files.
+    """A sealed model and its permitted peers.
 
     Attributes:
         name: in addresses.
-        place: a folder, an address of the web, or ``s3://bucket/prefix``.
-        trusted: whose signature counts.
-        verify_digests: whether all its ciphertext is compared with the signature before anything is given.
-        model_id: which sealing it must be, 16 bytes; None takes any of its owner's, an older one too.
-        peers: who gets its files.
+        place: a folder, a URL, or ``s3://bucket/prefix``.
+        trusted: accepted signers.
+        verify_digests: compare all ciphertext with the signature before serving any of it.
+        model_id: identity of the required sealing, 16 bytes; None accepts any of its owner's, older ones too.
+        peers: names of the permitted peers.
     """
 
     name: str
@@ -121,7 +121,7 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What is given to whom. Whoever no rule means gets nothing; neither does a peer that an entry does not name."""
+    """The grants of all peers. A peer that no rule matches, or that an entry does not name, is refused."""
 
     socket: SocketConfig = field(default_factory=SocketConfig)
     limits: AgentLimits = field(default_factory=AgentLimits)
@@ -130,28 +130,28 @@ class AgentConfig:
     models: tuple[ServedModel, ...] = ()
 
     def knows(self, peer: Peer) -> bool:
-        """Say whether any rule means this peer."""
+        """Return whether any rule matches this peer."""
         return any(rule.admits(peer) for rule in self.peers)
 
     def key_for(self, peer: Peer, name: str) -> ServedKey | None:
-        """Return a key that this peer gets, or None."""
+        """Return a key if this peer may have it, else None."""
         return next((one for one in self.keys_for(peer) if str(one.reference) == name), None)
 
     def model_for(self, peer: Peer, name: str) -> ServedModel | None:
-        """Return a model that this peer gets, or None."""
+        """Return a model if this peer may have it, else None."""
         return next((one for one in self.models_for(peer) if one.name == name), None)
 
     def keys_for(self, peer: Peer) -> tuple[ServedKey, ...]:
-        """Return the keys that this peer gets."""
+        """Return the keys of this peer."""
         return tuple(one for one in self.keys if any(rule.admits(peer) for rule in one.peers))
 
     def models_for(self, peer: Peer) -> tuple[ServedModel, ...]:
-        """Return the models that this peer gets."""
+        """Return the models of this peer."""
         return tuple(one for one in self.models if any(rule.admits(peer) for rule in one.peers))
 
 
 def load_config(path: Path) -> AgentConfig:
-    """Read the file, and the keys of owners that it names.
+    """Read the file and the owners' keys that it names.
 
     Raises:
         ConfigurationError: ``agent-config-invalid``, ``file-writable-by-others``, ``file-unreadable``,
@@ -165,12 +165,12 @@ def load_config(path: Path) -> AgentConfig:
 
 
 def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> AgentConfig:
-    """Read the text of the file.
+    """Parse the text of the file.
 
     Args:
         text: TOML.
         read: returns the content of a file that it names.
-        folder: where relative paths begin.
+        folder: base of relative paths.
 
     Raises:
         ConfigurationError: as ``load_config``.
@@ -211,7 +211,7 @@ def _socket(table: _Table) -> SocketConfig:
 
 def _limits(table: _Table) -> AgentLimits:
     _require_known(table, {one.name for one in fields(AgentLimits)}, "limits.")
-    values: dict[str, Any] = {}  # Any: each is as its field
+    values: dict[str, Any] = {}  # Any: each has the type of its field
     for one in fields(AgentLimits):
         if one.name in table:
             whole = isinstance(one.default, int)

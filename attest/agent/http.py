@@ -1,8 +1,8 @@
-"""HTTP/1.1 on one connection (RFC 9112): what h11 understands, within limits of size and time.
+"""HTTP/1.1 on one connection (RFC 9112), parsed by h11 within limits of size and time.
 
-A request has no body, and a head of at most ``MAX_HEAD_BYTES`` that comes within the time for it, however slowly. An
-answer always says its length. If it cannot be sent to its end, the connection ends before that length is reached: what
-is cut off looks cut off.
+A request has no body, and a head of at most ``MAX_HEAD_BYTES`` that arrives within its time limit. Every answer
+states its length. A failure while sending closes the connection before that length is reached, so that truncation
+shows.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Answering = Callable[[Peer, AgentRequest], AgentAnswer]
 
 
 class Conversation:
-    """One connection, from accepting it to its end.
+    """One connection, from acceptance to close.
 
     Args:
         sock: connected; closed at the end.
-        peer: who is there.
+        peer: the connected process.
         answering: answers a request.
-        streams: the answers under way that hang on a lease.
+        streams: registry of answers that depend on a lease.
         limits: times.
         ticks: seconds that never run backwards.
-        ending: says whether the agent is being ended: then no further request is read.
+        ending: returns whether the agent is shutting down; then no further request is read.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Conversation:
         ticks: Callable[[], float],
         ending: Callable[[], bool],
     ) -> None:
-        """Begin with nothing read."""
+        """Start with empty buffers."""
         self._sock = sock
         self._peer = peer
         self._answering = answering
@@ -68,23 +68,23 @@ class Conversation:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     def run(self) -> None:
-        """Answer requests until one side ends it."""
+        """Answer requests until either side closes."""
         with self._sock:
             try:
                 while not self._ending() and self._one():
                     self._http.start_next_cycle()
-            except OSError as exc:  # the peer is gone, or does not take what it asked for
+            except OSError as exc:  # the peer is gone, or does not read its answer
                 _log.debug("a connection of user %d ended: %s", self._peer.uid, exc)
 
     def _one(self) -> bool:
-        """Answer one request; say whether there may be another one."""
+        """Answer one request; return whether another may follow."""
         try:
             request = self._request()
         except h11.RemoteProtocolError as exc:
             self._refuse(_malformed(exc))
             return False
         except TimeoutError:
-            if self._http.trailing_data[0]:  # the beginning of a request
+            if self._http.trailing_data[0]:  # first bytes of a request
                 self._refuse(_too_slow(self._limits.head_seconds))
             return False
         if request is None:
@@ -110,11 +110,11 @@ class Conversation:
     # -- reading
 
     def _request(self) -> AgentRequest | None:
-        """Read the head of a request; None where the peer sends no more.
+        """Read the head of a request; None at the end of the connection.
 
         Raises:
-            TimeoutError: it did not come in time.
-            h11.RemoteProtocolError: it is none, or too long.
+            TimeoutError: it did not arrive in time.
+            h11.RemoteProtocolError: it is malformed or too long.
         """
         end = self._ticks() + self._limits.idle_seconds
         begun = bool(self._http.trailing_data[0])
@@ -129,7 +129,7 @@ class Conversation:
                     raise TimeoutError
                 self._sock.settimeout(left)
                 data = self._sock.recv(_READ_BYTES)
-                if data and not begun:  # from the first byte on it is for the head
+                if data and not begun:  # the time limit of the head starts with its first byte
                     begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
                 self._http.receive_data(data)
             elif isinstance(event, h11.Request):
@@ -155,10 +155,10 @@ class Conversation:
         exchanged(self._peer, note, whole=True)
 
     def _send(self, request: AgentRequest, answer: AgentAnswer) -> tuple[int, bool]:
-        """Send an answer; return how many bytes of its body went out, and whether that is all of it."""
+        """Send an answer; return the number of body bytes sent and whether the body is complete."""
         try:
             first = next(answer.pieces, None) if answer.pieces is not None else None
-        except AttestError as exc:  # before anything was said it can still be said why
+        except AttestError as exc:  # before the head is sent, a refusal can still replace it
             failed, answer.pieces = problem(exc), None
             answer.status, answer.headers, answer.code = failed.status, failed.headers, failed.code
             answer.body, answer.length, answer.needs = failed.body, failed.length, None
@@ -209,7 +209,7 @@ class Conversation:
         return sent, True
 
     def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
-        """Send all of it. The time is for each MiB, so that a peer that reads slowly and does read is served."""
+        """Send all of it. The time limit is for each MiB, so that a slow reader is still served."""
         for part in parts:
             view = memoryview(part)
             for begin in range(0, len(view), _SEND_BYTES):
@@ -217,7 +217,7 @@ class Conversation:
                 self._sock.sendall(view[begin : begin + _SEND_BYTES])
 
     def _abort(self) -> None:
-        """End the connection before the length that was said is reached."""
+        """Close the connection before the stated length is reached."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 

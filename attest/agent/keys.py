@@ -1,4 +1,4 @@
-"""The keys that the agent holds: asked for once, told of when they are lost, and not asked for again at once then."""
+"""The keys that the agent holds: each obtained once, with a pause after every refusal or loss."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from attest.session.key import SessionKey
 __all__ = ["RETRY_SECONDS", "AgentKeys", "KeyHolder"]
 
 RETRY_SECONDS: Final = 15.0
-"""After a refusal or a loss nobody asks the service again for so long, however many containers ask the agent."""
+"""Pause after a refusal or loss before the next request to the service, for all containers together."""
 
 
 class KeyHolder(Protocol):
-    """Where keys come from; an ``attest.Session`` is one."""
+    """A source of keys, such as ``attest.Session``."""
 
     def key(self, name: str, /) -> SessionKey:
-        """Return a key that may be used now."""
+        """Return a currently usable key."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Failure:
-    """Why there is no key, and until when that is the answer."""
+    """An error with the end of its validity."""
 
     error: AttestError
     until: float
 
 
 class AgentKeys:
-    """Keys by their references, for any number of threads.
+    """Keys by their references; thread-safe.
 
     Args:
         holder: the session.
@@ -42,7 +42,7 @@ class AgentKeys:
     """
 
     def __init__(self, holder: KeyHolder, *, ticks: Callable[[], float]) -> None:
-        """Hold nothing."""
+        """Start without keys."""
         self._holder = holder
         self._ticks = ticks
         self._lock = threading.Lock()
@@ -51,18 +51,18 @@ class AgentKeys:
         self._found: dict[KeyReference, SessionKey] = {}
 
     def get(self, reference: KeyReference) -> SessionKey:
-        """Return a key that may be used now: held, or released for this.
+        """Return a currently usable key, held already or released by this call.
 
         Raises:
-            LeaseLostError: it was lost a moment ago.
-            AttestError: as ``Session.key``, now or a moment ago.
+            LeaseLostError: lost within the pause.
+            AttestError: as ``Session.key``, from this call or within the pause.
         """
         held = self._valid(reference)
         if held is not None:
             return held
         with self._lock:
             turn = self._turns.setdefault(reference, threading.Lock())
-        with turn:  # whoever waits here finds what the first one got, be it an error
+        with turn:  # waiting threads share the outcome of the first, be it an error
             held = self._valid(reference)
             if held is not None:
                 return held
@@ -93,7 +93,7 @@ class AgentKeys:
         return found
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
-        """Note that a key may be used no more."""
+        """Mark a key as no longer usable."""
         with self._lock:
             if self._found.get(key.reference) is key:
                 del self._found[key.reference]
@@ -104,11 +104,11 @@ class AgentKeys:
             self._failures[reference] = _Failure(error=error, until=self._ticks() + RETRY_SECONDS)
 
     def seconds_until_retry(self, reference: KeyReference) -> float:
-        """Return after how many seconds the service is asked for a key again that there is not now."""
+        """Return the seconds until the next request to the service for a key that is missing."""
         with self._lock:
             failure = self._failures.get(reference)
         return 0.0 if failure is None else max(0.0, failure.until - self._ticks())
 
     def is_held(self, reference: KeyReference) -> bool:
-        """Say whether a key may be used now, without asking anybody."""
+        """Return whether a key is usable, without a request."""
         return self._valid(reference) is not None

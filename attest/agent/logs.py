@@ -1,4 +1,4 @@
-"""What the agent writes down: one JSON document a line on standard error. No body, no key, no header of a request."""
+"""The agent's log: one JSON document a line on standard error, without bodies, keys or header fields."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log = logging.getLogger("attest.agent")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchanged:
-    """A request and what became of it.
+    """A request and its outcome.
 
     Attributes:
-        method: as it came; empty where none was understood.
-        target: likewise.
+        method: as received; empty for an unparsable request.
+        target: as received; empty for an unparsable request.
         status: of HTTP.
         sent: bytes of the answer's body.
-        seconds: that it took.
+        seconds: duration.
         code: of the refusal.
     """
 
@@ -42,7 +42,7 @@ class Exchanged:
 
 
 def exchanged(peer: Peer, note: Exchanged, *, whole: bool) -> None:
-    """Write a line about a request."""
+    """Log a request."""
     extra = {
         "uid": peer.uid,
         "gid": peer.gid,
@@ -60,16 +60,16 @@ def exchanged(peer: Peer, note: Exchanged, *, whole: bool) -> None:
 
 
 class RateLimitedLog:
-    """Lets a message through a few times in a while, so that whoever causes it cannot fill a disk.
+    """A limiter of repeated messages, so that a peer cannot fill a disk with them.
 
     Args:
         ticks: seconds that never run backwards.
-        times: so often
-        seconds: in so many seconds.
+        times: messages let through
+        seconds: in each period of this length.
     """
 
     def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
-        """Begin with none."""
+        """Start a period."""
         self._ticks = ticks
         self._times = times
         self._seconds = seconds
@@ -78,7 +78,7 @@ class RateLimitedLog:
         self._count = 0
 
     def admits(self) -> int:
-        """Return how many messages the next one stands for, itself included; 0: say nothing."""
+        """Return the number of messages that the next one stands for, itself included; 0 suppresses it."""
         with self._lock:
             now = self._ticks()
             kept_back = 0
@@ -89,7 +89,7 @@ class RateLimitedLog:
 
 
 class _JsonLines(logging.Formatter):
-    """One document a line; a traceback is text in it, without the values of variables."""
+    """Formatter of one document a line; tracebacks are included as text without values of variables."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, object] = {
@@ -107,7 +107,7 @@ class _JsonLines(logging.Formatter):
 
 
 def set_up_logs(*, level: int, stream: TextIO | None = None) -> None:
-    """Let everything that is logged go to standard error."""
+    """Send all log records to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines())
     root = logging.getLogger()

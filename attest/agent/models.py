@@ -1,4 +1,4 @@
-"""The models that the agent unseals: verified, opened with a key that is held, and closed when that is lost."""
+"""Models that the agent unseals: verified, opened with a held key, and closed when its lease is lost."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from attest.session.key import SessionKey
 __all__ = ["Model", "OpenModel", "no_such_file"]
 
 MAX_IDLE_READERS: Final = 4
-"""Kept open for the next range of the same file, each with a few MiB: opening verifies the last segment anew."""
+"""Readers kept open for the next range of a file, a few MiB each: opening one verifies the last segment again."""
 
 
 class OpenModel:
-    """A model with the key that opens it. It is used as long as the key's lease lives.
+    """A model opened with a key, usable while the lease of the key lives.
 
     Args:
-        directory: opened; closed with this.
-        key: whose lease counts.
-        connections: of the store, if it is far away.
+        directory: opened; closed with this object.
+        key: its lease decides.
+        connections: of a remote store.
     """
 
     def __init__(self, directory: SealedDirectory, *, key: SessionKey, connections: int | None) -> None:
-        """Begin without readers."""
+        """Start without readers."""
         self._directory = directory
         self.key = key
         self.connections = connections
@@ -46,12 +46,12 @@ class OpenModel:
 
     @property
     def manifest(self) -> SealedManifest:
-        """What its owner says of it, verified."""
+        """Its owner's manifest, verified."""
         return self._directory.manifest
 
     @contextmanager
     def reading(self, path: str) -> Iterator[SealedReader]:
-        """Lend a reader of one file.
+        """Yield a reader of one file.
 
         Raises:
             AgentRefusedError: the model has no such file.
@@ -76,7 +76,7 @@ class OpenModel:
                     return reader
         try:
             return self._directory.open(path)
-        except ValueError:  # closed a moment ago
+        except ValueError:  # closed in the meantime
             self.key.require()
             raise
 
@@ -91,7 +91,7 @@ class OpenModel:
             one.close()
 
     def close(self) -> None:
-        """Forget the key, and overwrite the buffers of readers as soon as nobody reads."""
+        """Drop the key, and overwrite the readers' buffers once they are idle."""
         self._directory.close()
         with self._lock:
             self._closed = True
@@ -101,7 +101,7 @@ class OpenModel:
 
 
 def verified_place(served: ServedModel) -> VerifiedDirectory:
-    """Verify a model where it lies; errors as ``verify_directory`` and ``store_of``."""
+    """Verify a model in its place; errors as ``verify_directory`` and ``store_of``."""
     return verify_directory(
         store_of(served.place), trusted=served.trusted, model=served.model_id, digests=served.verify_digests
     )
@@ -109,13 +109,13 @@ def verified_place(served: ServedModel) -> VerifiedDirectory:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Model:
-    """A model of the configuration, open or not.
+    """A configured model, open or not.
 
     Attributes:
-        config: what it is.
-        keyring: where its key comes from.
-        service: which service that is: a model whose owner names another one is not opened.
-        verify: verifies a model where it lies.
+        config: its configuration.
+        keyring: source of its key.
+        service: verifier key of that source; a model whose owner names another service is refused.
+        verify: verifies a model in its place.
     """
 
     config: ServedModel
@@ -127,7 +127,7 @@ class Model:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def opened(self) -> OpenModel:
-        """Return the model with a key that may be used now.
+        """Return the model with a currently usable key.
 
         Raises:
             LeaseLostError, AttestError: as ``AgentKeys.get``.
@@ -150,7 +150,7 @@ class Model:
         key = self.keyring.get(verified.manifest.key)
         connections = connections_of(verified.store)
         material = bytearray(key.material)
-        key.require()  # after the copy: what is overwritten meanwhile is no key
+        key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
         try:
             directory = verified.unlock(bytes(material), threads=connections or 1)
         finally:
@@ -167,11 +167,11 @@ class Model:
 
     @property
     def is_open(self) -> bool:
-        """Whether its files are given out now, without asking anybody."""
+        """Whether files can be served now, without a request to the service."""
         return self._valid() is not None
 
     def lost(self, reference: KeyReference) -> None:
-        """Close it, if it is this key that opens it."""
+        """Close it, if this key opens it."""
         with self._lock:
             found = self._open
             if found is None or found.key.reference != reference:
@@ -188,7 +188,7 @@ class Model:
 
 
 def no_such_file(path: str) -> AgentRefusedError:
-    """Say that a model has no such file."""
+    """Return the error for a file that the model does not have."""
     return AgentRefusedError(
         f"the model has no file {path[:200]!r}",
         code="agent-unknown",

@@ -1,11 +1,11 @@
-"""Who is at the other end of a UNIX socket, as the kernel says, and which rule means them.
+"""Credentials of the process at the other end of a UNIX socket, and the rules that match them.
 
-The kernel notes user, group and process of whoever connects, at that moment (SO_PEERCRED, unix(7)); nothing that the
-peer sends counts. Two things are not looked at, on purpose:
+The kernel records user, group and process at the moment of connecting (SO_PEERCRED, unix(7)); nothing that the peer
+sends counts. Two properties are deliberately not checked:
 
-* the executable (``/proc/PID/exe``): between connecting and looking, a process can replace its program or end and leave
-  its number to another one, and from another PID namespace the number is 0. It would look like a check and be none;
-* supplementary groups: one group counts, the one that the process has as its own.
+* the executable (``/proc/PID/exe``): between connecting and the check a process can replace its program, or end and
+  leave its number to another; from another PID namespace the number is 0. The check would prove nothing;
+* supplementary groups: only the process's own group counts.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Final
 __all__ = ["MAX_ID", "NOBODY_ID", "Peer", "PeerRule", "peer_of"]
 
 MAX_ID: Final = 2**32 - 2
-"""Of a user or group; 2³² - 1 means none."""
+"""Largest id of a user or group; 2³² - 1 means none."""
 NOBODY_ID: Final = 65534
-"""What the kernel says in the place of every user and group that has no number in this user namespace, see
-user_namespaces(7). A rule for it would mean everybody from elsewhere."""
+"""The kernel's substitute for users and groups without a number in this user namespace, see user_namespaces(7).
+A rule for it would match every foreign user."""
 _UCRED: Final = struct.Struct("=iII")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Whoever connected.
+    """The process at the other end.
 
     Attributes:
         uid: effective user, as this process's user namespace numbers it.
         gid: effective group.
-        pid: for the log alone; 0 where it has none in this PID namespace. Nothing is decided by it.
+        pid: for the log alone; 0 without a number in this PID namespace.
     """
 
     uid: int
@@ -42,12 +42,12 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRule:
-    """Whom a name of the configuration means: everything that is said has to hold, and something has to be said.
+    """A rule that matches peers by user, group, or both; at least one is stated.
 
     Attributes:
         name: in the configuration.
-        uid: the user; None where the group says it.
-        gid: the group; None where the user says it.
+        uid: the user; None matches any.
+        gid: the group; None matches any.
     """
 
     name: str
@@ -55,21 +55,21 @@ class PeerRule:
     gid: int | None
 
     def __post_init__(self) -> None:
-        """Refuse a rule that means everybody (``ValueError``)."""
+        """Refuse a rule that would match every peer (``ValueError``)."""
         if self.uid is None and self.gid is None:
             msg = "a rule names a user, a group or both"
             raise ValueError(msg)
 
     def admits(self, peer: Peer) -> bool:
-        """Say whether it means this peer."""
+        """Return whether the rule matches this peer."""
         return (self.uid is None or self.uid == peer.uid) and (self.gid is None or self.gid == peer.gid)
 
 
 def peer_of(sock: socket.socket) -> Peer:
-    """Ask the kernel who connected; of a connecting socket, who listens.
+    """Return the credentials of the peer; on a connecting socket, those of the listener.
 
     Raises:
-        OSError: the socket is no UNIX socket, or gone.
+        OSError: not a UNIX socket, or closed.
     """
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, gid = _UCRED.unpack(raw)

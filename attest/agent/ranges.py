@@ -1,4 +1,4 @@
-"""Which bytes of a file are asked for: ``Range`` and ``If-Range`` of RFC 9110, one range at a time."""
+"""Requested ranges of a file: ``Range`` and ``If-Range`` of RFC 9110, one range at a time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ByteRange:
 
     Attributes:
         first: offset of its first byte.
-        end: offset behind its last.
+        end: offset after its last byte.
         size: of the file.
-        partial: whether it was asked for as a part (206), be it the whole.
+        partial: requested as a part (status 206), even if it covers the whole file.
     """
 
     first: int
@@ -33,25 +33,25 @@ class ByteRange:
 
     @property
     def length(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
         return self.end - self.first
 
     @property
     def content_range(self) -> str:
-        """The header of that name."""
+        """Value of the header ``Content-Range``."""
         return f"bytes {self.first}-{self.end - 1}/{self.size}"
 
 
 def wanted_range(text: str | None, *, if_range: str | None, etag: str, size: int) -> ByteRange:
-    """Return the part of a file that a request is for.
+    """Return the requested part of a file.
 
-    What is no range of bytes is refused, also where RFC 9110 (section 14.2) would allow to send the whole file instead:
-    whoever wanted a part of 300 GB does not want all of it. Another unit than bytes is ignored, as it has to be.
+    An unsatisfiable or malformed byte range is refused, although RFC 9110 (section 14.2) would allow the whole file:
+    a client that wants a part of 300 GB does not want all of it. Units other than bytes are ignored, as required.
 
     Args:
-        text: the header ``Range``; None is the whole.
-        if_range: the header ``If-Range``: the range counts for this file alone, otherwise the whole is sent.
-        etag: of the file, with quotes.
+        text: the header ``Range``; None means the whole file.
+        if_range: the header ``If-Range``; unless it matches the etag, the whole file is sent.
+        etag: the file's, with quotes.
         size: of the file, in bytes.
 
     Raises:

@@ -1,14 +1,14 @@
-"""What the agent answers: who asks is known, what is asked for is looked up among what that peer gets.
+"""Routes of the agent: each looks its target up among the grants of the authenticated peer.
 
 ::
 
-    GET  /healthz                            is it there, and has it what it gives
+    GET  /healthz                            state of the agent, its keys and models
     GET  /v1/keys/KEY                        the key, raw bytes
     GET  /v1/models/MODEL                    the model's files
     GET  /v1/models/MODEL/files/PATH         a file's plaintext, or with Range a part of it
 
-Names are looked up in the configuration and in the signed manifest; none becomes a path of a file system. What there is
-not, and what this peer does not get, are one answer: a peer learns of nothing that is not its own.
+Names are looked up in the configuration and in the signed manifest; none becomes a path of a file system. A missing
+entry and an entry of other peers get the same answer: a peer learns nothing about the grants of others.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ MODEL_SCHEMA: Final = "attest.agent-model/1"
 _BINARY: Final = "application/octet-stream"
 _PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FAR_SEGMENTS: Final = 32
-"""At a time, of a model that is far away: several requests are under way side by side."""
+"""Parallel requests for one model in a remote store."""
 _READ: Final = ("GET", "HEAD")
 
 
 class Routes:
-    """Answers requests. It is called from many threads.
+    """Answers to requests; thread-safe.
 
     Args:
-        config: what is given to whom.
+        config: the grants.
         keyring: the keys.
         models: the models, by name.
-        own_uid: the agent's own user, who may ask whether it is well.
+        own_uid: the agent's own user, who may read its state.
     """
 
     def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
-        """Answer that it is starting, until ``started``."""
+        """Report a start in progress, until ``started``."""
         self._config = config
         self._keyring = keyring
         self._models = models
@@ -63,11 +63,11 @@ class Routes:
         self.started = False
 
     def admits(self, peer: Peer) -> bool:
-        """Say whether this peer is answered at all."""
+        """Return whether this peer may send requests at all."""
         return peer.uid == self._own_uid or self._config.knows(peer)
 
     def answer(self, peer: Peer, request: AgentRequest) -> AgentAnswer:
-        """Answer a request, or say why not; errors of this package's are answers."""
+        """Answer a request; errors of this package become refusals."""
         try:
             return self._answer(peer, request)
         except AttestError as exc:
@@ -108,11 +108,11 @@ class Routes:
         served = self._config.key_for(peer, name)
         if served is None:
             raise _unknown("there is no such key for this peer")
-        _require_method(request, ("GET",))  # a key that is not wanted is not copied
+        _require_method(request, ("GET",))  # HEAD: no copy of the key is made
         try:
             key = self._keyring.get(served.reference)
             material = bytearray(key.material)
-            key.require()  # after the copy: what was overwritten meanwhile is no key
+            key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
         except AttestError as exc:
             return problem(exc, retry_after=self._keyring.seconds_until_retry(served.reference))
         headers = (
@@ -147,7 +147,7 @@ class Routes:
         entry = model.manifest.entry(path)
         if entry is None:
             raise no_such_file(path)
-        etag = f'"{model.manifest.model.hex()}"'  # one sealing never changes; another one has another name
+        etag = f'"{model.manifest.model.hex()}"'  # one sealing never changes; another sealing has another identity
         part = wanted_range(
             request.headers.get("range"), if_range=request.headers.get("if-range"), etag=etag, size=entry.size
         )
@@ -173,7 +173,7 @@ class Routes:
 
 
 def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generator[memoryview]:
-    """Yield a part of a file, verified, in one buffer that is used again and overwritten at the end."""
+    """Yield a part of a file, verified, in one reused buffer that is overwritten at the end."""
     segments = _FAR_SEGMENTS if model.connections else 1
     buffer = memoryview(bytearray(min(part.length, segments * PLAINTEXT_BYTES)))
     position = part.first
@@ -189,7 +189,7 @@ def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generato
 
 
 def _border(position: int, segments: int) -> int:
-    """Return where the so-manieth segment from this position ends, so that none is decrypted twice."""
+    """Return the end of the n-th segment from this position, so that no segment is decrypted twice."""
     index = 0 if position < FIRST_PLAINTEXT_BYTES else 1 + (position - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
     return FIRST_PLAINTEXT_BYTES + (index + segments - 1) * PLAINTEXT_BYTES
 
@@ -202,7 +202,7 @@ def _entry(entry: SealedEntry) -> JsonValue:
 
 
 def _parts(target: str) -> tuple[str, ...]:
-    """Return the parts of a path, decoded each for itself.
+    """Return the segments of a path, each percent-decoded by itself.
 
     Raises:
         AgentRefusedError: ``agent-request-invalid``.

@@ -1,4 +1,4 @@
-"""The agent itself: accepts connections within limits, answers each in a thread of its own, and ends in order."""
+"""The agent's server: bounded connections, a thread for each, and an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _log = logging.getLogger("attest.agent")
 
 
 class Agent:
-    """Gives keys and files of models to the peers that its configuration names.
+    """Server of keys and files of models for the peers in its configuration.
 
-    The order of its life: it is made, ``lost`` becomes a callback of the session, ``serve`` runs until ``stop``.
+    Life cycle: construct it, register ``lost`` as a callback of the session, run ``serve`` until ``stop``.
 
     Args:
-        config: what is given to whom.
+        config: the grants.
         ticks: seconds that never run backwards.
-        own_uid: the agent's own user, who may ask whether it is well; None: this process's.
+        own_uid: the agent's own user, who may read its state; None: this process's.
     """
 
     def __init__(self, config: AgentConfig, *, ticks: Callable[[], float] = ticks, own_uid: int | None = None) -> None:
@@ -65,7 +65,7 @@ class Agent:
     # -- leases
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
-        """Stop giving a key and the models that it opens, at once; the session calls this before it overwrites it."""
+        """Stop serving a key and its models at once; the session calls this before it overwrites the key."""
         if self._keyring is not None:
             self._keyring.lost(key, error)
         for model in self._models.values():
@@ -86,13 +86,13 @@ class Agent:
         service: VerifierKey | None = None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """Serve until ``stop``, then let answers that have begun be finished for a while.
+        """Serve until ``stop``, then wait a limited time for answers under way.
 
         Args:
-            listener: listening; no more connections are taken from it at the end, and the caller closes it.
-            session: where keys come from; the caller closes it.
-            service: which service that is, to compare with what owners of models sign.
-            ready: is called when connections are accepted.
+            listener: a listening socket, which the caller closes.
+            session: source of the keys, which the caller closes.
+            service: verifier key of that source, compared with the one in each model's manifest.
+            ready: called once connections are accepted.
         """
         self._keyring = AgentKeys(session, ticks=self._ticks)
         self._models.update(
@@ -107,13 +107,13 @@ class Agent:
             self._end()
 
     def stop(self) -> None:
-        """Let ``serve`` return. May be called by a signal handler, and twice."""
+        """Make ``serve`` return. Signal handlers may call this; repeated calls are harmless."""
         self._ending.set()
         with suppress(BlockingIOError):
             os.write(self._wake[1], b"x")
 
     def _obtain_all(self, routes: Routes, keyring: AgentKeys) -> None:
-        """Obtain everything once, so that it is there before it is asked for; what fails is tried again when it is."""
+        """Obtain all keys and models in advance; failed ones are retried on demand."""
         steps: list[tuple[str, Callable[[], object]]] = [
             (f"key {one.reference}", partial(keyring.get, one.reference)) for one in self._config.keys
         ]
@@ -125,7 +125,7 @@ class Agent:
                 obtain()
             except AttestError as exc:
                 _log.error("%s: %s", what, exc.message, extra={"code": exc.code})
-            except ValueError:  # the session was closed meanwhile
+            except ValueError:  # the session was closed in the meantime
                 return
             else:
                 _log.info("%s is ready", what)
@@ -146,7 +146,7 @@ class Agent:
             sock, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
-        except OSError as exc:  # no descriptor or memory left: those that are open will give some back
+        except OSError as exc:  # no descriptor or memory left: connections that end release some
             _log.error("a connection cannot be accepted: %s", exc)
             self._ending.wait(_RETRY)
             return
@@ -172,7 +172,7 @@ class Agent:
         return None if self._connections.take(peer.uid) else busy("connections")
 
     def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError) -> None:
-        """Say why not, without reading anything and without waiting."""
+        """Send a refusal, without reading the request and without waiting."""
         times = self._turned_away.admits()
         if times:
             extra = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "code": error.code, "times": times}
@@ -201,14 +201,14 @@ class Agent:
             self._threads[thread] = sock
         try:
             thread.start()
-        except RuntimeError as exc:  # the system gives no more threads
+        except RuntimeError as exc:  # no further thread available
             self._forget(thread, peer)
             raise OSError(str(exc)) from exc
 
     def _talk(self, talk: Conversation, peer: Peer) -> None:
         try:
             talk.run()
-        except Exception:  # noqa: BLE001  a defect of ours ends one connection, not the agent
+        except Exception:  # noqa: BLE001  an internal error ends one connection, not the agent
             _log.exception("a connection of user %d ended by a defect", peer.uid)
         finally:
             self._forget(threading.current_thread(), peer)
@@ -219,7 +219,7 @@ class Agent:
         self._connections.give_back(peer.uid)
 
     def _answer(self, routes: Routes, peer: Peer, request: AgentRequest) -> AgentAnswer:
-        """Answer; a file waits for its turn, when too many are sent, and not for long."""
+        """Answer a request; a file waits a limited time for its turn."""
         if not request.target.startswith("/v1/models/") or request.method != "GET":
             return routes.answer(peer, request)
         if not self._files.take(peer.uid, seconds=self._config.limits.wait_seconds):
@@ -243,13 +243,13 @@ class Agent:
         return answer
 
     def _end(self) -> None:
-        """Let begun answers be finished, then break them off; forget every key."""
+        """Wait for answers under way, then break them off; drop every key."""
         self._ending.set()
         with self._lock:
             threads = dict(self._threads)
         for sock in threads.values():
             with suppress(OSError):
-                sock.shutdown(socket.SHUT_RD)  # whoever waits for a request waits no more; answers go on
+                sock.shutdown(socket.SHUT_RD)  # ends idle connections; answers go on
         end = self._ticks() + self._config.limits.drain_seconds
         for thread in threads:
             thread.join(max(0.0, end - self._ticks()))
@@ -260,14 +260,14 @@ class Agent:
             model.close()
 
     def close(self) -> None:
-        """Let go of what ``stop`` needs; nobody may call that any more. Twice is allowed."""
+        """Release what ``stop`` uses; ``stop`` must not be called afterwards. Repeated calls are harmless."""
         wake, self._wake = self._wake, ()
         for descriptor in wake:
             os.close(descriptor)
 
 
 def busy(what: str) -> AgentRefusedError:
-    """Say that there are too many at a time."""
+    """Return the refusal of a surplus request."""
     return AgentRefusedError(
         f"too many {what} at a time",
         code="agent-busy",

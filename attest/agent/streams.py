@@ -1,4 +1,4 @@
-"""Answers under way that hang on a lease: when it is lost, they break off, also one that waits for its reader."""
+"""Answers under way that depend on a lease: its loss breaks them off, also while they wait for the reader."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Streams"]
 
 
 class Streams:
-    """The connections on which files are sent."""
+    """Registry of the connections that send files."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self._lock = threading.Lock()
         self._under_way: dict[socket.socket, KeyReference | None] = {}
         self._reasons: dict[KeyReference, LeaseLostError] = {}
 
     @contextmanager
     def under_way(self, sock: socket.socket, needs: KeyReference | None) -> Iterator[None]:
-        """Count a connection among those that send. The sender has to make sure of the lease after this begins."""
+        """Register a connection that sends. The sender must check the lease after this begins."""
         with self._lock:
             self._under_way[sock] = needs
             if needs is not None:
@@ -36,7 +36,7 @@ class Streams:
                 self._under_way.pop(sock, None)
 
     def lost(self, reference: KeyReference, error: LeaseLostError) -> int:
-        """Break off what hangs on a lease; return how many answers that were."""
+        """Break off the answers that depend on a lease; return their number."""
         with self._lock:
             self._reasons[reference] = error
             found = [sock for sock, needs in self._under_way.items() if needs == reference]
@@ -45,12 +45,12 @@ class Streams:
         return len(found)
 
     def reason(self, reference: KeyReference | None) -> LeaseLostError | None:
-        """Return why answers that hang on a lease were broken off, if they were."""
+        """Return the reason for breaking off a lease's answers, if there is one."""
         with self._lock:
             return None if reference is None else self._reasons.get(reference)
 
     def break_off(self) -> int:
-        """Break off everything; return how many answers that were."""
+        """Break off all answers; return their number."""
         with self._lock:
             for sock in self._under_way:
                 _break_off(sock)
@@ -58,5 +58,5 @@ class Streams:
 
 
 def _break_off(sock: socket.socket) -> None:
-    with suppress(OSError):  # it ended by itself
+    with suppress(OSError):  # ended already
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Files that decide who gets what: read only where nobody but root and the agent's user could have written them."""
+"""Security-relevant files, read only if no user but root and the agent's can have written them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
-    """Read a file that only root and this process's user can write, in a folder of which the same is true.
+    """Read a file that only root and this process's user can write, in a folder with the same property.
 
-    A link counts as what it leads to, and its own folder is looked at too. What is on a file system that is mounted
-    read-only here is written by nobody here.
+    A link counts as its target, and its own folder is checked too. A file system mounted read-only counts as not
+    writable.
 
     Args:
         path: the file.
-        what: names it in errors.
-        limit: most bytes that it may have.
+        what: its name in errors.
+        limit: largest size in bytes.
 
     Raises:
         ConfigurationError: ``file-unreadable``, ``file-writable-by-others`` or ``agent-config-invalid``: too long.
@@ -51,10 +51,10 @@ def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
 
 
 def others_may_write(folder: Path) -> str | None:
-    """Say how somebody else could replace what lies in a folder, or None. One with the sticky bit is safe.
+    """Return how another user could replace files in a folder, or None. The sticky bit makes a folder safe.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: the folder cannot be examined.
     """
     status = folder.stat()
     if status.st_mode & stat.S_ISVTX and status.st_uid in {0, os.geteuid()}:

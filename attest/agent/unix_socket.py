@@ -1,8 +1,8 @@
-"""The agent's socket: made whole under another name, given its own name only then, and never two.
+"""The agent's socket: created under a temporary name, renamed once it is complete, and unique.
 
-The order: (1) the directory is one in which nobody else writes, (2) nobody holds the lock beside the socket, (3) what
-has its name is a socket at which nobody listens, (4) it is made with mode 0600, listens, gets its mode and group,
-(5) and then its name, in place of a stale one. The lock is the kernel's and ends with the process, however that ends.
+The order: (1) no other user can write the directory, (2) no other process holds the lock beside the socket,
+(3) an existing file of that name is a socket without a listener, (4) the socket is created with mode 0600, listens,
+gets its mode and group, (5) and replaces the stale one. The kernel releases the lock when the process ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["AgentSocket"]
 
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 90
-"""The kernel takes 107, and the name that it is made under is longer by up to 13."""
+"""The kernel allows 107 bytes; the temporary name is up to 13 longer."""
 _PROBE_SECONDS: Final = 2.0
 
 
@@ -34,8 +34,8 @@ class AgentSocket:
     """A listening socket with a name in the file system.
 
     Args:
-        path: where; the directory has to be there.
-        config: mode, group, and whether the directory is looked at.
+        path: of the socket; the directory must exist.
+        config: mode, group, and the check of the directory.
 
     Raises:
         ConfigurationError: ``agent-socket-unsafe``, ``agent-socket-unusable``, ``agent-running`` or
@@ -43,7 +43,7 @@ class AgentSocket:
     """
 
     def __init__(self, path: Path, config: SocketConfig) -> None:
-        """Make it."""
+        """Create it."""
         self.path = path.absolute()
         if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
             raise _unusable(self.path, f"its path is longer than {MAX_PATH_BYTES} bytes")
@@ -88,7 +88,7 @@ class AgentSocket:
         return sock
 
     def close(self) -> None:
-        """Listen no more; take the name away, if it is still this socket's. Twice is allowed."""
+        """Stop listening; remove the name if it still is this socket's. Repeated calls are harmless."""
         made, self._made = self._made, None
         if made is None:
             return
@@ -125,7 +125,7 @@ def _require_directory(path: Path, unchecked: str | None) -> None:
 
 
 def _locked(path: Path) -> int:
-    """Return a descriptor that holds the lock. The file stays: whoever takes it away takes the lock from others."""
+    """Return a descriptor that holds the lock. The file stays: removing it would void the locks of others."""
     name = path.with_name(f".{path.name}.lock")
     try:
         lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
@@ -167,11 +167,11 @@ def _require_free(path: Path) -> None:
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
-            return  # stale: whoever made it is gone
+            return  # stale: its process is gone
         except FileNotFoundError:
             return
         except (BlockingIOError, TimeoutError):
-            pass  # somebody listens and is busy
+            pass  # a busy listener
     raise ConfigurationError(
         f"another program listens at {path}",
         code="agent-socket-in-use",

@@ -6,9 +6,9 @@
     sealer = RequestSealer(record, Request(…), at=now)                           the client's half
     exchange = Gateway(keys, …).exchange(method, media_type)                     the service's half
 
-``hpke``, ``messages``, ``bhttp``, ``decoding``, ``config``, ``ohttp``, ``chunked`` and ``padding`` are the formats;
-``records`` is what must be true before anything is sealed; ``client`` and ``server`` know no network. ``asgi`` puts a
-gateway in front of an application, ``transport`` is for httpx; they are imported by name.
+``hpke``, ``messages``, ``bhttp``, ``bhttp_decoder``, ``config``, ``ohttp``, ``chunked`` and ``padding`` are formats;
+``records`` states the conditions for sealing; ``client`` and ``server`` do no I/O. ``asgi`` puts a gateway in front of
+an application, ``transport`` is for httpx; both are imported by name.
 """
 
 from attest.channel.client import AnswerOpener, RequestSealer

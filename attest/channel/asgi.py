@@ -1,4 +1,4 @@
-"""A gateway in front of an ASGI application, in one process: what it opens is handed on, and what answers is sealed.
+"""A gateway in front of an ASGI application, in one process: opens its requests and seals its answers.
 
 ::
 
@@ -8,8 +8,8 @@
     GET  /.well-known/ohttp-gateway                 the key document, without proof, for relays and tools
     GET  /.well-known/attest-channel?nonce=…        the key document with evidence under the client's nonce
 
-The application never sees a request that came in the clear: everything else goes to ``outside``, or is not found.
-Nothing here reads a framework's types, so none is imported.
+Requests in the clear never reach the application: they go to ``outside``, or get 404. No framework's types are used,
+so no framework is imported.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
 OFFER_PATH: Final = "/.well-known/attest-channel"
 TICK_SECONDS: Final = 0.1
 MAX_WAITING_BYTES: Final = 64 * 1024
-"""More than this does not wait for the clock."""
+"""Upper bound of buffered bytes before they are sent regardless of the clock."""
 MAX_REFUSED_BYTES: Final = 16 * 1024 * 1024
-"""How much of a refused request is read to its end, so that its client reads the refusal and no broken connection."""
+"""Bytes of a refused request that are read, so that its client receives the refusal and not a broken connection."""
 MAX_OFFERS: Final = 4
-"""Evidence takes the machine a while, and anybody may ask: more than this at a time are told to come again."""
+"""Evidence takes the machine a while, and any client may request it: surplus requests get 503."""
 MAX_AGE_SECONDS: Final = 300
 _NOT_FOUND = ChannelRefusal(status=404, code="not-found", title="Not found", inside=False)
 _UNAVAILABLE = ChannelRefusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
@@ -52,19 +52,19 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 Offer = Callable[[KeyDocument, bytes], KeyOffer]
-"""Makes evidence that commits to the document (``channel_binding``) under a nonce of 32 bytes; may take its time."""
+"""Makes evidence that commits to the document (``channel_binding``) under a nonce of 32 bytes; may block."""
 
 
 class ChannelGateway:
-    """An ASGI application that opens encrypted requests for another one.
+    """ASGI application that opens encrypted requests for another one.
 
     Args:
-        application: what answers.
-        gateway: what opens and seals.
+        application: receives the opened requests.
+        gateway: opens and seals.
         clock: returns the present moment, aware.
-        offer: makes evidence for who asks; None where a key-release service says what the key is.
-        outside: answers what comes in the clear; None finds nothing there.
-        tick_seconds: how often an answer that is being made is sent on.
+        offer: makes evidence for clients; None if a key-release service vouches for the key.
+        outside: answers requests in the clear; None answers 404.
+        tick_seconds: interval between the parts of a streamed answer.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ChannelGateway:
         outside: Application | None = None,
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        """Stand in front of the application."""
+        """Wrap the application."""
         self._application = application
         self._gateway = gateway
         self._clock = clock
@@ -169,7 +169,7 @@ class ChannelGateway:
             await self._application(_inner_scope(scope, request), _inner_receive(request, receive), reply.take)
             reply.require_whole()
         except Exception as exc:  # noqa: BLE001  an application may raise anything
-            # Whatever the application raises may quote what it was sent: only its kind goes on, to the server's log.
+            # The application's exception may quote the request: only its type goes on, to the server's log.
             if not reply.begun:
                 await _send_whole(send, 200, exchange.answer_type, exchange.refuse(FAILED, at=self._clock()))
             problem = f"the application behind the channel failed: {type(exc).__name__}"
@@ -179,7 +179,7 @@ class ChannelGateway:
 
 
 class _Reply:
-    """Seals what an application sends: as a whole, or while it is made."""
+    """Sealer of an application's answer, whole or streamed."""
 
     def __init__(self, exchange: ServedExchange, send: Send, tick_seconds: float) -> None:
         self._exchange = exchange
@@ -195,19 +195,19 @@ class _Reply:
         self._over = False
 
     async def take(self, message: Message) -> None:
-        """Take a message of the application."""
+        """Process a message of the application."""
         if message["type"] == "http.response.start":
             self._head = _head(message)
         elif message["type"] == "http.response.body":
             await self._take_body(bytes(message.get("body", b"")), last=not message.get("more_body", False))
 
     def require_whole(self) -> None:
-        """Raise where the application ended before its answer."""
+        """Raise if the application ended before its answer."""
         if not self._over:
             raise ChannelError("the application ended before its answer", code="channel-truncated")
 
     async def close(self) -> None:
-        """End the clock."""
+        """Stop the clock."""
         if self._ticker is not None:
             self._ticker.cancel()
             with suppress(asyncio.CancelledError):
@@ -237,7 +237,7 @@ class _Reply:
     async def _begin_stream(self, head: Response) -> None:
         self._stream = self._exchange.stream(head)
         self.begun = True
-        # RFC 10036: whoever is in between shall not wait for the end.
+        # RFC 10036: intermediaries must not wait for the end.
         await _send_start(self._send, 200, self._exchange.answer_type, ((b"incremental", b"?1"),))
         self._ticker = asyncio.create_task(self._tick())
 
@@ -274,18 +274,18 @@ class _Reply:
 
 
 def _head(message: Message) -> Response:
-    """Return status and fields; what belongs to a connection has no place inside."""
+    """Return status and fields without those of the connection."""
     lines = ((bytes(name).lower(), bytes(value).strip(b" \t")) for name, value in message.get("headers", ()))
     fields: Fields = tuple((name, value) for name, value in lines if name not in CONNECTION_FIELDS)
     return Response(status=message["status"], fields=fields)
 
 
 def _inner_scope(scope: Message, request: Request) -> Message:
-    """Return what the application is told: all of it from inside the encryption, nothing of who sent it on."""
+    """Return the application's scope: all of it from inside the encryption, nothing of the outer request."""
     path, _, query = request.path.partition("?")
     headers = [(name, value) for name, value in request.fields if name not in {b"host", b"cookie"}]
     if cookies := field_values(request.fields, b"cookie"):
-        headers.append((b"cookie", b"; ".join(cookies)))  # the one name whose lines are joined so (RFC 9113, 8.2.3)
+        headers.append((b"cookie", b"; ".join(cookies)))  # the only name to join so (RFC 9113, 8.2.3)
     inner: Message = {
         "type": "http",
         "asgi": scope["asgi"],
@@ -307,7 +307,7 @@ def _inner_scope(scope: Message, request: Request) -> Message:
 
 
 def _inner_receive(request: Request, receive: Receive) -> Receive:
-    """Return what hands the whole request over, and then tells of the end of the connection."""
+    """Return a ``receive`` that yields the whole request, then the end of the connection."""
     given = False
 
     async def inner() -> Message:

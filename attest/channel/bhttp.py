@@ -10,7 +10,7 @@
     content  0, 1: lp(bytes)                                       2, 3: { v(n) n bytes }* 00
     trailers as fields, then zero bytes of padding to the end
 
-``decoding`` reads; an integer that is longer than it must be is read, and never written.
+``bhttp_decoder`` reads; integers longer than necessary are accepted and never written.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 
 MEDIA_TYPE: Final = "message/bhttp"
 END: Final = b"\x00"
-"""Ends a section or the content of an indeterminate message."""
+"""Terminator of a section or content in an indeterminate message."""
 _MAX_VARINT = (1 << 62) - 1
 
 
 def varint(number: int) -> bytes:
-    """Encode an integer in as few bytes as it takes (RFC 9000, section 16).
+    """Encode an integer in the fewest bytes (RFC 9000, section 16).
 
     Raises:
         ValueError: negative, or 2^62 and more.
@@ -55,13 +55,13 @@ def varint(number: int) -> bytes:
 
 
 def encode_request(request: Request, *, indeterminate: bool = False) -> bytes:
-    """Encode a request, without padding. Fields of the connection are left out."""
+    """Encode a request, without padding and without fields of the connection."""
     head = request_head(request, indeterminate=indeterminate)
     return head + _rest(request.content, request.trailers, indeterminate=indeterminate)
 
 
 def encode_response(response: Response, *, indeterminate: bool = False) -> bytes:
-    """Encode a response, without padding. Fields of the connection are left out."""
+    """Encode a response, without padding and without fields of the connection."""
     head = response_head(response, indeterminate=indeterminate)
     return head + _rest(response.content, response.trailers, indeterminate=indeterminate)
 
@@ -106,7 +106,7 @@ def decode_response(data: bytes, *, limits: MessageLimits = LIMITS) -> Response:
 
 
 def request_head(request: Request, *, indeterminate: bool) -> bytes:
-    """Encode what comes before the content."""
+    """Encode the part before the content."""
     control = (request.method, request.scheme, request.authority, request.path)
     framing = varint(2 if indeterminate else 0)
     return (
@@ -117,7 +117,7 @@ def request_head(request: Request, *, indeterminate: bool) -> bytes:
 
 
 def response_head(response: Response, *, indeterminate: bool) -> bytes:
-    """Encode what comes before the content."""
+    """Encode the part before the content."""
     interim = b"".join(
         varint(status) + section(fields, indeterminate=indeterminate) for status, fields in response.interim
     )
@@ -136,7 +136,7 @@ def section(fields: Fields, *, indeterminate: bool) -> bytes:
 
 
 def written_content(data: bytes) -> bytes:
-    """Encode a piece of an indeterminate message's content; an empty one would be its end, and is nothing."""
+    """Encode a piece of an indeterminate message's content; an empty piece would mark its end and is left out."""
     return _prefixed(data) if data else b""
 
 

@@ -1,7 +1,7 @@
-"""Reading binary HTTP as it arrives: lengths are judged before anything is waited for.
+"""Incremental decoder of binary HTTP: lengths are checked before their bytes are awaited.
 
-The reader is one procedure, written as a generator that pauses where bytes are missing. What it gives out early is
-not known to be valid to its end: side effects wait for ``finish``.
+The decoder is one procedure, a generator that pauses where bytes are missing. Its early events are not yet known to be
+part of a valid message: side effects wait for ``finish``.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ class ResponseHead:
 
 
 Event = RequestHead | ResponseHead | bytes
-"""The head first, then pieces of the content."""
+"""First the head, then pieces of the content."""
 _Step = Generator[Event | None, None, None]
-"""Gives out events, and None where it needs more bytes."""
+"""Yields events, and None to request more bytes."""
 
 
 class MessageDecoder:
-    """Reads one message.
+    """Decoder of one message.
 
     Args:
-        kind: what is expected.
-        limits: what is taken.
+        kind: request or response.
+        limits: sizes.
     """
 
     __slots__ = ("_at_end", "_buffer", "_content", "_kind", "_limits", "_over", "_steps", "trailers")
 
     def __init__(self, kind: Literal["request", "response"], *, limits: MessageLimits = LIMITS) -> None:
-        """Wait for the first byte."""
+        """Start before the first byte."""
         self._kind = kind
         self._limits = limits
         self._buffer = bytearray()
@@ -76,16 +76,16 @@ class MessageDecoder:
         self._steps = self._message()
 
     def feed(self, data: bytes) -> tuple[Event, ...]:
-        """Take more bytes, and return what they complete.
+        """Add bytes, and return the events that they complete.
 
         Raises:
-            ChannelError: as ``decode_request``; the message is over then.
+            ChannelError: as ``decode_request``; the message is then over.
         """
         self._buffer += data
         return self._advance()
 
     def finish(self) -> tuple[Event, ...]:
-        """Say that no more bytes come. Whoever gets an answer has a whole and valid message.
+        """Mark the end of the bytes. A normal return means a complete and valid message.
 
         Raises:
             ChannelError: as ``decode_request``.
@@ -97,7 +97,7 @@ class MessageDecoder:
         if self._over:
             raise _malformed("the message was refused or is over already")
         events: list[Event] = []
-        self._over = True  # unless it pauses below: what was refused stays refused
+        self._over = True  # cleared on a normal pause below: a refused message stays refused
         for event in self._steps:
             if event is None:
                 self._over = False
@@ -108,7 +108,7 @@ class MessageDecoder:
     # -- the procedure
 
     def _message(self) -> _Step:
-        # (1) Which framing.
+        # (1) The framing.
         number = yield from self._integer("framing")
         kind, indeterminate = _KINDS.get(number, ("", False))
         if kind != self._kind:
@@ -118,7 +118,7 @@ class MessageDecoder:
             yield (yield from self._request_head(indeterminate=indeterminate))
         else:
             yield (yield from self._response_head(indeterminate=indeterminate))
-        # (3) Content, trailers and padding; each may be absent from its beginning to the end of the message.
+        # (3) Content, trailers and padding; the message may end before any of them.
         if indeterminate:
             yield from self._chunks()
         else:
@@ -130,7 +130,7 @@ class MessageDecoder:
         said: list[str] = []
         for name in _CONTROL:
             raw = yield from self._prefixed(name, getattr(self._limits, name))
-            said.append(raw.decode("latin-1"))  # Request takes some of ASCII alone
+            said.append(raw.decode("latin-1"))  # Request accepts only parts of ASCII
         fields = yield from self._section("header", indeterminate=indeterminate)
         method, scheme, authority, path = said
         Request(method=method, scheme=scheme, authority=authority, path=path)
@@ -186,7 +186,7 @@ class MessageDecoder:
             yield from self._piece(size)
 
     def _piece(self, size: int) -> _Step:
-        """Give out content as it comes."""
+        """Yield content as it arrives."""
         self._content += size
         if self._content > self._limits.content:
             raise too_long("content", self._limits.content, self._content)
@@ -216,7 +216,7 @@ class MessageDecoder:
     # -- bytes
 
     def _is_over(self) -> Generator[Event | None, None, bool]:
-        """Wait until there is a byte, or none will come."""
+        """Wait for a byte or for the end; return whether it is the end."""
         while not self._buffer and not self._at_end:
             yield None
         return not self._buffer
@@ -243,7 +243,7 @@ class MessageDecoder:
 
 
 class _Lines:
-    """Lines of one section, under its limits."""
+    """Lines of one section, within its limits."""
 
     def __init__(self, what: str, limits: MessageLimits) -> None:
         self.found: list[tuple[bytes, bytes]] = []
@@ -253,7 +253,7 @@ class _Lines:
         self._ordinary = what == "trailers"
 
     def require_name(self, size: int) -> None:
-        """Require room for one more line with a name of this size."""
+        """Require room for another line with a name of this size."""
         if len(self.found) == self._limits.fields:
             raise too_long(f"{self._what} fields", self._limits.fields, len(self.found) + 1)
         if size > self._limits.name:
@@ -263,18 +263,18 @@ class _Lines:
             raise too_long(f"{self._what} section", self._limits.section, self._size)
 
     def room(self) -> int:
-        """Return how long the value may be."""
+        """Return the largest length of the value."""
         return min(self._limits.value, self._limits.section - self._size)
 
     def add(self, name: bytes, value: bytes) -> None:
-        """Take a line."""
+        """Add a line."""
         self._size += len(value)
         self._ordinary = require_field(name, value, ordinary=self._ordinary)
         self.found.append((name, value))
 
 
 def _lines(raw: bytes, what: str, limits: MessageLimits) -> Fields:
-    """Read the lines of a section that is there as a whole."""
+    """Decode the lines of a section that is present as a whole."""
     lines, at = _Lines(what, limits), 0
     while at < len(raw):
         size, at = _integer_at(raw, at, what)

@@ -1,4 +1,4 @@
-"""Messages in chunks (draft-ietf-ohai-chunked-ohttp-08): uploads and answers that are sealed as they come.
+"""Chunked messages (draft-ietf-ohai-chunked-ohttp-08): uploads and answers sealed incrementally.
 
 ::
 
@@ -6,8 +6,8 @@
     c        Seal(aad "", piece)            not empty; the length counts ciphertext
     f        Seal(aad "final", piece)       may be empty; runs to the end
 
-The counter of the nonces keeps the order, the AAD of the last chunk the end. The lengths are authenticated by neither,
-and need not be: another length is another chunk, which does not open.
+The counter of the nonces protects the order, the AAD of the last chunk the end. The lengths are not authenticated:
+another length means another chunk, which does not open.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from attest.errors import ChannelError, ChannelTamperError
 __all__ = ["MAX_CHUNKS", "MAX_MESSAGE_BYTES", "PIECE_BYTES", "ChunkOpener", "ChunkSealer"]
 
 PIECE_BYTES: Final = 16384
-"""What every receiver takes, and no sender of ours exceeds (section 5)."""
+"""Largest piece that every receiver accepts (section 5)."""
 MAX_CHUNK_BYTES: Final = PIECE_BYTES + TAG_BYTES
 MAX_CHUNKS: Final = 65536
 MAX_MESSAGE_BYTES: Final = MAX_CHUNKS * PIECE_BYTES
-"""1 GiB under one key: the analysis that the draft quotes gives an advantage of 2^-50 for it."""
+"""1 GiB under one key: the analysis quoted by the draft gives an advantage of 2^-50 for it."""
 _FINAL = b"final"
 _CLAUSE = "draft-ietf-ohai-chunked-ohttp-08"
 
 
 class ChunkSealer:
-    """Seals pieces as chunks.
+    """Sealer of pieces as chunks.
 
     Args:
-        cipher: of the request or the answer; nobody else uses it.
-        max_chunks: what the receiver takes.
+        cipher: of the request or the answer; used by this object alone.
+        max_chunks: the receiver's limit.
     """
 
     __slots__ = ("_chunks", "_cipher", "_max_chunks", "_over")
 
     def __init__(self, cipher: CountedAead, *, max_chunks: int = MAX_CHUNKS) -> None:
-        """Begin with the first chunk."""
+        """Start with the first chunk."""
         self._max_chunks = max_chunks
         self._cipher = cipher
         self._chunks = 0
         self._over = False
 
     def piece(self, data: bytes) -> bytes:
-        """Seal a piece that is not the last.
+        """Seal a piece other than the last.
 
         Args:
             data: 1 to 16,384 bytes.
@@ -92,12 +92,12 @@ class ChunkSealer:
 
 
 class ChunkOpener:
-    """Opens chunks as they arrive. After one refusal everything is refused.
+    """Opener of chunks as they arrive. After a refusal every further call refuses.
 
     Args:
-        cipher: of the request or the answer; nobody else uses it.
-        max_bytes: how much may be opened in all.
-        max_chunks: of how many chunks.
+        cipher: of the request or the answer; used by this object alone.
+        max_bytes: largest opened size in total.
+        max_chunks: largest number of chunks.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class ChunkOpener:
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
     ) -> None:
-        """Wait for the first chunk."""
+        """Start before the first chunk."""
         self._cipher = cipher
         self._max_bytes = max_bytes
         self._max_chunks = max_chunks
@@ -128,18 +128,18 @@ class ChunkOpener:
 
     @property
     def authentic(self) -> bool:
-        """Whether any chunk opened, also where a later one did not."""
+        """Whether any chunk opened, even if a later one did not."""
         return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:
-        """Take more bytes, and return the pieces that they complete.
+        """Add bytes, and return the pieces that they complete.
 
         Raises:
             ChannelTamperError: ``channel-not-opened``.
-            ChannelError: ``channel-chunk-invalid``: a length that no chunk has; ``channel-too-long``.
+            ChannelError: ``channel-chunk-invalid``: an impossible length; ``channel-too-long``.
         """
         self._require_going_on()
-        self._over = True  # until nothing was refused
+        self._over = True  # cleared on a normal return
         self._buffer += data
         pieces: list[bytes] = []
         while (piece := self._next()) is not None:
@@ -148,7 +148,7 @@ class ChunkOpener:
         return tuple(pieces)
 
     def finish(self) -> bytes:
-        """Say that the content ended, and return the last piece. Without it, the message was cut.
+        """Mark the end of the content, and return the last piece. Its absence means a truncated message.
 
         Raises:
             ChannelTamperError: ``channel-truncated``, ``channel-not-opened``.
@@ -166,7 +166,7 @@ class ChunkOpener:
         return self._open(bytes(self._buffer), aad=_FINAL)
 
     def _next(self) -> bytes | None:
-        """Return the next piece that is not the last, or None where bytes are missing."""
+        """Return the next piece other than the last, or None while bytes are missing."""
         if self._length is None:
             self._length = self._read_length()
         if self._length == 0 and len(self._buffer) > MAX_CHUNK_BYTES:
@@ -180,7 +180,7 @@ class ChunkOpener:
         return piece
 
     def _read_length(self) -> int | None:
-        """Take a length: 0 announces the final chunk, and no other chunk is empty (section 3)."""
+        """Read a length: 0 announces the final chunk, and no other chunk is empty (section 3)."""
         if not self._buffer or len(self._buffer) < (size := 1 << (self._buffer[0] >> 6)):
             return None
         length = int.from_bytes(self._buffer[:size], "big") & (1 << 8 * size - 2) - 1

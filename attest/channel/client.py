@@ -1,4 +1,4 @@
-"""The client's half, without a network: seals a request to a service that proved itself, and opens its answer.
+"""The client's half, without I/O: seals a request to a service that proved itself, and opens its answer.
 
 ::
 
@@ -7,7 +7,7 @@
     answer = sealer.answer(status, content_type)
     events = answer.feed(bytes) … answer.finish()                   the head, then the content
 
-Nothing is sealed to keys that are not in a current record. What an answer gives out before ``finish`` is authentic and
+Sealing requires a current record. Content before ``finish`` is authentic and in order, and may be incomplete.
 in order, and may not be all of it.
 """
 
@@ -33,26 +33,26 @@ from attest.errors import ChannelRefusedError
 __all__ = ["ANSWER_LIMITS", "AnswerOpener", "RequestSealer"]
 
 ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
-"""An answer that is streamed is not kept, so its content may be longer."""
+"""A streamed answer is not buffered, so its content may be longer."""
 _OK, _UNPROCESSABLE = 200, 422
 
 
 class RequestSealer:
-    """Seals one request. A second one, or the same again, takes another sealer: each has a secret of its own.
+    """Sealer of one request, under its own secret; a repetition needs another sealer.
 
     Args:
-        trusted: a record; it has to count now.
-        request: without ``date`` and ``attest-evidence``, which are added. Its content may be empty and follow.
+        trusted: a record; it must be current.
+        request: without ``date`` and ``attest-evidence``, which are added. Content may be empty and follow later.
         at: now, by the client's clock.
-        date: what the service is told instead, once it said that this clock is off; it is used for nothing else.
+        date: sent to the service instead of ``at`` once it refused that date; used for nothing else.
         kems: KEMs that are accepted; by default the hybrid alone.
-        form: chunked, or single for services that know nothing else.
-        padding: whether to hide the length; without, the exact length shows.
+        form: chunked, or single for services without chunks.
+        padding: hide the length; otherwise the exact length shows.
 
     Raises:
         VerificationError: ``channel-record-expired``, ``channel-key-invalid``.
         ChannelError: ``channel-keys-unsupported``.
-        ValueError: the request carries a field that is added here.
+        ValueError: the request has a field that is added here.
     """
 
     __slots__ = ("_buffer", "_form", "_padding", "_request", "_sealing", "_whole")
@@ -68,7 +68,7 @@ class RequestSealer:
         form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
     ) -> None:
-        """Make a fresh secret with the service."""
+        """Establish a fresh secret with the service."""
         trusted.require_current(at)
         self._request = _with_own_fields(request, trusted.proof, date or at)
         self._form = form
@@ -79,20 +79,20 @@ class RequestSealer:
 
     @property
     def media_type(self) -> str:
-        """What the request is sent as."""
+        """Content type of the sealed request."""
         return self._form.request_type
 
     def begin(self) -> bytes:
-        """Return the first part of what is sent."""
+        """Return the first bytes to send."""
         head = request_head(self._request, indeterminate=True) + written_content(self._request.content)
         return self._sealing.prefix + self._add(head)
 
     def add(self, data: bytes) -> bytes:
-        """Take a piece of the content; return what is sent next, which may be nothing."""
+        """Add content; return the next bytes to send, possibly none."""
         return self._add(written_content(data))
 
     def end(self, trailers: Fields = ()) -> bytes:
-        """Return the last part of what is sent. No answer is read before it is sent."""
+        """Return the last bytes to send. The answer is read after them."""
         rest = END + section((*self._request.trailers, *trailers), indeterminate=True)
         if self._form is MessageForm.CHUNKED:
             return self._add(rest) + self._whole.end()
@@ -100,16 +100,16 @@ class RequestSealer:
         return self._sealing.context.seal(padded(message) if self._padding else message)
 
     def answer(self, status: int, content_type: str | None, *, limits: MessageLimits = ANSWER_LIMITS) -> AnswerOpener:
-        """Return what opens the answer, where there is one.
+        """Return the opener of the answer.
 
         Args:
-            status: of what came back.
-            content_type: likewise.
-            limits: what is taken.
+            status: of the outer response.
+            content_type: of the outer response.
+            limits: sizes.
 
         Raises:
-            ChannelRefusedError: ``channel-keys-refused``: somebody says that the service does not have the key;
-                ``channel-refused``: anything else that is no answer. Nothing of it is authentic, so nothing is read.
+            ChannelRefusedError: ``channel-keys-refused``: an unauthenticated claim that the service lacks the key;
+                ``channel-refused``: any other refusal in the clear. It is not authentic, so its content is not read.
         """
         essence = (content_type or "").partition(";")[0].strip().lower()
         if status == _OK and essence == self._form.answer_type:
@@ -137,17 +137,17 @@ class RequestSealer:
 
 
 class AnswerOpener:
-    """Opens the answer to one request, as it arrives.
+    """Opener of the answer to one request, as it arrives.
 
     Args:
         sealing: of the request.
-        limits: what is taken.
+        limits: sizes.
     """
 
     __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
 
     def __init__(self, sealing: Sealing, *, limits: MessageLimits = ANSWER_LIMITS) -> None:
-        """Wait for the nonce."""
+        """Start before the nonce."""
         self._sealing = sealing
         self._limit = min(limits.message, MAX_MESSAGE_BYTES)
         self._decoder = MessageDecoder("response", limits=limits)
@@ -156,14 +156,14 @@ class AnswerOpener:
 
     @property
     def trailers(self) -> Fields:
-        """Lines behind the content, once it is whole."""
+        """Trailers after the content, once it is complete."""
         return self._decoder.trailers
 
     def feed(self, data: bytes) -> tuple[Event, ...]:
-        """Take more bytes, and return what they complete: authentic, in order, and perhaps not all.
+        """Add bytes, and return the events that they complete: authentic, in order, and possibly incomplete.
 
         Raises:
-            ChannelTamperError: ``channel-not-opened``: of another request, or altered on the way.
+            ChannelTamperError: ``channel-not-opened``: for another request, or altered.
             ChannelError: as ``ChunkOpener`` and ``decode_response``.
         """
         if self._chunks is None:
@@ -182,16 +182,16 @@ class AnswerOpener:
         return tuple(event for piece in self._chunks.feed(data) for event in self._decoder.feed(piece))
 
     def finish(self) -> tuple[Event, ...]:
-        """Say that the answer ended. Whoever gets something back has all of it.
+        """Mark the end of the answer. A normal return means a complete answer.
 
         Raises:
-            ChannelTamperError: ``channel-truncated``: it was cut; discard what was shown of it.
+            ChannelTamperError: ``channel-truncated``: discard the content shown so far.
             ChannelError: as ``feed``.
         """
         if self._sealing.form is MessageForm.SINGLE:
             message = open_answer(self._sealing, bytes(self._buffer))
         elif self._chunks is None:
-            message = ChunkOpener(self._sealing.context).finish()  # too short to hold anything: cut
+            message = ChunkOpener(self._sealing.context).finish()  # too short for any chunk: truncated
         else:
             message = self._chunks.finish()
         return (*self._decoder.feed(message), *self._decoder.finish())

@@ -1,4 +1,4 @@
-r"""Key configurations: the document that says which keys of a service may be sealed to, and how (RFC 9458, section 3).
+r"""Key configurations: the document with a service's keys and their algorithms (RFC 9458, section 3).
 
 ::
 
@@ -6,8 +6,8 @@ r"""Key configurations: the document that says which keys of a service may be se
     document    { length (2) ‖ KeyConfig }*                                          application/ohttp-keys
     binding     key = SHA-256( "attest ohttp keys v1\0" ‖ document )
 
-Evidence commits to the whole document. So nobody on the way can take the hybrid out, offer a weaker AEAD or slip in a
-key of their own: the document would be another one.
+Evidence commits to the whole document. An intermediary therefore cannot remove the hybrid, offer a weaker AEAD or add a
+key of its own: that would be another document.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = [
 
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 DEFAULT_KEMS: Final = (KEM_HYBRID,)
-"""What a client seals to unless it was told otherwise."""
+"""KEMs that a client accepts by default."""
 OFFERED: Final = ((KDF_SHA256, AES_256_GCM), (KDF_SHA256, CHACHA20_POLY1305))
-"""The pairs that a service offers, and all that a client chooses from."""
+"""Pairs that a service offers and a client accepts."""
 MAX_CONFIGS: Final = 16
 MAX_DOCUMENT_BYTES: Final = 32 * 1024
 MAX_PAIRS_BYTES: Final = 65532
@@ -56,13 +56,13 @@ _CLAUSE = "RFC 9458, section 3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyConfig:
-    """One key, and the algorithms that it is offered with.
+    """One key with its algorithms.
 
     Attributes:
         key_id: 0 to 255.
-        kem: a KEM that is spoken here.
+        kem: a supported KEM.
         public_key: the raw key.
-        pairs: KDF and AEAD ids, the preferred pair first; they may be of kinds that are not spoken here.
+        pairs: KDF and AEAD ids, the preferred pair first; unsupported kinds are allowed.
 
     Raises:
         ValueError: an id out of range, a key of another length, or no pairs.
@@ -74,7 +74,7 @@ class KeyConfig:
     pairs: tuple[tuple[int, int], ...] = OFFERED
 
     def __post_init__(self) -> None:
-        """Refuse what could not be encoded."""
+        """Refuse values that cannot be encoded."""
         numbers = [number for pair in self.pairs for number in pair]
         if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
             msg = "a key id is one byte, and a key as long as its KEM says"
@@ -84,7 +84,7 @@ class KeyConfig:
             raise ValueError(msg)
 
     def to_bytes(self) -> bytes:
-        """Encode, without the length before it."""
+        """Encode, without the length prefix."""
         pairs = b"".join(number.to_bytes(2, "big") for pair in self.pairs for number in pair)
         head = bytes((self.key_id,)) + self.kem.to_bytes(2, "big")
         return head + self.public_key + len(pairs).to_bytes(2, "big") + pairs
@@ -92,12 +92,12 @@ class KeyConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignConfig:
-    """A configuration of a KEM that is not spoken here; its length lets a reader pass over it.
+    """A configuration with an unsupported KEM; its length lets a decoder skip it.
 
     Attributes:
         key_id: 0 to 255.
         kem: its KEM.
-        rest: everything behind.
+        rest: the remaining bytes.
     """
 
     key_id: int
@@ -105,25 +105,25 @@ class ForeignConfig:
     rest: bytes
 
     def to_bytes(self) -> bytes:
-        """Encode, without the length before it."""
+        """Encode, without the length prefix."""
         return bytes((self.key_id,)) + self.kem.to_bytes(2, "big") + self.rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDocument:
-    """All configurations of a service. Trusted once evidence that commits to ``digest`` was verified and appraised.
+    """All configurations of a service. Trusted once evidence that commits to ``digest`` is verified and appraised.
 
     Attributes:
-        configs: in order of the service's preference.
+        configs: in the service's order of preference.
 
     Raises:
-        ValueError: none, more than 16, one that is longer than its length can say, or a key id twice.
+        ValueError: none, more than 16, one longer than its length field allows, or a repeated key id.
     """
 
     configs: tuple[KeyConfig | ForeignConfig, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what could not be encoded, or is ambiguous."""
+        """Refuse values that cannot be encoded or are ambiguous."""
         ids = [config.key_id for config in self.configs]
         if not 0 < len(ids) <= MAX_CONFIGS or len(set(ids)) != len(ids):
             msg = f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each"
@@ -139,7 +139,7 @@ class KeyDocument:
 
     @property
     def digest(self) -> bytes:
-        """What a binding of context ``channel/v1`` carries as its key, 32 bytes."""
+        """The key in a binding of context ``channel/v1``, 32 bytes."""
         return sha256(_DOMAIN + self.to_bytes()).digest()
 
 
@@ -148,8 +148,8 @@ class KeyChoice:
     """A configuration with one of its pairs.
 
     Attributes:
-        config: whose key is sealed to.
-        suite: with which algorithms.
+        config: the recipient's key.
+        suite: the algorithms.
     """
 
     config: KeyConfig
@@ -157,9 +157,9 @@ class KeyChoice:
 
 
 def parse_key_document(data: bytes) -> KeyDocument:
-    """Read ``application/ohttp-keys``. One defect anywhere refuses all of it.
+    """Parse ``application/ohttp-keys``. One defect refuses the whole document.
 
-    Recovering parts would let a service tell clients apart by the parts that they recover.
+    Partial recovery would let a service distinguish clients by the parts that they recover.
 
     Raises:
         ChannelError: ``channel-keys-malformed``.
@@ -180,10 +180,10 @@ def parse_key_document(data: bytes) -> KeyDocument:
 
 
 def parse_key_config(data: bytes) -> KeyConfig:
-    """Read one configuration as it also travels, without a length before it.
+    """Parse one configuration in the form without a length prefix.
 
     Raises:
-        ChannelError: ``channel-keys-malformed``; ``channel-keys-unsupported``: of a KEM that is not spoken here.
+        ChannelError: ``channel-keys-malformed``; ``channel-keys-unsupported``: an unsupported KEM.
     """
     try:
         config = _config(data)
@@ -195,7 +195,7 @@ def parse_key_config(data: bytes) -> KeyConfig:
 
 
 def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:
-    """Return the first configuration and pair, in the document's order, that is acceptable here.
+    """Return the first acceptable configuration and pair, in the document's order.
 
     Args:
         document: of a verified record.

@@ -1,10 +1,10 @@
-"""What stands inside the encryption beside the request: its date, the evidence that was accepted, and refusals.
+"""Fields of the channel inside the encryption: the request's date, the accepted evidence, and refusals.
 
 ::
 
     date              required: IMF-fixdate, the client's clock
-    attest-evidence   base64url of 32 bytes: what the client believed before it sealed, see ``records``
-    attest-refused    in an answer: the gateway refused, and the service saw nothing
+    attest-evidence   base64url of 32 bytes: the evidence that the client accepted, see ``records``
+    attest-refused    in an answer: the gateway refused, and the application did not receive the request
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _IMF_FIXDATE = re.compile(rb"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{
 
 
 def refusal_code(fields: Fields) -> str | None:
-    """Return what the gateway refused, or None where the service itself answered."""
+    """Return the code of the gateway's refusal, or None for an answer of the application."""
     values = field_values(fields, REFUSED)
     return values[0].decode("ascii", errors="replace") if values else None
 
 
 def http_date(moment: datetime) -> bytes:
-    """Write a moment as IMF-fixdate (RFC 9110, section 5.6.7)."""
+    """Format a moment as IMF-fixdate (RFC 9110, section 5.6.7)."""
     at = moment.astimezone(UTC)
     day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
     return f"{day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} GMT".encode()
 
 
 def parse_http_date(text: bytes) -> datetime | None:
-    """Read an IMF-fixdate; None where it is none, or no day of the calendar."""
+    """Parse an IMF-fixdate; None if malformed or not in the calendar."""
     found = _IMF_FIXDATE.fullmatch(text)
     if not found or (month := found[2].decode()) not in _MONTHS:
         return None

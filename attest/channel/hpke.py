@@ -1,14 +1,14 @@
-r"""HPKE in base mode where the library has no contexts: several messages, a secret to export, and the hybrid KEM.
+r"""HPKE in base mode beyond the library's one-shot form: contexts, secret export, and the hybrid KEM.
 
 ::
 
     key schedule   LabeledExtract / LabeledExpand over HKDF-SHA256 (RFC 9180, sections 4 and 5.1)
-    nonce(seq)     base_nonce XOR seq, 12 bytes, big-endian; seq is advanced by a successful call only
+    nonce(seq)     base_nonce XOR seq, 12 bytes, big-endian; only a successful call increments seq
     0x0020         DHKEM(X25519, HKDF-SHA256); enc 32, public 32
     0x647a         X-Wing: SHA3-256( ss_M ‖ ss_X ‖ ct_X ‖ pk_X ‖ label ); enc ct_M ‖ ct_X, public pk_M ‖ pk_X
 
-The primitives are `cryptography`'s. Whatever is sealed once stays with the library (``attest.release.sealed_key``);
-this is for Oblivious HTTP, which exports the key of its answer and seals chunk after chunk under one context.
+The primitives are `cryptography`'s. One-shot sealing uses the library itself (``attest.release.sealed_key``); this
+module is for Oblivious HTTP, which exports the answer's key and seals several chunks under one context.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
-"""For published vectors; no client here chooses it."""
+"""For published vectors; clients never choose it."""
 AES_256_GCM: Final = 0x0002
 CHACHA20_POLY1305: Final = 0x0003
 KEY_BYTES: Final = {AES_128_GCM: 16, AES_256_GCM: 32, CHACHA20_POLY1305: 32}
@@ -84,14 +84,14 @@ class Suite:
         aead: ``AES_256_GCM``, ``CHACHA20_POLY1305``, or ``AES_128_GCM`` for vectors.
 
     Raises:
-        ValueError: a KEM or AEAD that is not spoken here.
+        ValueError: an unsupported KEM or AEAD.
     """
 
     kem: int
     aead: int
 
     def __post_init__(self) -> None:
-        """Refuse what nothing below has sizes for."""
+        """Refuse algorithms without known sizes."""
         if self.kem not in ENC_BYTES or self.aead not in KEY_BYTES:
             msg = f"no suite of KEM {self.kem:#06x} and AEAD {self.aead:#06x}"
             raise ValueError(msg)
@@ -133,20 +133,20 @@ def _labeled_expand(suite: bytes, secret: bytes, label: bytes, info: bytes, leng
 
 
 class CountedAead:
-    """An AEAD key whose nonces count from a base: seals or opens one message after the other.
+    """An AEAD key with counted nonces: seals or opens messages in order.
 
-    It has one direction and one owner: two tasks that seal at once would use a nonce twice.
+    It has one direction and one owner: concurrent sealing would reuse a nonce.
 
     Args:
         cipher: the AEAD under its key.
         base_nonce: 12 bytes.
-        sequence: number of the next message.
+        sequence: number of the next message to seal or open.
     """
 
     __slots__ = ("_base", "_cipher", "_sequence")
 
     def __init__(self, cipher: _Aead, base_nonce: bytes, *, sequence: int = 0) -> None:
-        """Begin with the given number."""
+        """Start with the given number."""
         self._cipher = cipher
         self._base = int.from_bytes(base_nonce, "big")
         self._sequence = sequence
@@ -162,7 +162,7 @@ class CountedAead:
         return sealed
 
     def open(self, sealed: bytes | memoryview, *, aad: bytes = b"") -> bytes:
-        """Decrypt the next message; where that fails, the number stays.
+        """Decrypt the next message; a failure does not advance the number.
 
         Raises:
             ChannelTamperError: ``channel-not-opened``.
@@ -185,7 +185,7 @@ class CountedAead:
         return (self._base ^ self._sequence).to_bytes(NONCE_BYTES, "big")
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process: a copy would use the same nonces."""
+        """Refuse pickling: a copy would reuse nonces."""
         msg = f"a {type(self).__name__} does not leave its process"
         raise TypeError(msg)
 
@@ -196,7 +196,7 @@ class HpkeContext(CountedAead):
     Args:
         suite: the algorithms.
         shared_secret: 32 bytes of the KEM.
-        info: what both sides agreed on.
+        info: agreed context of both sides.
         sequence: number of the next message.
     """
 
@@ -218,7 +218,7 @@ class HpkeContext(CountedAead):
         self._exporter = _labeled_expand(name, secret, b"exp", context, _HASH_BYTES)
 
     def export(self, context: bytes, length: int) -> bytes:
-        """Return a secret of both sides; which messages were sealed does not matter.
+        """Return a secret of both sides, independent of the sealed messages.
 
         Raises:
             ValueError: more than 8,160 bytes.
@@ -228,7 +228,7 @@ class HpkeContext(CountedAead):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HpkeKey:
-    """A recipient's key pair. The private half stays in this object and in this process.
+    """A recipient's key pair. The private half never leaves this object.
 
     Attributes:
         kem: its KEM.
@@ -242,7 +242,7 @@ class HpkeKey:
 
     @staticmethod
     def from_seed(kem: int, seed: bytes) -> HpkeKey:
-        """Make a key pair from what a service drew at random.
+        """Make a key pair from random bytes.
 
         Args:
             kem: the KEM.
@@ -301,24 +301,24 @@ class HpkeKey:
         return _xwing_secret(other, secret, point, self.public)
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "an HpkeKey does not leave its process"
         raise TypeError(msg)
 
 
 def encapsulate(kem: int, public: bytes, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> tuple[bytes, bytes]:
-    """Make a shared secret for whoever has the private half.
+    """Establish a shared secret with the holder of the private half.
 
     Args:
         kem: the KEM.
-        public: the raw public key; not trusted to be one.
-        dangerous_ephemeral: the X25519 half of the sender's ephemeral key, for vectors; None draws it.
+        public: the raw public key; not validated yet.
+        dangerous_ephemeral: the X25519 half of the sender's ephemeral key, for vectors; None generates it.
 
     Returns:
         The shared secret of 32 bytes, and ``enc``.
 
     Raises:
-        VerificationError: ``channel-key-invalid``: an unknown KEM, another length, or no key of it.
+        VerificationError: ``channel-key-invalid``: an unknown KEM, another length, or an invalid key.
     """
     if len(public) != PUBLIC_BYTES.get(kem):
         raise _key_invalid(f"{len(public)} bytes for KEM {kem:#06x}")
@@ -345,7 +345,7 @@ def _xwing_secret(lattice: bytes, curve: bytes, point: bytes, public: bytes) -> 
 
 
 def not_opened() -> ChannelTamperError:
-    """Return the one refusal of everything that does not open; it does not say which part was wrong."""
+    """Return the single error for everything that does not open; it hides the failing part."""
     return ChannelTamperError(
         "the message does not open: it is for another key or another exchange, or it was altered",
         code="channel-not-opened",

@@ -1,7 +1,7 @@
-"""The keys of a service: one document that is given out, and older ones that are still accepted for a while.
+"""The keys of a service: the current document, and replaced ones that stay accepted for a while.
 
-A key is born here and bound to evidence, or released by a key-release service to every replica that conforms. While a
-private half exists, whoever gets it can read what was sent before: keys are short-lived, and dropped.
+A key is generated here and bound to evidence, or released by a key-release service to every conforming replica. A
+stolen private half opens everything sealed to it: keys are short-lived, and deleted.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ __all__ = ["LIFETIME", "OVERLAP", "ChannelKey", "Proofs", "ServiceKeys"]
 
 LIFETIME: Final = timedelta(hours=24)
 OVERLAP: Final = timedelta(minutes=10)
-"""Longer than a record of a client counts, and the window of dates."""
+"""Longer than the life of a client's record and the window of dates together."""
 MAX_PROOFS: Final = 65536
 
 
 class Proofs:
-    """What clients may name as the proof that they believed: the evidence that was given out, newest kept.
+    """Digests of evidence that clients may name as accepted, the newest kept.
 
-    One that was forgotten is answered like a stale one, and the client asks for new evidence.
+    A forgotten one is refused as stale, and the client requests new evidence.
 
     Args:
-        capacity: how many are remembered.
+        capacity: largest number.
     """
 
     __slots__ = ("_known", "_order")
 
     def __init__(self, capacity: int = MAX_PROOFS) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._known: set[bytes] = set()
         self._order: deque[bytes] = deque(maxlen=capacity)
 
     def add(self, proof: bytes) -> None:
-        """Remember a proof."""
+        """Add a proof."""
         if proof in self._known:
             return
         if len(self._order) == self._order.maxlen:
@@ -49,7 +49,7 @@ class Proofs:
         self._known.add(proof)
 
     def __contains__(self, proof: object) -> bool:
-        """Say whether a proof was given out, and lately."""
+        """Return whether a proof was given out recently."""
         return proof in self._known
 
 
@@ -58,11 +58,11 @@ class ChannelKey:
     """A key document with its private halves.
 
     Attributes:
-        document: what is given out.
+        document: its public form.
         private: the private half of each configuration, in their order.
-        not_after: when the service stops giving it out.
-        replicated: whether other replicas have it too, or it outlives this process.
-        proofs: what clients may have believed of it.
+        not_after: end of its use by new clients.
+        replicated: other replicas have it too, or it outlives this process.
+        proofs: the evidence that clients may have accepted for it.
     """
 
     document: KeyDocument
@@ -80,14 +80,14 @@ class ChannelKey:
         kems: Sequence[int] = (KEM_HYBRID,),
         lifetime: timedelta = LIFETIME,
     ) -> ChannelKey:
-        """Draw keys inside the TEE; evidence has to be bound to ``document`` next.
+        """Generate keys inside the TEE; evidence then has to be bound to ``document``.
 
         Args:
             random: returns so many random bytes.
             at: now.
-            first_id: key id of the first; the others follow. None that is still accepted may be among them.
-            kems: in order of preference; X25519 alone has to be asked for.
-            lifetime: how long it is given out; at most 24 hours.
+            first_id: key id of the first; the others follow. None of them may still be accepted for another key.
+            kems: in order of preference; X25519 alone is explicit.
+            lifetime: of its use by new clients; at most 24 hours.
 
         Raises:
             ValueError: an unknown KEM, none, or a longer lifetime.
@@ -117,36 +117,36 @@ class ChannelKey:
 
 
 class ServiceKeys:
-    """What a gateway opens with.
+    """The current key of a service and replaced ones that are still accepted.
 
     Args:
-        current: what is given out.
-        overlap: how long a key is accepted after it was replaced, or after it should have been.
+        current: the key for new clients.
+        overlap: time for which a replaced or expired key stays accepted.
     """
 
     __slots__ = ("_current", "_older", "_overlap")
 
     def __init__(self, current: ChannelKey, *, overlap: timedelta = OVERLAP) -> None:
-        """Begin with one key."""
+        """Start with one key."""
         self._current = current
         self._overlap = overlap
         self._older: tuple[tuple[ChannelKey, datetime], ...] = ()
 
     @property
     def current(self) -> ChannelKey:
-        """What is given out."""
+        """The key for new clients."""
         return self._current
 
     @property
     def replicated(self) -> bool:
-        """Whether any key is had by other replicas."""
+        """Whether other replicas have any of the keys."""
         return any(key.replicated for key in (self._current, *(old for old, _ in self._older)))
 
     def replace(self, key: ChannelKey, *, at: datetime) -> None:
-        """Give out another key from now on, and accept the one before for the overlap.
+        """Replace the current key, and accept it for the overlap.
 
         Raises:
-            ValueError: a key id that is still accepted stands for another key then.
+            ValueError: a key id would stand for two accepted keys.
         """
         self.forget(at=at)
         older = (*self._older, (self._current, min(at, self._current.not_after) + self._overlap))
@@ -158,7 +158,7 @@ class ServiceKeys:
         self._current = key
 
     def prolong(self, key: ChannelKey) -> None:
-        """Give out the current key until another moment: whoever released it says so.
+        """Extend the current key's use, as its key-release service states.
 
         Raises:
             ValueError: it is another key.
@@ -169,11 +169,11 @@ class ServiceKeys:
         self._current = replace(self._current, not_after=key.not_after)
 
     def forget(self, *, at: datetime) -> None:
-        """Drop the private halves of keys that are not accepted any more."""
+        """Delete the private halves of keys that are no longer accepted."""
         self._older = tuple((key, until) for key, until in self._older if at < until)
 
     def find(self, key_id: int, *, at: datetime) -> tuple[ChannelKey, KeyConfig, HpkeKey] | None:
-        """Return what a request names, where it is accepted now."""
+        """Return the key that a request names, if it is accepted now."""
         self.forget(at=at)
         accepted = [key for key, _ in self._older]
         if at < self._current.not_after + self._overlap:

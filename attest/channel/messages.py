@@ -1,7 +1,7 @@
-"""What a request and a response are, and which of their parts are no HTTP: names, values, limits.
+"""HTTP requests and responses, with the rules for their names, values and sizes.
 
-Both are read by ``decoding`` and written by ``bhttp``; the same rules hold in both directions, so that nothing is sent
-that the other side would refuse.
+``bhttp_decoder`` reads and ``bhttp`` writes both; the same rules hold in both directions, so that no message is sent
+that the other side refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attest.errors import ChannelError
 __all__ = ["LIMITS", "Fields", "MessageLimits", "Request", "Response", "field_values", "require_field"]
 
 Fields = tuple[tuple[bytes, bytes], ...]
-"""Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay apart."""
+"""Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay separate."""
 
 _CLAUSE = "RFC 9292, section 3"
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
@@ -27,13 +27,13 @@ _OWN_PSEUDO_FIELDS = frozenset((b":method", b":scheme", b":authority", b":path",
 CONNECTION_FIELDS: Final = frozenset(
     (b"connection", b"transfer-encoding", b"te", b"upgrade", b"keep-alive", b"proxy-connection")
 )
-"""Fields of one connection; there is none inside an encrypted message."""
+"""Fields of one connection; encrypted messages have none."""
 SCHEME: Final = "https"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageLimits:
-    """What a decoder takes, in bytes unless it says otherwise; each is compared before anything is waited for.
+    """Limits of a decoder, in bytes unless stated otherwise, checked before the bytes are awaited.
 
     The sizes of names, lines and sections are those of common servers.
     """
@@ -52,7 +52,7 @@ class MessageLimits:
 
     @property
     def message(self) -> int:
-        """The longest message that could be within all of these."""
+        """Length of the longest message within all of these limits."""
         control = self.method + self.scheme + self.authority + self.path + 64
         return control + (2 + self.interim) * (self.section + 64) + 10 * self.content + self.padding
 
@@ -66,12 +66,12 @@ class Request:
 
     Attributes:
         method: in its own case (``POST``).
-        authority: host and port; empty where the field ``host`` says it.
+        authority: host and port; empty if the field ``host`` has it.
         path: with the query.
         fields: header lines.
         content: the body.
-        trailers: lines behind the body.
-        scheme: ``https``; nothing else travels here.
+        trailers: lines after the body.
+        scheme: always ``https``.
     """
 
     method: str
@@ -83,7 +83,7 @@ class Request:
     scheme: str = SCHEME
 
     def __post_init__(self) -> None:
-        """Refuse control data that is no HTTP.
+        """Refuse invalid control data.
 
         Raises:
             ChannelError: ``bhttp-field-invalid``.
@@ -109,7 +109,7 @@ class Response:
         status: 200 to 599.
         fields: header lines.
         content: the body.
-        trailers: lines behind the body.
+        trailers: lines after the body.
         interim: responses of 1xx before it, each with its fields.
     """
 
@@ -120,7 +120,7 @@ class Response:
     interim: tuple[tuple[int, Fields], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a status or fields that are no HTTP.
+        """Refuse an invalid status or invalid fields.
 
         Raises:
             ChannelError: ``bhttp-field-invalid``.
@@ -150,7 +150,7 @@ def require_status(status: int, *, interim: bool) -> None:
 
 
 def require_section(fields: Fields, *, trailers: bool) -> None:
-    """Require that a whole section is one (RFC 9292, section 3.6).
+    """Require a valid section (RFC 9292, section 3.6).
 
     Raises:
         ChannelError: ``bhttp-field-invalid``.
@@ -161,37 +161,37 @@ def require_section(fields: Fields, *, trailers: bool) -> None:
 
 
 def require_field(name: bytes, value: bytes, *, ordinary: bool) -> bool:
-    """Require that a line may stand where it stands.
+    """Require a valid line in a valid position.
 
     Args:
         name: the field's name.
         value: its value.
-        ordinary: whether an ordinary field came before it, or this is a trailer; no pseudo-field may come then.
+        ordinary: an ordinary field preceded it, or this is a trailer; pseudo-fields are then refused.
 
     Returns:
-        Whether an ordinary field came now.
+        True once an ordinary field has occurred, this one included.
 
     Raises:
         ChannelError: ``bhttp-field-invalid``.
     """
     pseudo = name.startswith(b":")
-    # (1) Names are tokens in lower case: two spellings of one name would be read differently behind us.
+    # (1) Names are tokens in lower case: peers would disagree about two spellings of one name.
     if not _TOKEN.fullmatch(name[1:] if pseudo else name):
         raise _invalid("field name", "a token in lower case", ascii(name)[:80])
-    # (2) What the control data says is never said again.
+    # (2) Control data is never repeated.
     if name in _OWN_PSEUDO_FIELDS:
         raise _invalid("field name", "no pseudo-field that the control data holds", name.decode("ascii"))
     # (3) Other pseudo-fields come first, and never in trailers.
     if pseudo and ordinary:
         raise _invalid("field name", "pseudo-fields before all others", name.decode("ascii")[:80])
-    # (4) A value cannot hold the end of a line, nor white space around it (RFC 9113, section 8.2.1).
+    # (4) A value contains no line ends and no surrounding white space (RFC 9113, section 8.2.1).
     if _FORBIDDEN_IN_VALUE.search(value) or value.strip(b" \t") != value:
         raise _invalid("field value", "no NUL, CR or LF, and no white space around it", name.decode("ascii")[:80])
     return ordinary or not pseudo
 
 
 def too_long(what: str, limit: int, got: int) -> ChannelError:
-    """Return the refusal of something that is over its limit."""
+    """Return the error for an exceeded limit."""
     return ChannelError(
         f"{what}: {got} is more than {limit}",
         code="bhttp-too-long",

@@ -1,4 +1,4 @@
-"""Oblivious HTTP, RFC 9458: one sealed request, one sealed answer, and what the chunked form shares with it.
+"""Oblivious HTTP, RFC 9458: one sealed request, one sealed answer, and the parts shared with the chunked form.
 
 ::
 
@@ -9,7 +9,7 @@
     prk       HKDF-Extract(enc ‖ response_nonce, secret); key, nonce = HKDF-Expand(prk, "key" / "nonce")
     answer    response_nonce (L) ‖ AEAD-Seal("", message)
 
-The labels differ for single messages and for chunks, so that none can be taken for the other.
+The labels differ for single messages and for chunks, so that neither can pass for the other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HEADER_BYTES: Final = 7
 
 
 class MessageForm(Enum):
-    """The two forms that messages take: media types, and labels that keep them apart."""
+    """The two forms of messages, with their media types and distinct labels."""
 
     SINGLE = ("message/ohttp-req", "message/ohttp-res", b"message/bhttp request", b"message/bhttp response")
     CHUNKED = (
@@ -76,18 +76,18 @@ class MessageForm(Enum):
 
     @property
     def request_label(self) -> bytes:
-        """What begins a request's ``info``."""
+        """Prefix of a request's ``info``."""
         return self.value[2]
 
     @property
     def answer_label(self) -> bytes:
-        """What the answer's secret is exported for."""
+        """Label for the export of the answer's secret."""
         return self.value[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
-    """What both sides keep between request and answer.
+    """State between a request and its answer.
 
     Attributes:
         form: single or chunked.
@@ -107,7 +107,7 @@ class _Exchange:
         return max(self.suite.key_bytes, NONCE_BYTES)
 
     def answer_cipher(self, response_nonce: bytes) -> CountedAead:
-        """Return what seals or opens the answer's messages."""
+        """Return the cipher of the answer's messages."""
         secret = self.context.export(self.form.answer_label, self.nonce_bytes)
         prk = extract(self.enc + response_nonce, secret)
         key = expand(prk, b"key", self.suite.key_bytes)
@@ -119,14 +119,14 @@ class Sealing(_Exchange):
     """The client's side.
 
     Attributes:
-        header: the seven bytes that begin the request.
+        header: first seven bytes of the request.
     """
 
     header: bytes
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the sealed messages."""
+        """Bytes before the sealed messages."""
         return self.header + self.enc
 
 
@@ -135,13 +135,13 @@ class Opening(_Exchange):
     """The service's side.
 
     Attributes:
-        key_id: which key it was sealed to.
+        key_id: of the recipient's key.
     """
 
     key_id: int
 
     def answer_key(self, random: Callable[[int], bytes]) -> tuple[bytes, CountedAead]:
-        """Draw the answer's nonce; return it and what seals under it. Each answer has a key of its own."""
+        """Generate the answer's nonce; return it and its cipher. Each answer has its own key."""
         nonce = random(self.nonce_bytes)
         return nonce, self.answer_cipher(nonce)
 
@@ -149,7 +149,7 @@ class Opening(_Exchange):
 def begin_sealing(
     choice: KeyChoice, form: MessageForm, *, dangerous_ephemeral: X25519PrivateKey | None = None
 ) -> Sealing:
-    """Make a fresh secret with a service.
+    """Establish a fresh secret with a service.
 
     Args:
         choice: its key, and the algorithms.
@@ -167,7 +167,7 @@ def begin_sealing(
 
 
 def seal_request(choice: KeyChoice, message: bytes) -> tuple[bytes, Sealing]:
-    """Seal one whole message; return the request, and what opens its answer.
+    """Seal one whole message; return the request and the opener of its answer.
 
     Raises:
         VerificationError: ``channel-key-invalid``.
@@ -177,11 +177,11 @@ def seal_request(choice: KeyChoice, message: bytes) -> tuple[bytes, Sealing]:
 
 
 def read_header(header: bytes, *, config: KeyConfig) -> Suite:
-    """Return the algorithms of a request, where the key is offered with them.
+    """Return the algorithms of a request, if the key offers them.
 
     Args:
         header: seven bytes, as received.
-        config: the configuration whose key id it names.
+        config: the configuration of the stated key id.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``: another KEM, or a pair that the configuration does not offer.
@@ -194,15 +194,15 @@ def read_header(header: bytes, *, config: KeyConfig) -> Suite:
     except ValueError as exc:
         raise not_opened() from exc
     if suite.to_bytes() != header[1:]:
-        raise not_opened()  # a KDF that is offered and not spoken here
+        raise not_opened()  # an offered KDF without support
     return suite
 
 
 def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite, key: HpkeKey) -> Opening:
-    """Find the secret of a request.
+    """Derive the secret of a request.
 
     Args:
-        header: seven bytes, as received: what was altered in them opens nothing.
+        header: seven bytes, as received; altered ones open nothing.
         enc: the KEM's ciphertext, as received.
         form: by the media type.
         suite: as ``read_header`` says.
@@ -216,7 +216,7 @@ def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite,
 
 
 def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes, Opening]:
-    """Open one whole request; return the message, and what seals its answer.
+    """Open one whole request; return the message and the sealer of its answer.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``.
@@ -231,7 +231,7 @@ def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes
 
 
 def seal_answer(opening: Opening, message: bytes, *, random: Callable[[int], bytes]) -> bytes:
-    """Seal one whole answer to who asked.
+    """Seal one whole answer.
 
     Args:
         opening: of its request.
@@ -246,7 +246,7 @@ def open_answer(sealing: Sealing, body: bytes) -> bytes:
     """Open one whole answer to a request.
 
     Raises:
-        ChannelTamperError: ``channel-not-opened``: of another request, or altered.
+        ChannelTamperError: ``channel-not-opened``: for another request, or altered.
     """
     size = sealing.nonce_bytes
     if len(body) < size + TAG_BYTES:

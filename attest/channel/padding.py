@@ -1,8 +1,8 @@
-"""What lengths say: whole messages are padded to few sizes, and answers that grow are cut on a clock.
+"""Hiding of lengths: whole messages are padded to few sizes, and streamed answers are cut on a clock.
 
-Padding is part of binary HTTP, at its end, inside the encryption. So a whole message can have any of these lengths
-and no other; an answer that is sent while it is made cannot be padded in its middle, and is cut into pieces of one
-size whose number at each tick is all that is seen.
+Padding is part of binary HTTP, at its end, inside the encryption. A whole message therefore has one of these lengths.
+A streamed answer cannot be padded in its middle; it is cut into pieces of one size, and an observer sees only their
+number at each tick.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def padded(message: bytes, *, smallest: int = SMALLEST_BYTES) -> bytes:
 
 
 class WholeMessage:
-    """Seals a message whose chunks say nothing but its bucket; it may arrive in any portions.
+    """Sealer of a message whose chunks reveal only its bucket; input may have any portions.
 
     Args:
         sealer: of the message.
-        padding: whether to pad; without, the exact length shows.
+        padding: pad; otherwise the exact length shows.
     """
 
     __slots__ = ("_buffer", "_length", "_padding", "_sealer")
 
     def __init__(self, sealer: ChunkSealer, *, padding: bool = True) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._sealer = sealer
         self._padding = padding
         self._buffer = bytearray()
         self._length = 0
 
     def add(self, data: bytes) -> bytes:
-        """Take more of the message, and return the chunks that are full.
+        """Add bytes, and return the chunks that are full.
 
-        The last piece stays here, even where it is full: an empty final chunk would tell such lengths apart.
+        The last piece is held back even if it is full: an empty final chunk would reveal such lengths.
         """
         self._buffer += data
         self._length += len(data)
@@ -65,28 +65,28 @@ class WholeMessage:
         return b"".join(sealed)
 
     def end(self) -> bytes:
-        """Return what is left, padded, as the final chunk."""
+        """Return the remainder, padded, as the final chunk."""
         if self._padding:
             self._buffer += bytes(padded_length(self._length) - self._length)
         return self._sealer.final(bytes(self._buffer))
 
 
 class GrowingMessage:
-    """Seals an answer that is sent while it is made: pieces of one size, whenever the clock says so.
+    """Sealer of a streamed answer: pieces of one size, sent on a clock.
 
-    Token by token would tell the lengths of words. What does not fill a piece waits for more; a format with room for
-    filler (event streams) can have it filled up at each tick.
+    Sending token by token would reveal the lengths of words. A partial piece waits for more; formats with room for
+    filler (event streams) allow padding it at each tick.
 
     Args:
         sealer: of the message.
         size: of a piece, in bytes.
-        padding: whether to keep to that size; without, everything is sent as it comes.
+        padding: keep to that size; otherwise bytes are sent as they come.
     """
 
     __slots__ = ("_buffer", "_padding", "_sealer", "_size")
 
     def __init__(self, sealer: ChunkSealer, *, size: int = STREAM_PIECE_BYTES, padding: bool = True) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._sealer = sealer
         self._size = size
         self._padding = padding
@@ -94,15 +94,15 @@ class GrowingMessage:
 
     @property
     def waiting(self) -> int:
-        """How many bytes wait."""
+        """Number of waiting bytes."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> None:
-        """Take more of the message."""
+        """Add bytes."""
         self._buffer += data
 
     def tick(self) -> bytes:
-        """Return the chunks that are full now."""
+        """Return the chunks that are full."""
         size = self._size if self._padding else 1
         full = len(self._buffer) // size * size
         sealed: list[bytes] = []
@@ -114,16 +114,16 @@ class GrowingMessage:
         return b"".join(sealed)
 
     def fill_event_stream(self) -> None:
-        """Fill the waiting piece with a comment, which readers of event streams skip.
+        """Fill the waiting piece with a comment, which readers of event streams ignore.
 
-        The caller knows that an event has just ended; anywhere else a comment would become part of one.
+        Only valid after the end of an event; elsewhere a comment would become part of one.
         """
         missing = -len(self._buffer) % self._size
         if missing:
             self._buffer += _comment(missing if missing >= _SMALLEST_COMMENT else missing + self._size)
 
     def end(self) -> bytes:
-        """Return what is left as the last chunks; zeros fill the last piece."""
+        """Return the remainder as the last chunks; zeros fill the last piece."""
         if self._padding:
             self._buffer += bytes(-len(self._buffer) % self._size)
         sealed = self.tick() if len(self._buffer) > PIECE_BYTES else b""
@@ -131,14 +131,14 @@ class GrowingMessage:
 
 
 _SMALLEST_COMMENT = 5
-"""Length, colon, two ends of lines: and one byte, for what a longer length takes."""
+"""Length, colon, two line ends, and one byte for a longer length prefix."""
 
 
 def _comment(size: int) -> bytes:
-    """Return content of binary HTTP, with its length, that is exactly this long and is a comment of an event stream."""
+    """Return binary HTTP content of exactly this length, length prefix included, that is an event stream comment."""
     for inner in (size - 1, size - 2, size - 3):
         found = written_content(b":" + _SPACE * (inner - 3) + b"\n\n")
         if len(found) == size:
             return found
-    # No length of a content is written in just so many bytes (65 is one): two comments are.
+    # Some sizes (65 is one) match no single comment: two are used.
     return _comment(_SMALLEST_COMMENT) + _comment(size - _SMALLEST_COMMENT)

@@ -1,8 +1,8 @@
-"""Channels to a prompt key: any replica that a key-release service released it to can answer, behind a load balancer.
+"""Channels to a prompt key: any replica with the key from a key-release service can answer, behind a load balancer.
 
-The client believes the service's signed note, its log, and the policy that the note names; nobody attests to it.
-The key document follows from the note, so that nothing needs to be carried beside it; a request names the log's entry
-that published the key, in the place of evidence.
+The client relies on the service's signed note, its log, and the policy that the note names, without evidence.
+The key document follows from the note, so that nothing else has to be sent; a request names the log entry that
+published the key in place of evidence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PromptRecord", "prompt_document", "released_key"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRecord:
-    """A prompt key that was verified: every replica that conforms to its policy can answer.
+    """A verified prompt key: every replica that conforms to its policy can answer.
 
     Attributes:
         key: as ``verify_prompt_key`` returned it.
@@ -37,11 +37,11 @@ class PromptRecord:
 
     @property
     def proof(self) -> bytes:
-        """What a request names: the log's entry that published the key."""
+        """Proof that a request names: the log entry that published the key."""
         return self.key.note.logged
 
     def require_current(self, at: datetime) -> None:
-        """Raise once nobody should encrypt to the key without asking again.
+        """Raise once the key must not be used without a refresh.
 
         Raises:
             VerificationError: ``channel-record-expired``.
@@ -51,7 +51,7 @@ class PromptRecord:
 
 
 def prompt_document(note: PromptKeyNote) -> KeyDocument:
-    """Return the key document of a prompt key; whoever has the note makes the same one."""
+    """Return the key document of a prompt key, a function of its note."""
     config = KeyConfig(
         key_id=note.version % 256,
         kem=PROMPT_ALGORITHMS[note.algorithm],
@@ -62,15 +62,15 @@ def prompt_document(note: PromptKeyNote) -> KeyDocument:
 
 
 def released_key(note: PromptKeyNote, *, material: bytes) -> ChannelKey:
-    """Take a prompt key that a key-release service released to this workload.
+    """Return a channel key from a prompt key that was released to this workload.
 
     Args:
-        note: what the service published of it.
+        note: the service's publication of the key.
         material: the private half, as released.
 
     Raises:
-        ConfigurationError: ``channel-key-mismatch``: the private half of another key.
-        ValueError: the material is none of its algorithm.
+        ConfigurationError: ``channel-key-mismatch``: the private half belongs to another key.
+        ValueError: the material does not fit its algorithm.
     """
     key = HpkeKey.from_material(PROMPT_ALGORITHMS[note.algorithm], material)
     if key.public != note.public_key[2:]:

@@ -1,13 +1,13 @@
-r"""What has to be true before anything is sealed: evidence that commits to the very key document, and was affirmed.
+r"""Conditions for sealing: affirmed evidence that commits to the exact key document.
 
 ::
 
     binding     context "channel/v1", role "service", audience = the service's name, key = digest of the document
     live        nonce = 32 bytes of the client
     published   nonce = SHA-256( "attest published keys v1\0" ‖ not_before (8) ‖ not_after (8) ), Unix seconds
-    proof       SHA-256( "attest channel evidence v1\0" ‖ SHA-384 over the evidence's items ): what a request names
+    proof       SHA-256( "attest channel evidence v1\0" ‖ SHA-384 over the evidence's items ): named in requests
 
-A record cannot be made of anything else, and it ends.
+A record has no other origin, and it expires.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ CONTEXT: Final = "channel/v1"
 ROLE: Final = "service"
 DEFAULT_MAX_AGE: Final = timedelta(minutes=5)
 MAX_PUBLISHED: Final = timedelta(hours=24)
-"""No key lives longer (channel.md 3.5); evidence for longer would outlive it."""
+"""Longest life of a key (channel.md 3.5), and so of its evidence."""
 _PUBLISHED = b"attest published keys v1\0"
 _PROOF = b"attest channel evidence v1\0"
 
 
 class TrustedKeys(Protocol):
-    """A key document that may be sealed to, and what was believed for it."""
+    """A key document that may be sealed to, and the proof accepted for it."""
 
     @property
     def keys(self) -> KeyDocument:
@@ -66,23 +66,23 @@ class TrustedKeys(Protocol):
 
     @property
     def proof(self) -> bytes:
-        """What a request names, so that the service knows what its client believes; 32 bytes."""
+        """Proof that a request names, which states the evidence that the client accepted; 32 bytes."""
         ...
 
     def require_current(self, at: datetime) -> None:
-        """Raise unless it counts now."""
+        """Raise unless it is current."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRecord:
-    """A service that proved that a key document is its own. It refuses to exist otherwise.
+    """A service's proven key document. The constructor refuses anything less.
 
     Attributes:
-        result: how its evidence was appraised.
+        result: appraisal of the evidence.
         keys: the document that the evidence commits to.
         audience: the service's name.
-        expires: when it ends; not included.
+        expires: its end, excluded.
 
     Raises:
         AppraisalError: ``not-affirmed``.
@@ -96,11 +96,11 @@ class ChannelRecord:
     expires: datetime
 
     def __post_init__(self) -> None:
-        """Make sure of everything that a request will rely on."""
+        """Check everything that a request relies on."""
         verified = self.result.verified
-        # (1) The machine is one that the policy accepts.
+        # (1) The policy affirms the machine.
         self.result.require()
-        # (2) Its evidence was made for a channel to this service, and answers the question that was asked.
+        # (2) The evidence was made for a channel to this service, and is fresh.
         binding = verified.binding
         if binding is None or verified.freshness is not Freshness.MATCHED:
             raise BindingError(
@@ -111,7 +111,7 @@ class ChannelRecord:
                 got="none" if binding is None else "a nonce that was not compared",
             )
         ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=binding.nonce).require(binding)
-        # (3) It commits to this very document.
+        # (3) It commits to this exact document.
         if not hmac.compare_digest(binding.key, self.keys.digest):
             raise BindingError(
                 "the evidence commits to other keys than those that came with it",
@@ -125,11 +125,11 @@ class ChannelRecord:
 
     @property
     def proof(self) -> bytes:
-        """What a request names: the evidence that was accepted."""
+        """Proof that a request names: the accepted evidence."""
         return evidence_proof(self.result.verified.evidence)
 
     def require_current(self, at: datetime) -> None:
-        """Raise once it has ended, or where the clock went back before it began.
+        """Raise once it has expired, or before it began if the clock went back.
 
         Raises:
             VerificationError: ``channel-record-expired``.
@@ -139,12 +139,12 @@ class ChannelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOffer:
-    """What a service answers to who asks for its keys. Nothing of it is verified.
+    """A service's keys and evidence, as received and not verified.
 
     Attributes:
         evidence: with the binding.
         keys: the document, as received.
-        published: between which moments it counts, where it answers nobody's nonce.
+        published: validity of evidence without a client's nonce.
     """
 
     evidence: Evidence
@@ -183,16 +183,16 @@ class KeyOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelExpectation:
-    """What a client demands of a service before it seals anything to it.
+    """A client's requirements for a service before it seals anything to it.
 
     Attributes:
-        audience: the service's name, which its evidence must carry.
-        policy: what the evidence has to meet.
-        anchors: root keys that this client accepts; an empty set accepts nothing.
-        endorsements: what vendors say, from files.
-        fetch: asks the vendors for what is missing; None asks nobody.
-        max_age: how long a proof counts.
-        unchecked_freshness: why evidence that answers no nonce of this client is enough; None demands that it does.
+        audience: the service's name in its evidence.
+        policy: requirements for the evidence.
+        anchors: accepted root keys; an empty set accepts nothing.
+        endorsements: of the vendors, from files.
+        fetch: obtains missing endorsements; None disables it.
+        max_age: lifetime of a record.
+        unchecked_freshness: reason to accept evidence without this client's nonce; None requires the nonce.
     """
 
     audience: str
@@ -213,11 +213,11 @@ class ChannelExpectation:
 def channel_binding(
     keys: KeyDocument, *, audience: str, nonce: bytes, devices: tuple[bytes, ...] = (), init_data: bytes | None = None
 ) -> Binding:
-    """Return what a service's evidence has to commit to.
+    """Return the binding of a service's evidence.
 
     Args:
         keys: its whole key document.
-        audience: its name, as its clients know it.
+        audience: its name, as its clients use it.
         nonce: 32 bytes of the client, or ``published_nonce``.
         devices: digests of the other devices' evidence.
         init_data: digest of its initialisation data.
@@ -234,33 +234,33 @@ def channel_binding(
 
 
 def published_nonce(not_before: datetime, not_after: datetime) -> bytes:
-    """Return the nonce of evidence that answers nobody, for a time."""
+    """Return the nonce of published evidence with this validity."""
     seconds = (int(moment.timestamp()).to_bytes(8, "big") for moment in (not_before, not_after))
     return sha256(_PUBLISHED + b"".join(seconds)).digest()
 
 
 def evidence_proof(evidence: Evidence) -> bytes:
-    """Return how a request names evidence; JSON or CBOR and the order of its items make no difference."""
+    """Return the digest that names evidence; encoding and order of its items make no difference."""
     return sha256(_PROOF + evidence.digest).digest()
 
 
 def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | None, at: datetime) -> ChannelRecord:
-    """Verify and appraise what a service offers, and make the record that requests are sealed by.
+    """Verify and appraise a service's offer, and return the record for its requests.
 
     Args:
         offer: as received.
-        expect: what is demanded.
-        nonce: the 32 bytes that this client sent; None takes published evidence, where that is allowed by name.
+        expect: the requirements.
+        nonce: the 32 bytes that this client sent; None accepts published evidence, if explicitly allowed.
         at: now.
 
     Raises:
         EvidenceError: the evidence is malformed.
         ChannelError: ``channel-keys-malformed``.
-        VerificationError: the evidence does not hold, or is of another question, service or document;
+        VerificationError: the evidence is invalid, or for another nonce, service or document;
             ``channel-record-expired``: published for another time.
-        EndorsementError: something a vendor says is missing or stale.
+        EndorsementError: an endorsement is missing or stale.
         AppraisalError: ``not-affirmed``.
-        ValueError: published evidence was asked for without a reason.
+        ValueError: published evidence without a stated reason.
     """
     keys = parse_key_document(offer.keys)
     expires = at + expect.max_age
@@ -295,7 +295,7 @@ def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: 
 
 
 def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:
-    """Require a moment; the beginning is included, the end is not.
+    """Require a moment within a period; the start is included, the end is not.
 
     Raises:
         VerificationError: ``channel-record-expired``.

@@ -1,6 +1,6 @@
-"""Every way in which a gateway refuses, and whether it says so inside the encryption or in the clear.
+"""All refusals of a gateway, inside the encryption or in the clear.
 
-What is told in the clear says nothing but that: anybody could say it. What is told inside has one length.
+A refusal in the clear carries nothing else: it is not authentic. All refusals inside have one length.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["PROBLEM_TYPE", "REFUSAL_BYTES", "ChannelRefusal"]
 
 PROBLEM_TYPE: Final = "application/problem+json"
 REFUSAL_BYTES: Final = 1024
-"""Every refusal inside has this length: which one it is shows to nobody else."""
+"""Length of every refusal inside, so that observers cannot distinguish them."""
 _PROBLEMS = "https://iana.org/assignments/http-problem-types"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelRefusal:
-    """A request that the service will not see.
+    """A refusal of a request.
 
     Attributes:
         status: of HTTP.
         code: stable name.
-        title: for people; the same for everything that is refused so.
+        title: for people, fixed for each code.
         problem: fragment of the registered problem type, or None.
-        inside: whether the answer is encrypted; else it is in the clear, and says nothing.
+        inside: encrypted; otherwise in the clear, without details.
     """
 
     status: int
@@ -45,7 +45,7 @@ class ChannelRefusal:
         return json.dumps({"type": kind, "title": self.title, "status": self.status, "code": self.code}).encode()
 
     def response(self, *, at: datetime) -> Response:
-        """Return the answer that is encrypted."""
+        """Return the refusal as an encrypted answer."""
         fields: Fields = (
             (b"content-type", PROBLEM_TYPE.encode()),
             (b"cache-control", b"no-store"),

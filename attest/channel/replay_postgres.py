@@ -1,16 +1,16 @@
-"""A replay window in a PostgreSQL, for replicas on any number of machines that have the same key.
+"""A replay window in PostgreSQL, for replicas with the same key on any number of machines.
 
 ::
 
     window = PostgresReplayWindow("postgresql://rag@db.internal/replays")        extra 'postgres'
 
-Of several replicas that are shown one request, the one whose row is inserted is first: the digest is the primary key,
-and an INSERT that another transaction has begun waits for its end. The table holds digests of random bytes and when
-they end; it is no secret. Who can put an old copy of it back can have requests of the last minutes answered twice.
+If several replicas receive one request, the first inserted row wins: the digest is the primary key, and an INSERT waits
+for the end of a concurrent one. The table holds digests of random bytes and their expiry, no secrets. Restoring an old
+copy allows replays of requests of the last minutes.
 
-Clocks of replicas differ. Whether a request still counts is judged by each by its own, by which it has judged the
-request's date as well: nothing that its date lets through has ended in the window, however far its clock is off. A row
-is deleted when the database's clock, too, says that it has ended: no replica whose clock is ahead takes rows away that
+Clocks of replicas differ. Each replica judges expiry by its own clock, the one that judged the request's date: no
+request with an accepted date has expired in the window, however wrong the clock is. A row is deleted once the
+database's clock agrees, so that a replica with a fast clock deletes nothing that others need.
 the others need.
 """
 
@@ -31,16 +31,16 @@ __all__ = ["PostgresReplayWindow"]
 
 CONNECT_SECONDS: Final = 5
 STATEMENT_MILLISECONDS: Final = 5000
-"""A database that does not answer must not hold up the service for longer: nothing is answered then."""
+"""Limit for a slow database, so that it does not stall the service: requests are then refused."""
 SHARE: Final = 16
-"""Rows are counted again after this part of the room that there was, so that counting costs little."""
+"""Rows are counted again after this fraction of the free capacity, which keeps counting cheap."""
 _TABLE: Final = "attest_channel_seen"
 _MAKE: Final = (
     f"CREATE TABLE IF NOT EXISTS {_TABLE} (digest bytea PRIMARY KEY, until double precision NOT NULL)",
     f"CREATE INDEX IF NOT EXISTS {_TABLE}_until ON {_TABLE} (until)",
 )
 _MAKE_LOCK: Final = 0x6174_7465_7374
-"""Of several replicas that start at a time, one makes the table."""
+"""Of several replicas that start at once, one creates the table."""
 _TAKE: Final = (
     f"INSERT INTO {_TABLE} AS seen (digest, until) VALUES (%s, %s)"  # noqa: S608  no text from outside
     " ON CONFLICT (digest) DO UPDATE SET until = excluded.until WHERE seen.until < %s"
@@ -50,11 +50,11 @@ _COUNT: Final = f"SELECT count(*) FROM (SELECT 1 FROM {_TABLE} WHERE until >= %s
 
 
 class PostgresReplayWindow:
-    """A window that machines share.
+    """A replay window shared between machines.
 
     Args:
-        url: of a database in which this user may make a table, or finds it.
-        capacity: how many requests are remembered, about; several replicas may go over it by a sixteenth each.
+        url: of a database with the table, or in which this user may create it.
+        capacity: approximate largest number of requests; several replicas may exceed it by a sixteenth each.
 
     Raises:
         ConfigurationError: ``replay-window-unusable``.
@@ -63,7 +63,7 @@ class PostgresReplayWindow:
     shared: bool = True
 
     def __init__(self, url: str, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Connect, and make the table where there is none."""
+        """Connect, and create the table if it is missing."""
         self._url = url
         self._capacity = capacity
         self._lock = threading.Lock()
@@ -87,10 +87,10 @@ class PostgresReplayWindow:
                 raise self._unusable(exc) from exc
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
-        """Remember a request, unless it is known; see ``ReplayWindow``. Where the database fails, nothing is answered.
+        """Record a request unless it is known; see ``ReplayWindow``. A failing database refuses.
 
-        A connection that broke is opened anew, once: if the row was written all the same, the request is taken for
-        one that was seen, and refused.
+        A broken connection is reopened once: if the row was written all the same, the request counts as seen and is
+        refused.
 
         Raises:
             ConfigurationError: ``replay-window-unusable``.
@@ -109,7 +109,7 @@ class PostgresReplayWindow:
                 raise self._unusable(exc) from exc
 
     def close(self) -> None:
-        """Close the connection; the window cannot be used afterwards."""
+        """Close the connection; the window is unusable afterwards."""
         with self._lock:
             self._closed = True
             self._drop()
@@ -151,7 +151,7 @@ class PostgresReplayWindow:
         return Use.FULL if full else Use.FIRST
 
     def _is_full(self, connection: psycopg.Connection[tuple[object, ...]], at: float) -> bool:
-        """Count what is remembered, this request included, now and then."""
+        """Count the recorded requests, this one included, at intervals."""
         if self._uncounted > 0:
             self._uncounted -= 1
             return False
@@ -168,7 +168,7 @@ class PostgresReplayWindow:
 
     @staticmethod
     def _unusable(exc: Exception) -> ConfigurationError:
-        # An error of a connection may quote its URL, and with it a password: the kind says enough.
+        # A connection error may quote its URL with a password: only its type is reported.
         return ConfigurationError(
             f"the database that remembers requests cannot be used: {type(exc).__name__}",
             code="replay-window-unusable",

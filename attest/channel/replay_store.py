@@ -1,12 +1,12 @@
-"""A replay window in a SQLite file, for all processes on one machine that have the same key.
+"""A replay window in a SQLite file, for all processes with the same key on one machine.
 
 ::
 
     window = SqliteReplayWindow("/var/lib/rag/replays.db")        outlives restarts, and is atomic between processes
 
-The file holds digests of random bytes and when they end; it is no secret. Whoever can put an old copy of it back can
-have requests of the last minutes answered twice (docs/channel.md): where that is the host, keep the window elsewhere.
-Replicas on several machines need a database that they share: ``attest.channel.replay_postgres``.
+The file holds digests of random bytes and their expiry, no secrets. Restoring an old copy allows replays of requests
+of the last minutes (docs/channel.md): if the host could do that, keep the window elsewhere.
+Replicas on several machines need a shared database: ``attest.channel.replay_postgres``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _INDEX = "CREATE INDEX IF NOT EXISTS seen_until ON seen (until)"
 
 
 class SqliteReplayWindow:
-    """A window that processes share.
+    """A replay window shared between processes.
 
     Args:
-        path: the file; it is made where there is none.
-        capacity: how many requests are remembered at most.
+        path: of the file, created if missing.
+        capacity: largest number of requests.
 
     Raises:
         ConfigurationError: ``replay-window-unusable``.
@@ -47,14 +47,14 @@ class SqliteReplayWindow:
         try:
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")  # what was answered must not be forgotten by a crash
+            self._database.execute("PRAGMA synchronous = FULL")  # a crash must not lose answered requests
             self._database.execute(_SCHEMA)
             self._database.execute(_INDEX)
         except sqlite3.Error as exc:
             raise _unusable(exc) from exc
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
-        """Remember a request, unless it is known; see ``ReplayWindow``. Where the file fails, nothing is answered.
+        """Record a request unless it is known; see ``ReplayWindow``. A failing file refuses.
 
         Raises:
             ConfigurationError: ``replay-window-unusable``.

@@ -1,8 +1,8 @@
-"""Which requests were seen: each is answered once, as long as its date counts.
+"""Replay protection: each request is answered once while its date is valid.
 
-A window never forgets what still counts: when it is full, requests are refused. One in memory is enough for a key that
-was born in this process, since a restart makes a new key. A key that several replicas have, or that outlives a
-process, needs a window that they share and that outlives it too.
+A window never drops a valid entry: a full window refuses requests. A window in memory suffices for a key generated in
+this process, since a restart makes a new key. A key with several replicas, or one that outlives its process, needs a
+shared and persistent window.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final, Protocol
 __all__ = ["MemoryReplayWindow", "ReplayWindow", "Use"]
 
 DEFAULT_CAPACITY: Final = 1 << 18
-"""Requests that may be remembered at a time: some 40 MB, and a thousand a second over the longest window."""
+"""Some 40 MB: a thousand requests a second over the longest window."""
 
 
 class Use(Enum):
-    """What a window says of a request."""
+    """Answer of a window about a request."""
 
     FIRST = "first"
     USED = "used"
@@ -28,35 +28,35 @@ class Use(Enum):
 
 
 class ReplayWindow(Protocol):
-    """Remembers requests. ``use`` is atomic, over all who share the window."""
+    """A record of requests. ``use`` is atomic among all users of the window."""
 
     @property
     def shared(self) -> bool:
-        """Whether every replica that has the key asks this same window, across restarts too."""
+        """Whether every replica with the key uses this window, across restarts too."""
         ...
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
-        """Remember a request, unless it is known.
+        """Record a request unless it is known.
 
         Args:
-            digest: 32 bytes that name it.
-            at: now; what counted until then may be forgotten.
-            until: how long it has to be remembered.
+            digest: 32 bytes that identify it.
+            at: now; entries expired by then may be dropped.
+            until: expiry of this entry.
         """
         ...
 
 
 class MemoryReplayWindow:
-    """A window for one process and the keys that were born in it.
+    """A window for one process and the keys generated in it.
 
     Args:
-        capacity: how many requests are remembered at most.
+        capacity: largest number of requests.
     """
 
     shared: bool = False
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._capacity = capacity
         self._known: set[bytes] = set()
         self._order: deque[tuple[datetime, bytes]] = deque()
@@ -64,20 +64,20 @@ class MemoryReplayWindow:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """How many requests are remembered."""
+        """Return the number of recorded requests."""
         return len(self._known)
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
-        """Remember a request, unless it is known; see ``ReplayWindow``. Where the clock went back, it waits."""
+        """Record a request unless it is known; see ``ReplayWindow``. After a clock went back, it waits."""
         with self._lock:
-            # Ends come in order, but where the clock went back: then some are remembered for longer, which is safe.
+            # Expiries are in order unless the clock went back: then some entries stay longer, which is safe.
             while self._order and self._order[0][0] < at:
                 end, known = self._order.popleft()
                 self._known.discard(known)
                 self._forgotten = end if self._forgotten is None else max(end, self._forgotten)
             if digest in self._known:
                 return Use.USED
-            # Whoever has the machine's clock moves it on, until all is forgotten, and back: now that counts again.
+            # A host could advance its clock until all entries expire, and set it back: dropped requests would be valid.
             if len(self._known) >= self._capacity or (self._forgotten is not None and at <= self._forgotten):
                 return Use.FULL
             self._known.add(digest)

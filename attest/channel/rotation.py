@@ -1,12 +1,12 @@
-"""A timer that gives out another channel key before the one that is given out ends.
+"""Timer that replaces a channel key before its end.
 
 ::
 
     rotation = KeyRotation(gateway, random=os.urandom, clock=clock)
-    task = asyncio.create_task(rotation.run())                   for as long as the service runs
+    task = asyncio.create_task(rotation.run())                   for the life of the service
 
-A key is replaced one overlap before its day is over, so that no key is accepted for longer than a day: whoever gets a
-private half later can open what was recorded within that day, and nothing else.
+A key is replaced one overlap before its day is over, so that no key is accepted for longer than a day: a private half
+stolen later opens recordings of that day, and nothing else.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from attest.channel.server import Gateway
 __all__ = ["KeyRotation"]
 
 LONGEST_SLEEP_SECONDS: Final = 60.0
-"""A machine that slept, or whose clock was set, is noticed within a minute."""
+"""A suspended machine or a changed clock is noticed within a minute."""
 
 
 class KeyRotation:
-    """Replaces the key of a gateway by another one that is born here.
+    """Replacement of a gateway's key by a new one generated here.
 
     Args:
-        gateway: whose key was born in this process; a released one is rotated by who releases it.
+        gateway: its key was generated in this process; released keys are rotated by their service.
         random: returns so many random bytes.
         clock: returns the present moment, aware.
         kems: of the next key, in order of preference.
         lifetime: of the next key; at most 24 hours.
-        rotated: is told after each replacement.
+        rotated: called after each replacement.
 
     Raises:
-        ValueError: the gateway's key is had by other replicas too.
+        ValueError: other replicas have the gateway's key too.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class KeyRotation:
         lifetime: timedelta = LIFETIME,
         rotated: Callable[[], object] = lambda: None,
     ) -> None:
-        """Wait for ``run``."""
+        """Keep the settings; ``run`` does the work."""
         if gateway.keys.replicated:
             msg = "a key that other replicas have too is rotated by the service that releases it"
             raise ValueError(msg)
@@ -63,11 +63,11 @@ class KeyRotation:
         self._rotated = rotated
 
     def due_in(self, at: datetime) -> timedelta:
-        """Return in what time the key is to be replaced; not positive when it is to be now."""
+        """Return the time until the next replacement; zero or negative means now."""
         return self._gateway.keys.current.not_after - min(OVERLAP, self._lifetime / 2) - at
 
     def rotate(self, *, at: datetime) -> None:
-        """Give out a fresh key from now on; the one before is accepted for the overlap.
+        """Replace the key by a fresh one; the previous one stays accepted for the overlap.
 
         Raises:
             ValueError: as ``ServiceKeys.replace``.
@@ -76,7 +76,7 @@ class KeyRotation:
         self._rotated()
 
     def fresh(self, *, at: datetime) -> ChannelKey:
-        """Return a key whose ids follow those of the one that is given out."""
+        """Return a key whose ids follow those of the current one."""
         last = self._gateway.keys.current.document.configs[-1].key_id
         return ChannelKey.born(
             random=self._random, at=at, first_id=(last + 1) % 256, kems=self._kems, lifetime=self._lifetime
@@ -86,12 +86,12 @@ class KeyRotation:
         """Rotate until cancelled.
 
         Args:
-            pause: waits so many seconds.
+            pause: sleeps for a number of seconds.
         """
         while True:
             at = self._clock()
             if self.due_in(at) <= timedelta(0):
                 self.rotate(at=at)
-            # What was replaced is dropped when its time is over, also where nobody asks for anything.
+            # Deletes replaced keys on time, also without requests.
             self._gateway.keys.forget(at=at)
             await pause(min(LONGEST_SLEEP_SECONDS, max(1.0, self.due_in(self._clock()).total_seconds())))

@@ -1,13 +1,13 @@
-"""The service's half, without a network: opens requests, refuses what it must, and seals answers to who asked.
+"""The service's half, without I/O: opens requests, refuses invalid ones, and seals answers.
 
 ::
 
     exchange = gateway.exchange(method, content_type)          or a refusal in the clear
     exchange.feed(bytes, at=now) …
-    request = exchange.finish(at=now)                          or a refusal, inside where the request opened
+    request = exchange.finish(at=now)                          or a refusal, inside if the request opened
     body = exchange.answer(response)                           or exchange.stream(head) while it is made
 
-The order of the checks is the order of ``_judged``; nothing reaches the application before the last byte was opened.
+``request_checks`` has the order of the checks; the application receives nothing before the last byte opened.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from attest.channel.answers import AnswerStream
 from attest.channel.bhttp import encode_response, response_head, written_content
 from attest.channel.bhttp_decoder import MessageDecoder, RequestHead
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
-from attest.channel.fields import DATE, EVIDENCE, REFUSED, parse_http_date
+from attest.channel.fields import REFUSED
 from attest.channel.hpke import ENC_BYTES
 from attest.channel.keys import ChannelKey, ServiceKeys
-from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, MessageLimits, Request, Response, field_values
+from attest.channel.messages import LIMITS, MessageLimits, Request, Response
 from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, begin_opening, read_header, seal_answer
 from attest.channel.padding import SMALLEST_BYTES, STREAM_PIECE_BYTES, GrowingMessage, WholeMessage, padded
 from attest.channel.refusals import (
@@ -35,39 +35,36 @@ from attest.channel.refusals import (
     MALFORMED,
     MEDIA_TYPE,
     METHOD,
-    MISDIRECTED,
     NOT_OPENED,
     REFUSAL_BYTES,
     REPLAYED,
-    STALE_DATE,
-    STALE_PROOF,
     TOO_LARGE,
     ChannelRefusal,
 )
 from attest.channel.replays import ReplayWindow, Use
-from attest.encoding import base64url_bytes
-from attest.errors import AttestError, ChannelError, ChannelTamperError
+from attest.channel.request_checks import checked_request
+from attest.errors import ChannelError, ChannelTamperError
 
 __all__ = ["WINDOW", "Gateway", "ServedExchange"]
 
 WINDOW: Final = timedelta(seconds=120)
-"""How far a client's clock may be off, either way."""
+"""Largest error of a client's clock, either way."""
 _FORMS = {form.request_type: form for form in MessageForm}
 
 
 class Gateway:
-    """Opens requests to one service.
+    """Opener of requests to one service.
 
     Args:
-        keys: what it opens with.
-        replays: remembers requests.
-        authorities: host, with a port where there is one, that requests may be for; none accepts none.
+        keys: the service's.
+        replays: the replay window.
+        authorities: accepted hosts, with a port if there is one; an empty set accepts nothing.
         random: returns so many random bytes.
-        window: how far a request's date may be off.
-        limits: what is taken of a request.
-        padding: whether answers hide their lengths.
-        insecure_replays: why a window of this process alone is enough for a key that others have too, or that
-            outlives the process; None demands a shared one.
+        window: largest error of a request's date.
+        limits: of requests.
+        padding: hide the lengths of answers.
+        insecure_replays: reason to use a window of this process alone with a key that other replicas have, or that
+            outlives the process; None requires a shared window.
 
     Raises:
         ValueError: a replicated key without a shared window, or a relaxation without a reason.
@@ -85,7 +82,7 @@ class Gateway:
         padding: bool = True,
         insecure_replays: str | None = None,
     ) -> None:
-        """Make sure that a request is answered once, whoever else has the key."""
+        """Require a replay window that fits the keys."""
         if insecure_replays is not None and not insecure_replays.strip():
             msg = "insecure_replays: say why"
             raise ValueError(msg)
@@ -100,7 +97,7 @@ class Gateway:
         self._require_window()
 
     def replace_key(self, key: ChannelKey, *, at: datetime) -> None:
-        """Give out another key from now on.
+        """Replace the current key.
 
         Raises:
             ValueError: as for the gateway, and as ``ServiceKeys.replace``.
@@ -109,7 +106,7 @@ class Gateway:
         self.keys.replace(key, at=at)
 
     def exchange(self, method: str, content_type: str | None) -> ServedExchange | ChannelRefusal:
-        """Begin with a request, by what is seen of it in the clear."""
+        """Start an exchange, by its outer method and content type."""
         if method != "POST":
             return METHOD
         form = _FORMS.get((content_type or "").partition(";")[0].strip().lower())
@@ -123,18 +120,18 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A request whose key was found. Whether it opens shows with its first message."""
+    """A request with a known key. Its first message shows whether it opens."""
 
     key: ChannelKey
     opening: Opening
 
 
 class ServedExchange:
-    """One request and its answer. One task owns it.
+    """One request and its answer, owned by one task.
 
     Args:
-        gateway: whose request it is.
-        form: by its media type.
+        gateway: the request's.
+        form: by the media type.
     """
 
     __slots__ = (
@@ -153,7 +150,7 @@ class ServedExchange:
     )
 
     def __init__(self, gateway: Gateway, form: MessageForm) -> None:
-        """Wait for the header."""
+        """Start before the header."""
         self._gateway = gateway
         self._form = form
         self._buffer = bytearray()
@@ -169,46 +166,56 @@ class ServedExchange:
 
     @property
     def answer_type(self) -> str:
-        """Media type of what ``answer`` and ``stream`` return."""
+        """Media type of the results of ``answer`` and ``stream``."""
         return self._form.answer_type
 
     @property
     def received(self) -> int:
-        """How many bytes of the request came."""
+        """Number of request bytes received."""
         return self._received
 
     @property
     def refused(self) -> bool:
-        """Whether the request is refused already; the rest of it is passed over."""
+        """Whether the request is refused already; the rest of it is ignored."""
         return self._refusal is not None
 
     def feed(self, data: bytes, *, at: datetime) -> None:
-        """Take more of the request. What is wrong with it is said at its end."""
+        """Add bytes of the request. Its end reports errors."""
         self._received += len(data)
         if self._refusal is None:
             self._guarded(lambda: self._take(data, at), at)
 
     def finish(self, *, at: datetime) -> Request | ChannelRefusal:
-        """Say that the request ended; return it, or why the service will not see it."""
+        """Mark the end of the request; return it or its refusal."""
         if self._received == 0:
             return EMPTY
         if self._refusal is None:
             self._guarded(lambda: self._take_last(at), at)
-        return self._refusal or self._judged(at)
+        if self._refusal is not None or self._head is None:
+            return self._refusal or MALFORMED
+        return checked_request(
+            self._head,
+            bytes(self._content),
+            self._decoder.trailers,
+            authorities=self._gateway.authorities,
+            proofs=self._found.key.proofs,
+            window=self._gateway.window,
+            at=at,
+        )
 
     def answer(self, response: Response) -> bytes:
         """Seal a whole answer, padded.
 
         Raises:
-            ValueError: the request did not open, or was answered.
+            ValueError: the request did not open, or has an answer already.
         """
         return self._sealed(_without_own(response), SMALLEST_BYTES)
 
     def refuse(self, refusal: ChannelRefusal, *, at: datetime) -> bytes:
-        """Seal a refusal; all of them have one length.
+        """Seal a refusal; all have the same length.
 
         Raises:
-            ValueError: the request did not open, or was answered; or the refusal is one in the clear.
+            ValueError: the request did not open, or has an answer already; or the refusal is one in the clear.
         """
         if not refusal.inside:
             msg = "this refusal is told in the clear"
@@ -216,11 +223,11 @@ class ServedExchange:
         return self._sealed(refusal.response(at=at), REFUSAL_BYTES)
 
     def stream(self, head: Response, *, piece: int = STREAM_PIECE_BYTES) -> AnswerStream:
-        """Begin an answer that is sent while it is made.
+        """Start a streamed answer.
 
         Args:
             head: status, fields, and content so far.
-            piece: bytes that are sent at a time.
+            piece: bytes in each part.
 
         Raises:
             ValueError: as ``answer``; or the form is single.
@@ -236,13 +243,13 @@ class ServedExchange:
 
     @property
     def streams(self) -> bool:
-        """Whether ``stream`` may be used."""
+        """Whether ``stream`` is available."""
         return self._form is MessageForm.CHUNKED
 
     # -- opening
 
     def _guarded(self, work: Callable[[], None], at: datetime) -> None:
-        """Do a step; whatever it refuses is kept. What opened at all counts as seen, whatever came behind it."""
+        """Run a step and keep its refusal. A request of which anything opened counts as seen."""
         try:
             work()
         except ChannelTamperError:
@@ -289,7 +296,7 @@ class ServedExchange:
             self._content += b"".join(event for event in self._decoder.finish() if isinstance(event, bytes))
 
     def _find_key(self, at: datetime) -> bool:
-        """Find the key that a request names; False where bytes are missing."""
+        """Find the key that a request names; False while bytes are missing."""
         if len(self._buffer) < HEADER_BYTES:
             return False
         header = bytes(self._buffer[:HEADER_BYTES])
@@ -308,13 +315,13 @@ class ServedExchange:
         return True
 
     def _register(self, at: datetime) -> None:
-        """Remember the request, once something of it opened and before anything of it is read."""
+        """Record the request, once part of it opened and before any of it is parsed."""
         if self._registered:
             return
         self._registered = True
         opening = self._found.opening
         digest = sha256(bytes((opening.key_id,)) + opening.enc).digest()
-        # The date is not known yet; one that is accepted below ends its window by then.
+        # The date is not known yet; any accepted one has its window end by then.
         use = self._gateway.replays.use(digest, at=at, until=at + 2 * self._gateway.window)
         if use is not Use.FIRST:
             self._refusal = REPLAYED if use is Use.USED else BUSY
@@ -328,49 +335,6 @@ class ServedExchange:
                 self._head = event
             elif isinstance(event, bytes):
                 self._content += event
-
-    # -- judging
-
-    def _judged(self, at: datetime) -> Request | ChannelRefusal:
-        """Judge a request that opened to its end and is valid HTTP."""
-        head = self._head
-        if head is None:
-            return MALFORMED
-        # (1) It is from now, by a clock that may be off by the window.
-        date = _single(head.fields, DATE)
-        moment = None if date is None else parse_http_date(date)
-        if moment is None or abs(at - moment) > self._gateway.window:
-            return STALE_DATE
-        # (2) What its client believed is what this service gave out.
-        if field_values(head.fields, EVIDENCE) and not self._known_proof(_single(head.fields, EVIDENCE)):
-            return STALE_PROOF
-        # (3) It is for this service.
-        authority = _authority(head)
-        if authority is None:
-            return MALFORMED
-        if authority not in self._gateway.authorities:
-            return MISDIRECTED
-        # (4) It asks for nothing that makes sense on a connection alone.
-        lengths = set(field_values(head.fields, b"content-length"))
-        if head.method == "CONNECT" or field_values(head.fields, b"expect"):
-            return MALFORMED
-        if lengths and lengths != {str(len(self._content)).encode()}:
-            return MALFORMED
-        return Request(
-            method=head.method,
-            authority=authority,
-            path=head.path,
-            fields=tuple(line for line in head.fields if line[0] not in CONNECTION_FIELDS),
-            content=bytes(self._content),
-            trailers=self._decoder.trailers,
-        )
-
-    def _known_proof(self, text: bytes | None) -> bool:
-        try:
-            proof = base64url_bytes((text or b"").decode("latin-1"), what="attest-evidence")
-        except AttestError:
-            return False
-        return proof in self._found.key.proofs
 
     # -- answering
 
@@ -400,17 +364,5 @@ class ServedExchange:
 
 
 def _without_own(response: Response) -> Response:
-    """Leave out what only a gateway says."""
+    """Remove the field that only a gateway may set."""
     return replace(response, fields=tuple(line for line in response.fields if line[0] != REFUSED))
-
-
-def _single(fields: Fields, name: bytes) -> bytes | None:
-    values = field_values(fields, name)
-    return values[0] if len(values) == 1 else None
-
-
-def _authority(head: RequestHead) -> str | None:
-    """Return whom the request is for: the control data or the field, or both where they agree (channel.md 2.3)."""
-    hosts = [value.decode("latin-1") for value in field_values(head.fields, b"host")]
-    said = {*hosts, *([head.authority] if head.authority else [])}
-    return said.pop() if len(said) == 1 and len(hosts) <= 1 else None

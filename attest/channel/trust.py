@@ -1,6 +1,6 @@
-"""What a client holds: one record at a time, asked for anew when it ends or the service says that it is stale.
+"""A client's trust: one record at a time, renewed when it expires or when the service calls it stale.
 
-A record is dropped before anything else is asked: what failed once never stays in force because nothing better came.
+A record is dropped before the next request for evidence: after a failure the old record does not come back.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["AttestedTrust", "HeldTrust", "KeyQuestion", "RecipientTrust"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQuestion:
-    """What a service is asked.
+    """A request for a service's keys.
 
     Attributes:
-        query: of the address.
-        nonce: what the evidence has to be bound to.
-        at: when.
+        query: of the URL.
+        nonce: for the binding of the evidence.
+        at: moment of the request.
     """
 
     query: str
@@ -34,50 +34,50 @@ class KeyQuestion:
 
 
 class RecipientTrust(Protocol):
-    """Says what may be sealed to."""
+    """Source of keys that may be sealed to."""
 
     def current(self, at: datetime) -> TrustedKeys | None:
-        """Return what counts now, or None where the service has to be asked."""
+        """Return the current keys, or None if the service has to be queried."""
         ...
 
     def question(self, at: datetime) -> KeyQuestion:
-        """Return what to ask the service."""
+        """Return the next query for the service."""
         ...
 
     def answered(self, question: KeyQuestion, body: bytes) -> None:
-        """Judge what it answered."""
+        """Verify the service's answer."""
         ...
 
     def drop(self) -> None:
-        """Hold nothing any more: the service said, inside the encryption, that what is held is stale."""
+        """Drop the record: the service called it stale, inside the encryption."""
         ...
 
     def doubt(self) -> None:
-        """Take note that somebody says, in the clear, that the service does not have the key."""
+        """Note an unauthenticated claim that the service lacks the key."""
         ...
 
 
 class AttestedTrust:
-    """Trust in a service that attests: each proof answers a nonce of this client.
+    """Trust in an attesting service: each proof answers a nonce of this client.
 
     Args:
-        expect: what is demanded.
-        random: returns so many random bytes; makes the nonces.
+        expect: the requirements.
+        random: returns so many random bytes, for nonces.
     """
 
     def __init__(self, expect: ChannelExpectation, *, random: Callable[[int], bytes]) -> None:
-        """Begin with nothing."""
+        """Start without a record."""
         self._expect = expect
         self._random = random
         self._record: ChannelRecord | None = None
 
     @property
     def record(self) -> ChannelRecord | None:
-        """What is held, whether it counts now or not."""
+        """The last record, current or not."""
         return self._record
 
     def current(self, at: datetime) -> TrustedKeys | None:
-        """Return the record while it counts."""
+        """Return the record while it is current."""
         if self._record is None:
             return None
         try:
@@ -87,46 +87,46 @@ class AttestedTrust:
         return self._record
 
     def question(self, at: datetime) -> KeyQuestion:
-        """Drop what is held, and return what to ask the service."""
+        """Drop the record, and return the next query."""
         self._record = None
         nonce = self._random(NONCE_BYTES)
         return KeyQuestion(query=f"nonce={base64url_text(nonce)}", nonce=nonce, at=at)
 
     def answered(self, question: KeyQuestion, body: bytes) -> None:
-        """Verify and appraise what the service offers.
+        """Verify and appraise the service's offer.
 
         Raises:
-            AttestError: as ``verify_offer``, or ``json-invalid``; nothing is held then.
+            AttestError: as ``verify_offer``, or ``json-invalid``; no record is held then.
         """
         self._record = None
         offer = KeyOffer.from_json(json_value(body, what="key offer"))
         self._record = verify_offer(offer, expect=self._expect, nonce=question.nonce, at=question.at)
 
     def drop(self) -> None:
-        """Hold nothing any more."""
+        """Drop the record."""
         self._record = None
 
     def doubt(self) -> None:
-        """Hold nothing any more: asking again costs little, and proves whatever is found."""
+        """Drop the record: another query is cheap, and its answer is proven."""
         self._record = None
 
 
 class HeldTrust:
-    """Trust in keys that were verified elsewhere: a prompt key, say. The service is not asked.
+    """Trust in keys that were verified elsewhere, such as a prompt key, without queries.
 
     Args:
         trusted: the record.
     """
 
     def __init__(self, trusted: TrustedKeys) -> None:
-        """Hold the record."""
+        """Keep the record."""
         self._trusted: TrustedKeys | None = trusted
 
     def current(self, at: datetime) -> TrustedKeys | None:
         """Return the record.
 
         Raises:
-            VerificationError: ``channel-record-expired``, also once it was dropped.
+            VerificationError: ``channel-record-expired``, also after ``drop``.
         """
         if self._trusted is None:
             raise _nothing_held()
@@ -134,7 +134,7 @@ class HeldTrust:
         return self._trusted
 
     def question(self, at: datetime) -> KeyQuestion:  # noqa: ARG002  of the protocol
-        """Refuse: whoever made the record makes the next one.
+        """Refuse: the origin of the record has to make the next one.
 
         Raises:
             VerificationError: ``channel-record-expired``.
@@ -146,11 +146,11 @@ class HeldTrust:
         raise _nothing_held()
 
     def drop(self) -> None:
-        """Hold nothing any more."""
+        """Drop the record."""
         self._trusted = None
 
     def doubt(self) -> None:
-        """Go on: nobody here could ask again, and whoever is in between could end everything with a word."""
+        """Ignore the claim: there is no second source, and an attacker in between could otherwise end the channel."""
 
 
 def _nothing_held() -> VerificationError:

@@ -89,7 +89,7 @@ class KeyOptions:
         Raises:
             ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
         """
-        from attest.sealed.manifest import require_key
+        from attest.sealed.data_key import require_key
 
         if self.key_fd is not None:
             return require_key(_read_descriptor(self.key_fd))
@@ -234,7 +234,7 @@ def read_key_file(name: str, *, what: str, display: Display) -> bytes:
         ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
     """
     from attest.cli.files import read_file
-    from attest.sealed.manifest import require_key
+    from attest.sealed.data_key import require_key
 
     key = require_key(read_file(name, limit=_MAX_KEY_BYTES, what=what))
     if name != "-" and Path(name).stat().st_mode & _OTHERS:

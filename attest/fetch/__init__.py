@@ -10,16 +10,8 @@ from attest.fetch.answers import CheckedAnswer, describe
 from attest.fetch.cache import EndorsementCache, default_cache_directory
 from attest.fetch.client import FetchClocks
 from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
-from attest.fetch.fetcher import (
-    EndorsementSource,
-    FetchOptions,
-    Gathered,
-    fetch_endorsements,
-    fetch_for,
-    gather_endorsements,
-    gather_for,
-    refresh_endorsement,
-)
+from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
+from attest.fetch.fetcher import fetch_endorsements, fetch_for, gather_endorsements, gather_for, refresh_endorsement
 from attest.fetch.gpus import gather_for_gpu, gather_for_gpus
 from attest.fetch.kds import KDS_URL, KdsClient
 from attest.fetch.ocsp import OCSP_URL, OcspClient

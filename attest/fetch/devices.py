@@ -15,7 +15,8 @@ from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
-from attest.fetch.fetcher import EndorsementSource, FetchOptions, Gathered, gather_endorsements, gather_for, merged
+from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
+from attest.fetch.fetcher import gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
 
 __all__ = ["VendorServices", "can_be_fetched", "gather_for_evidence", "gather_for_quote"]

@@ -17,7 +17,8 @@ from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.needs import needed_rims, needed_statuses
 from attest.evidence.gpu.rim import read_rim
 from attest.fetch.answers import CheckedAnswer
-from attest.fetch.fetcher import EndorsementSource, FetchOptions, FetchSession, Gathered, merged
+from attest.fetch.fetch_session import EndorsementSource, FetchOptions, FetchSession, Gathered
+from attest.fetch.fetcher import merged
 
 __all__ = ["REFETCH_AFTER", "gather_for_gpu", "gather_for_gpus"]
 

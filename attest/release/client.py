@@ -1,8 +1,8 @@
-"""How a workload gets its keys: ask for a challenge, prove itself under it, open what comes back.
+"""Blocking client of a key-release service: request a challenge, attest, and open the released keys.
 
-The service is known by its verifier key, never by its address or its TLS certificate: the evidence is bound to that
-key, the answer is signed by it, and the keys are sealed to a key that never leaves this process. What is checked stands
-in ``exchange.py``; here it meets an HTTP client. ``attest.session`` keeps keys for as long as a program runs.
+The service is identified by its verifier key, not by its address or TLS certificate: the evidence is bound to that key,
+the answer is signed by it, and the keys are sealed to a key that never leaves this process. ``exchange.py`` has the
+checks; this module adds an HTTP client. ``attest.session`` keeps keys for the life of a program.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 def driven(steps: Steps[_T], http: httpx.Client, *, patience: Timeouts = PATIENT) -> _T:
-    """Ask what the steps want to know, one after the other, and return what they come to.
+    """Send the requests that the steps yield, and return their result.
 
     Raises:
         AttestError: as the steps, and ``send``.
@@ -59,13 +59,13 @@ def driven(steps: Steps[_T], http: httpx.Client, *, patience: Timeouts = PATIENT
 
 
 class KeyReleaseClient:
-    """A client of one key-release service.
+    """Client of one key-release service.
 
     Args:
-        http: an HTTP client whose base URL is the service; its TLS settings are the caller's.
+        http: an HTTP client with the service as its base URL; its TLS settings are the caller's.
         service: the verifier key of the service, from configuration, never from the service itself.
-        watch: follows the service's log; None follows it as long as this client lives, and demands no witnesses.
-        expect: what the service's own machine has to prove before anything else is asked; None demands nothing of it.
+        watch: checks the service's log; None uses a watch for the life of this client, without witnesses.
+        expect: requirements for the service's own machine; None requires no proof of it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KeyReleaseClient:
         watch: LogWatch | None = None,
         expect: ServiceExpectation | None = None,
     ) -> None:
-        """Remember whom to talk to."""
+        """Keep the settings."""
         self._http = http
         self._service = service
         self._watch = LogWatch(service) if watch is None else watch
@@ -94,22 +94,22 @@ class KeyReleaseClient:
         """Obtain keys: challenge, proof, sealed answer.
 
         Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
             attester: collects the evidence.
-            kem: HPKE KEM of the key pair that is made for this.
-            key: a key pair to use instead, so that the answer takes the place of the leases that it has.
-            renewing: what is held, whose leases are to be renewed; its key pair is used then.
+            kem: HPKE KEM of the new key pair.
+            key: an existing key pair instead, whose leases the answer replaces.
+            renewing: held keys whose leases to renew, with their key pair.
 
         Raises:
-            ReleaseRefusedError: the service said no; see its code and failed checks.
-            BindingError: the service is another one, or its answer belongs to another exchange.
-            SignatureError: the receipt, or the checkpoint of the log, is not signed by the service.
-            VerificationError: the log does not hold the decision, or too few witnesses saw it.
+            ReleaseRefusedError: the service refuses; see its code and failed checks.
+            BindingError: another service, or an answer of another exchange.
+            SignatureError: the receipt or the log's checkpoint is not signed by the service.
+            VerificationError: the decision is missing in the log, or witnesses are.
             LogForkedError: the service shows another log than before.
             EndorsementError: ``service-unreachable``.
-            EvidenceError: the answer is not what the protocol says.
-            ConfigurationError: what is asked for is no name of a key.
-            ValueError: the leases to be renewed are of several key pairs.
+            EvidenceError: the answer violates the protocol.
+            ConfigurationError: an invalid key name.
+            ValueError: the leases to renew belong to several key pairs.
         """
         if len({one.recipient.public for one in renewing}) > 1:
             msg = "leases of several key pairs are renewed one after the other"
@@ -121,13 +121,13 @@ class KeyReleaseClient:
     def release_with_passport(
         self, key_ids: tuple[str, ...], *, verifier: Verifier, key: PassportKey, renews: tuple[str, ...] = ()
     ) -> tuple[ReleasedKey, ...]:
-        """Obtain keys by a Verifier's word in place of evidence.
+        """Obtain keys with an Attestation Result in place of evidence (passport model).
 
         Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
-            verifier: obtains the EAR, about evidence whose binding has ``key.bound`` as its key.
-            key: the key pairs of this workload; the same for as long as it renews one lease.
-            renews: the leases of these keys that are to be renewed.
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
+            verifier: obtains the EAR for evidence bound to ``key.bound``.
+            key: key pairs of this workload, the same for all renewals of a lease.
+            renews: leases of these keys to renew.
 
         Raises:
             AttestError: as ``release``.
@@ -135,9 +135,9 @@ class KeyReleaseClient:
         return self._driven(self._exchange.release_with_passport(key_ids, verifier=verifier, key=key, renews=renews))
 
     def challenge(self) -> Challenge:
-        """Ask for a challenge and make sure that it is the configured service's.
+        """Request a challenge and require that it is the configured service's.
 
-        With an expectation the service has to prove its machine first; see ``MutualAttestation.require``.
+        With an expectation, the service must first prove its machine; see ``MutualAttestation.require``.
 
         Raises:
             BindingError: ``service-identity-mismatch``.
@@ -145,18 +145,18 @@ class KeyReleaseClient:
         return self._driven(self._exchange.challenge())
 
     def prompt_key(self, key: str, *, policies: Collection[bytes], at: datetime) -> PromptKey:
-        """Obtain a prompt key to encrypt to, and make sure that it is the one that is logged for a policy.
+        """Obtain a prompt key for encryption, and require that the log has it under an accepted policy.
 
         Args:
             key: as ``KEY`` or ``TENANT/KEY``.
-            policies: digests of the policies whose workloads may read what is encrypted; none accepts no key.
+            policies: digests of accepted policies; an empty set accepts no key.
             at: now.
 
         Raises:
             ReleaseRefusedError: the service has no such prompt key.
             AttestError: as ``verify_prompt_key``.
             EndorsementError: ``service-unreachable``.
-            ConfigurationError: what is asked for is no name of a key.
+            ConfigurationError: an invalid key name.
         """
         asked = KeyReference(name=KeyName.parse(key))
         self._driven(self._exchange.proof())
@@ -174,7 +174,7 @@ class KeyReleaseClient:
 
     @property
     def proven(self) -> ProvenService | None:
-        """What the service proved of its machine; None before that, or without an expectation."""
+        """Last proof of the service's machine; None before it, or without an expectation."""
         return self._exchange.proven
 
     def _driven(self, steps: Steps[_T]) -> _T:

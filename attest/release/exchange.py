@@ -1,8 +1,8 @@
-"""The protocol of a release, without a network.
+"""The protocol of a release, without I/O.
 
-Each step is a generator that yields ``Ask`` and is sent ``AttestationAnswer``. Its driver (``client.py`` with a
-blocking HTTP client, ``attest.session`` also with one that awaits) decides how to ask, how long to wait and on which
-thread. The checks and their order stand here alone.
+Each step is a generator that yields ``Ask`` and receives ``AttestationAnswer``. Its driver (``client.py``, blocking, or
+``attest.session``, also for asyncio) decides on transport, time limits and threads. The checks and their order are
+here alone.
 """
 
 from __future__ import annotations
@@ -23,20 +23,12 @@ from attest.release.mutual import AttestationAnswer, MutualAttestation, ProvenSe
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import Passport, PassportKey, PassportRequest
+from attest.release.receipts import key_members, read_receipt
 from attest.release.refusals import refused
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
-from attest.release.wire import (
-    CONTEXT,
-    ROLE,
-    Challenge,
-    Release,
-    ReleaseRequest,
-    SealedKey,
-    read_receipt,
-    release_info,
-)
+from attest.release.wire import CONTEXT, ROLE, Challenge, Release, ReleaseRequest, SealedKey, release_info
 
 __all__ = ["Ask", "Attester", "Exchange", "Steps", "Verifier", "strange_answer"]
 
@@ -45,19 +37,19 @@ _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _T = TypeVar("_T")
 
 Attester = Callable[[Binding], Evidence]
-"""Collects evidence of this machine that commits to a binding, and returns it with the binding inside."""
+"""Collects evidence of this machine for a binding, and returns it with the binding inside."""
 
 Verifier = Callable[[Challenge], bytes]
-"""Asks a Verifier to judge this machine, and returns its EAR for the service of the challenge."""
+"""Obtains an EAR about this machine from a Verifier, for the service of the challenge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One request to the service.
+    """A request to the service.
 
     Attributes:
         method: of HTTP.
-        path: from the service's base address, with the query.
+        path: relative to the service's base URL, with the query.
         body: JSON; None for no body.
     """
 
@@ -67,11 +59,11 @@ class Ask:
 
 
 Steps = Generator[Ask, AttestationAnswer, _T]
-"""Yields requests, is sent their answers, and returns a result."""
+"""Yields requests, receives their answers, and returns a result."""
 
 
 class _Proved(NamedTuple):
-    """What a release has to be the answer to."""
+    """Context that a release must match."""
 
     challenge: Challenge
     proof: Evidence | Passport
@@ -80,32 +72,32 @@ class _Proved(NamedTuple):
 
 
 class _Receipt(NamedTuple):
-    """What a receipt says beyond what it has to repeat."""
+    """Members of a receipt beyond those of the exchange."""
 
     decision: bytes
     released_at: datetime
 
 
 class Exchange:
-    """What is said between one workload and one key-release service.
+    """Exchange between one workload and one key-release service.
 
     Args:
         service: the verifier key of the service, from configuration, never from the service itself.
-        watch: follows the service's log; None follows it as long as this object lives, and demands no witnesses.
-        expect: what the service's own machine has to prove before anything else is asked; None demands nothing of it.
+        watch: checks the service's log; None uses a watch for the life of this object, without witnesses.
+        expect: requirements for the service's own machine; None requires no proof of it.
     """
 
     def __init__(
         self, *, service: VerifierKey, watch: LogWatch | None = None, expect: ServiceExpectation | None = None
     ) -> None:
-        """Remember whom to talk to."""
+        """Keep the settings."""
         self._mutual = None if expect is None else MutualAttestation(expect, service=service)
         self._service = service
         self._watch = LogWatch(service) if watch is None else watch
 
     @property
     def proven(self) -> ProvenService | None:
-        """What the service proved of its machine; None before that, or without an expectation."""
+        """Last proof of the service's machine; None before it, or without an expectation."""
         return None if self._mutual is None else self._mutual.proven
 
     def release(
@@ -120,18 +112,18 @@ class Exchange:
         """Obtain keys: challenge, proof, sealed answer.
 
         Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
             attester: collects the evidence.
-            kem: HPKE KEM of the key pair that is made for this.
-            key: a key pair to use instead, so that the answer takes the place of the leases that it has.
-            renews: leases of that key pair that are to be renewed.
+            kem: HPKE KEM of the new key pair.
+            key: an existing key pair instead, whose leases the answer replaces.
+            renews: leases of that key pair to renew.
 
         Raises:
             AttestError: as ``KeyReleaseClient.release``.
         """
-        # (1) A challenge, from the service that this workload was configured with.
+        # (1) A challenge from the configured service.
         challenge = yield from self.challenge()
-        # (2) Evidence that commits to the challenge, to this service and to a key that exists only here.
+        # (2) Evidence that commits to the challenge, to this service and to a key of this process.
         key = key or WorkloadKey.generate(kem)
         evidence = attester(
             Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=key.public)
@@ -142,13 +134,13 @@ class Exchange:
     def release_with_passport(
         self, key_ids: tuple[str, ...], *, verifier: Verifier, key: PassportKey, renews: tuple[str, ...] = ()
     ) -> Steps[tuple[ReleasedKey, ...]]:
-        """Obtain keys by a Verifier's word in place of evidence.
+        """Obtain keys with an Attestation Result in place of evidence (passport model).
 
         Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
-            verifier: obtains the EAR, about evidence whose binding has ``key.bound`` as its key.
-            key: the key pairs of this workload; the same for as long as it renews one lease.
-            renews: the leases of these keys that are to be renewed.
+            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
+            verifier: obtains the EAR for evidence bound to ``key.bound``.
+            key: key pairs of this workload, the same for all renewals of a lease.
+            renews: leases of these keys to renew.
 
         Raises:
             AttestError: as ``KeyReleaseClient.release``.
@@ -161,9 +153,9 @@ class Exchange:
         return (yield from self._received(request, _Proved(challenge, passport, key_ids, key.recipient)))
 
     def challenge(self) -> Steps[Challenge]:
-        """Ask for a challenge and make sure that it is the configured service's.
+        """Request a challenge and require that it is the configured service's.
 
-        With an expectation the service has to prove its machine first; see ``MutualAttestation.require``.
+        With an expectation, the service must first prove its machine; see ``MutualAttestation.require``.
 
         Raises:
             BindingError: ``service-identity-mismatch``.
@@ -181,7 +173,7 @@ class Exchange:
         return challenge
 
     def proof(self) -> Steps[None]:
-        """Let the service prove its machine, where that is expected of it and was not done lately.
+        """Require a recent proof of the service's machine, if one is expected.
 
         Raises:
             AttestError: as ``MutualAttestation.require``.
@@ -193,14 +185,14 @@ class Exchange:
             self._mutual.answered(question, (yield Ask(method="GET", path=question.path)))
 
     def asked(self, ask: Ask) -> Steps[JsonValue]:
-        """Ask once; what comes back is what a success says.
+        """Send one request and return the document of a success.
 
         Raises:
             ReleaseRefusedError: any other status.
             BindingError: ``service-tls-key-mismatch``.
         """
         answer = yield ask
-        # Not one answer counts that came over another channel than the one that was proved.
+        # An answer over another TLS channel than the proven one is refused.
         if self._mutual is not None:
             self._mutual.require_same_channel(answer.tls_key)
         if answer.status != _OK:
@@ -208,10 +200,10 @@ class Exchange:
         return answer.document
 
     def consistency(self, old: int, new: int) -> Steps[tuple[bytes, ...]]:
-        """Ask for the proof that the log of one size extends that of another.
+        """Request a proof that the log of one size extends that of another.
 
         Raises:
-            VerificationError: ``log-consistency-invalid``: the service says that it has none.
+            VerificationError: ``log-consistency-invalid``: the service has no such proof.
             BindingError: ``service-answer-invalid``.
         """
         try:
@@ -231,13 +223,13 @@ class Exchange:
             raise strange_answer("no proof of hashes") from exc
 
     def _received(self, request: ReleaseRequest | PassportRequest, proved: _Proved) -> Steps[tuple[ReleasedKey, ...]]:
-        """Send proof, and open what comes back for it."""
-        # (3) Proof against keys.
+        """Send the proof, and open the released keys."""
+        # (3) Proof in exchange for sealed keys.
         ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
         release = Release.from_json((yield from self.asked(ask)))
-        # (4) The receipt is signed and is about this exchange and these very bytes; only then is anything opened.
+        # (4) The receipt is signed and covers this exchange and these exact bytes; only then are the keys opened.
         receipt = self._check_receipt(release, proved)
-        # (5) The decision is in the service's log, and the log is the one that was seen before.
+        # (5) The decision is in the service's log, which extends the one seen before.
         _check_entry(release, proved, receipt.decision)
         yield from self._follow(release)
         return tuple(_open(sealed, proved, receipt, release) for sealed in release.keys)
@@ -260,7 +252,7 @@ class Exchange:
             "audience": proved.challenge.audience,
             "nonce": proved.challenge.nonce.hex(),
             "evidence": proved.proof.digest.hex(),
-            "keys": [key.told() for key in release.keys],
+            "keys": [key_members(key) for key in release.keys],
         }
         for name, expected in wanted.items():
             if receipt.get(name) != expected:
@@ -276,12 +268,12 @@ class Exchange:
 
 
 def strange_answer(problem: str) -> BindingError:
-    """Return the error for an answer that no service of this protocol gives."""
+    """Return the error for an answer outside the protocol."""
     return BindingError(f"the service's answer is {problem}", code="service-answer-invalid")
 
 
 def _check_entry(release: Release, proved: _Proved, decision: bytes) -> None:
-    """Make sure that what is logged is this decision, and that it says what happened."""
+    """Require that the log entry is this decision, with the same content."""
     document = json_value(release.entry, what="entry of the log")
     said = document if isinstance(document, dict) else {}
     wanted: dict[str, object] = {
@@ -303,7 +295,7 @@ def _mismatch(message: str, name: str, expected: object, got: object) -> Binding
 
 
 def _answers(keys: tuple[SealedKey, ...], asked: tuple[str, ...]) -> bool:
-    """Say whether these are the keys that were asked for, in their order."""
+    """Return whether these are the requested keys, in their order."""
     wanted = tuple(map(KeyReference.parse, asked))
     return len(keys) == len(wanted) and all(
         (key.name, key.version) == (one.name, one.version or key.version) for key, one in zip(keys, wanted, strict=True)

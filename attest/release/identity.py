@@ -1,11 +1,11 @@
-"""What a key-release service says and proves of itself. Both halves read and write it here.
+"""A key-release service's statement about itself, and its proof. Both halves read and write it here.
 
 ::
 
     statement   canonical JSON: verifier key, TLS key, digest of the configuration, …
-    binding     context "kms-identity/v1", role "service", audience as the client says, nonce of the client,
+    binding     context "kms-identity/v1", role "service", audience as the client states it, nonce of the client,
                 key = the verifier key's text, init_data = SHA-256 of the statement
-    evidence    of the machine that the service runs on; its report commits to the binding
+    evidence    of the service's machine; its report commits to the binding
     note        a signed note of the service over nonce, audience, statement and evidence
 """
 
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 CONTEXT = "kms-identity/v1"
-"""The binding's context: nothing that was made for a release counts here, and the reverse."""
+"""The binding's context, distinct from that of a release."""
 ROLE = "service"
 ANYBODY = "anybody"
-"""The audience of a client that has no name; its nonce still makes the evidence its own."""
+"""Audience of a client without a name; the nonce alone makes the evidence its own."""
 SCHEMA = "kms.identity/1"
 NOTE = "attest-service-identity/v1"
 _DIGEST_BYTES = 32
@@ -45,14 +45,14 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStatement:
-    """What a service says of itself. True of the service once the evidence that commits to it was verified.
+    """A service's statement about itself, trusted once the evidence that commits to it is verified.
 
     Attributes:
         verifier_key: its identity, as text.
-        tls_spki_sha256: SHA-256 of the SubjectPublicKeyInfo that its TLS shows, 32 bytes; None: it speaks plain HTTP.
-        configuration_sha256: digest of what its settings mean, 32 bytes; its log says what that is.
-        anchors_sha256: digest of the roots that it accepts, 32 bytes.
-        allow_simulated: whether it accepts evidence of the simulator.
+        tls_spki_sha256: SHA-256 of the SubjectPublicKeyInfo of its TLS certificate, 32 bytes; None means plain HTTP.
+        configuration_sha256: digest of its effective settings, 32 bytes; its log has their content.
+        anchors_sha256: digest of the accepted roots, 32 bytes.
+        allow_simulated: evidence of the simulator is accepted.
         profile: ``standard`` or ``production``.
         version: of its software.
     """
@@ -82,7 +82,7 @@ class ServiceStatement:
 
     @staticmethod
     def parse(raw: bytes) -> ServiceStatement:
-        """Read a statement; exactly these members, in the one spelling that there is.
+        """Parse a statement: exactly these members, in canonical form.
 
         Raises:
             EvidenceError: ``wire-invalid``, ``json-invalid`` or ``hex-invalid``.
@@ -113,7 +113,7 @@ class ServiceStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAttestation:
-    """What a service answers to who asks it to prove itself. Nothing of it is verified.
+    """A service's proof of its identity, not verified.
 
     Attributes:
         statement: as bound.
@@ -151,12 +151,12 @@ class ServiceAttestation:
 
 
 def identity_binding(statement: ServiceStatement, *, nonce: bytes, audience: str) -> Binding:
-    """Return what the service's evidence commits to.
+    """Return the binding of the service's evidence.
 
     Args:
-        statement: what it says of itself.
+        statement: its statement about itself.
         nonce: 32 bytes of the client.
-        audience: as the client says.
+        audience: as the client states it.
     """
     return Binding(
         context=CONTEXT,
@@ -169,7 +169,7 @@ def identity_binding(statement: ServiceStatement, *, nonce: bytes, audience: str
 
 
 def identity_note(*, nonce: bytes, audience: str, statement: bytes, evidence: Evidence) -> str:
-    """Return the text that the service signs: this answer is its own, and the answer to this question."""
+    """Return the text that the service signs, which ties its proof to this nonce."""
     document: dict[str, JsonValue] = {
         "audience": audience,
         "nonce": nonce.hex(),

@@ -1,4 +1,4 @@
-"""Bringing a key to a service without anybody on the way seeing it: sealed to the service's import key.
+"""Transport of a key to a service, sealed to the service's import key.
 
 ::
 
@@ -33,13 +33,13 @@ MAX_VERSION = 999_999_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTerms:
-    """What a key is sealed as, and so all that it can be kept as.
+    """Identity and guard of an imported key, fixed when it is sealed.
 
     Attributes:
-        name: what the key is called.
-        version: which version of it, from 1.
-        algorithm: what it is.
-        policy_digest: SHA-256 of the policy that is to guard it, 32 bytes.
+        name: of the key.
+        version: from 1.
+        algorithm: of the key.
+        policy_digest: SHA-256 of the policy that will guard it, 32 bytes.
     """
 
     name: KeyName
@@ -50,11 +50,11 @@ class ImportTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedKey:
-    """A key on its way to a service.
+    """A sealed key in transit to a service.
 
     Attributes:
-        to: SHA-256 of the import key that it is sealed to, 32 bytes.
-        terms: what it is sealed as.
+        to: SHA-256 of the recipient's import key, 32 bytes.
+        terms: identity and guard of the key.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
@@ -63,7 +63,7 @@ class WrappedKey:
     sealed: bytes
 
     def to_json(self) -> bytes:
-        """Return the file."""
+        """Return the content of the file."""
         document: dict[str, JsonValue] = {
             "schema": SCHEMA,
             "to": self.to.hex(),
@@ -77,7 +77,7 @@ class WrappedKey:
 
     @staticmethod
     def from_json(data: bytes) -> WrappedKey:
-        """Read the file.
+        """Parse the content of the file.
 
         Raises:
             EvidenceError: ``wire-invalid``, ``json-invalid`` or ``base64-invalid``.
@@ -117,7 +117,7 @@ def _digest(text: str, field: str) -> bytes:
 
 
 def import_key_text(public_key: bytes) -> str:
-    """Return the text by which a service names its import key; it signs it."""
+    """Return the text that a service signs to name its import key."""
     return f"{_HEAD}\n{json.dumps({'public_key': base64url_text(public_key)})}\n"
 
 
@@ -139,7 +139,7 @@ def read_import_key(note: str, *, service: VerifierKey) -> bytes:
 def wrap_key(
     material: bytes | memoryview, *, import_key: bytes, service: VerifierKey, terms: ImportTerms
 ) -> WrappedKey:
-    """Seal a key to a service, as this version of this key under this policy, and for nothing else.
+    """Seal a key to a service as this version of this key under this policy.
 
     Raises:
         VerificationError: ``recipient-key-invalid``.
@@ -149,11 +149,11 @@ def wrap_key(
 
 
 def open_wrapped(wrapped: WrappedKey, *, key: WorkloadKey, service: VerifierKey, terms: ImportTerms) -> bytes:
-    """Open what was sealed to this import key, as what it is to be kept as.
+    """Open a key sealed to this import key, under the terms of its storage.
 
     Raises:
-        BindingError: ``wrapped-key-mismatch``: it is for another service, key, version, algorithm or policy;
-            ``release-not-for-this-exchange``: it was altered, or is not what it says.
+        BindingError: ``wrapped-key-mismatch``: for another service, key, version, algorithm or policy;
+            ``release-not-for-this-exchange``: altered, or sealed under other terms.
     """
     if not hmac.compare_digest(wrapped.to, sha256(key.public).digest()):
         raise _mismatch("to", sha256(key.public).hexdigest(), wrapped.to.hex())

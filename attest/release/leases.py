@@ -1,14 +1,14 @@
-"""Keeping a lease: attest again in time, as long as the service says yes, and tell the application when it does not.
+"""Renewal of leases: attest again in time until the service refuses, and report the loss to the application.
 
 ::
 
     keeper = LeaseKeeper(client, ("model",), attester=attester, timing=Timing(now=clock, wait=wait, random=random))
     keys = keeper.obtain()
-    for keys in keeper.renewals():      # waits; yields what each renewal brought
+    for keys in keeper.renewals():      # waits; yields the keys of each renewal
         use(keys)
 
-``renewals`` ends by an exception and by nothing else: the service refused, or could not be asked until the lease had
-ended. What the application owes its keys' owner then is to drop the keys; this module cannot do it.
+``renewals`` ends only by an exception: the service refuses, or was unreachable until the lease ended. The application
+then has to delete the keys; this module cannot do it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from attest.release.sealed_key import KEM_HYBRID
 __all__ = ["LeaseClocks", "LeaseKeeper", "LeaseLostError"]
 
 RENEW_AT: Final = 2 / 3
-"""Of a lease's time that is left when it is obtained; what remains is for a service that cannot be reached."""
+"""Part of a lease's time left at its renewal; the rest is a reserve for outages of the service."""
 JITTER: Final = 1 / 10
-"""Of the same time, by which a renewal is earlier at most: machines that started together do not ask together."""
+"""Largest random advance of a renewal as a part of that time, so that machines do not renew together."""
 FIRST_RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
 _ASK_AGAIN: Final = frozenset({429, 503})
 _GONE: Final = frozenset({"lease-ended", "lease-expired"})
-"""An answer that got lost may have renewed the lease; the workload then asks anew, and names none."""
+"""A lost answer may have renewed the lease; the workload then requests the keys without a lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseClocks:
-    """Where time and chance come from.
+    """Sources of time and randomness.
 
     Attributes:
         now: the present moment, aware, UTC.
-        wait: waits so many seconds; whoever wants to stop the keeper raises in it.
+        wait: sleeps for a number of seconds; it may raise to stop the keeper.
         random: a number from 0, included, to 1, excluded.
     """
 
@@ -52,13 +52,13 @@ class LeaseClocks:
 
 
 class LeaseKeeper:
-    """Obtains keys, and renews their leases as long as it is asked to.
+    """Keeper of keys: obtains them and renews their leases.
 
     Args:
-        client: asks the service.
-        key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all are released, or none.
-        attester: collects the evidence, each time anew.
-        timing: where time and chance come from.
+        client: of the service.
+        key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
+        attester: collects fresh evidence for each request.
+        timing: sources of time and randomness.
         kem: HPKE KEM of the key pair that the leases are bound to.
     """
 
@@ -71,7 +71,7 @@ class LeaseKeeper:
         timing: LeaseClocks,
         kem: int = KEM_HYBRID,
     ) -> None:
-        """Prepare to ask."""
+        """Keep the settings."""
         self._client = client
         self._key_ids = key_ids
         self._attester = attester
@@ -90,13 +90,13 @@ class LeaseKeeper:
         return self._keep(keys)
 
     def renewals(self) -> Iterator[tuple[ReleasedKey, ...]]:
-        """Renew again and again, each time in time, and yield what came.
+        """Renew each lease in time, without end, and yield the renewed keys.
 
         Raises:
-            ReleaseRefusedError: the service said no: the policy, the key or the machine is not what it was.
-            LeaseLostError: ``lease-lost``: the lease ended while the service could not be asked.
-            AttestError: as ``KeyReleaseClient.release``: somebody else answered.
-            ValueError: nothing was obtained yet.
+            ReleaseRefusedError: the service refuses: the policy, the key or the machine has changed.
+            LeaseLostError: ``lease-lost``: the lease ended while the service was unreachable.
+            AttestError: as ``KeyReleaseClient.release``: the answer is another service's.
+            ValueError: ``obtain`` has not succeeded yet.
         """
         while True:
             self._timing.wait(self._seconds_until_due())
@@ -108,10 +108,10 @@ class LeaseKeeper:
 
     @property
     def expires_at(self) -> datetime:
-        """When the first of the leases ends.
+        """End of the first lease.
 
         Raises:
-            ValueError: nothing was obtained yet.
+            ValueError: ``obtain`` has not succeeded yet.
         """
         if not self._held:
             msg = "obtain() comes first"
@@ -125,7 +125,7 @@ class LeaseKeeper:
         return max(0.0, (start + share * (expires_at - start) - now).total_seconds())
 
     def _renewed(self) -> tuple[ReleasedKey, ...]:
-        """Ask until there is an answer, or the lease has ended."""
+        """Retry until there is an answer, or the lease has ended."""
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
@@ -138,7 +138,7 @@ class LeaseKeeper:
             pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
     def _ask(self) -> tuple[ReleasedKey, ...]:
-        """Renew, or ask anew for the same key pair where the lease is there no more."""
+        """Renew, or release to the same key pair if the lease no longer exists."""
         try:
             return self._client.release(self._key_ids, attester=self._attester, renewing=self._held)
         except ReleaseRefusedError as exc:

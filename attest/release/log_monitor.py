@@ -1,7 +1,7 @@
-"""Following a log: each checkpoint has to extend the one seen before, so that a service cannot show two logs.
+"""Monitoring of a log: each checkpoint must extend the previous one, so that a service cannot show two logs.
 
-Whoever sees one checkpoint knows that an entry is in *a* log. Only what is remembered, here or by witnesses, makes it
-the log that everybody sees.
+A checkpoint proves that an entry is in *some* log. Only memory, here or of witnesses, shows that it is the log that
+all clients see.
 """
 
 from __future__ import annotations
@@ -28,54 +28,54 @@ from attest.release.tlog import (
 __all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogWatch", "ProcessMemory"]
 
 FetchProof = Callable[[int, int], tuple[bytes, ...]]
-"""Asks the service for the consistency proof between two sizes.
+"""Obtains the service's consistency proof between two sizes.
 
-Raises ``VerificationError`` with ``log-consistency-invalid`` when the service says that it has no such proof.
+Raises ``VerificationError`` with ``log-consistency-invalid`` if the service has no such proof.
 """
 _MAX_MEMORY_BYTES = 64 * 1024
 
 
 class CheckpointMemory(Protocol):
-    """Keeps the largest checkpoint that was seen of one log."""
+    """Store of the largest verified checkpoint of one log."""
 
     def recall(self) -> str | None:
-        """Return the signed note, or None when there is none yet."""
+        """Return the signed note, or None before the first."""
         ...
 
     def remember(self, note: str) -> None:
-        """Keep a signed note in place of the one before."""
+        """Replace the stored note."""
         ...
 
 
 class ProcessMemory:
-    """Remembers as long as this process lives."""
+    """Store for the life of this process."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._note: str | None = None
 
     def recall(self) -> str | None:
-        """Return the signed note, or None when there is none yet."""
+        """Return the signed note, or None before the first."""
         return self._note
 
     def remember(self, note: str) -> None:
-        """Keep a signed note in place of the one before."""
+        """Replace the stored note."""
         self._note = note
 
 
 class FileMemory:
-    """Remembers in a file, which is replaced as a whole.
+    """Store in a file, which is replaced as a whole.
 
     Args:
-        path: the file; its directory has to exist.
+        path: of the file; its directory must exist.
     """
 
     def __init__(self, path: Path) -> None:
-        """Remember where."""
+        """Keep the path."""
         self._path = path
 
     def recall(self) -> str | None:
-        """Return the signed note, or None when there is no file yet.
+        """Return the signed note, or None without a file.
 
         Raises:
             ConfigurationError: ``log-memory-unusable``.
@@ -91,7 +91,7 @@ class FileMemory:
             raise self._unusable("it is no text") from exc
 
     def remember(self, note: str) -> None:
-        """Keep a signed note in place of the one before, on the disk.
+        """Replace the stored note, durably.
 
         Raises:
             ConfigurationError: ``log-memory-unusable``.
@@ -111,29 +111,29 @@ class FileMemory:
 
 
 class LogWatch:
-    """Checks what a service says of its log, each time against what it said before.
+    """Monitor of a service's log, which compares each checkpoint with the previous one.
 
     Args:
         log: the service's verifier key, from configuration.
-        memory: where the last checkpoint is kept; None remembers in this process alone.
-        witnesses: whose cosignatures each checkpoint needs.
+        memory: store of the last checkpoint; None uses this process alone.
+        witnesses: required cosignatures of each checkpoint.
     """
 
     def __init__(
         self, log: VerifierKey, *, memory: CheckpointMemory | None = None, witnesses: WitnessPolicy = NO_WITNESSES
     ) -> None:
-        """Prepare to watch one log."""
+        """Keep the settings."""
         self._log = log
         self._memory = ProcessMemory() if memory is None else memory
         self._witnesses = witnesses
 
     def check(self, entry: bytes, proof: str, *, fetch: FetchProof) -> Checkpoint:
-        """Check that an entry is in the log, and that the log is the one that was seen before.
+        """Check that an entry is in the log, and that the log extends the remembered one.
 
         Args:
-            entry: the entry itself.
-            proof: the text of its proof, with the checkpoint that it leads to.
-            fetch: asks for a consistency proof, where one is needed.
+            entry: its bytes.
+            proof: text of its proof, checkpoint included.
+            fetch: obtains a consistency proof if one is necessary.
 
         Raises:
             EvidenceError: ``log-proof-invalid`` or ``checkpoint-invalid``.
@@ -147,7 +147,7 @@ class LogWatch:
         return checkpoint
 
     def logged(self, entry: bytes, proof: str) -> Checkpoint:
-        """Check that an entry is in the log, and no more.
+        """Check that an entry is in the log, without the comparison.
 
         Raises:
             AttestError: as ``check``, but for the last two.
@@ -155,7 +155,7 @@ class LogWatch:
         return verify_logged(entry, LogProof.parse(proof), log=self._log, witnesses=self._witnesses)
 
     def follow(self, checkpoint: Checkpoint, *, fetch: FetchProof) -> None:
-        """Check a verified checkpoint against the remembered one, and remember it when it is larger.
+        """Compare a verified checkpoint with the remembered one, and remember the larger.
 
         Raises:
             LogForkedError: ``log-forked``.
@@ -171,7 +171,7 @@ class LogWatch:
         self.settle(comparison, proof)
 
     def compare(self, checkpoint: Checkpoint) -> Comparison:
-        """Lay a verified checkpoint beside the remembered one, for whoever asks for the proof himself.
+        """Return a verified checkpoint beside the remembered one, for callers that obtain the proof themselves.
 
         Raises:
             ConfigurationError: ``log-memory-unusable``.
@@ -180,7 +180,7 @@ class LogWatch:
         return Comparison(remembered=None if note is None else self._remembered(note), received=checkpoint)
 
     def settle(self, comparison: Comparison, proof: tuple[bytes, ...] | None) -> None:
-        """Check what was compared, and remember the checkpoint when it is larger.
+        """Check a comparison, and remember the larger checkpoint.
 
         Args:
             comparison: from ``compare``.
@@ -209,11 +209,11 @@ class LogWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two checkpoints of what has to be one log.
+    """Two checkpoints that must be of one log.
 
     Attributes:
-        remembered: seen before; None: nothing was.
-        received: seen now, verified.
+        remembered: an earlier one; None before the first.
+        received: the current one, verified.
     """
 
     remembered: Checkpoint | None
@@ -221,17 +221,17 @@ class Comparison:
 
     @property
     def extent(self) -> tuple[int, int] | None:
-        """Between which sizes a consistency proof is needed; None where none is."""
+        """Sizes that a consistency proof has to connect; None if no proof is necessary."""
         if self.remembered is None:
             return None
         old, new = sorted((self.remembered.size, self.received.size))
         return None if old in {0, new} else (old, new)
 
     def forked(self) -> LogForkedError:
-        """Return the error for two that are not of one log.
+        """Return the error for two checkpoints of different logs.
 
         Raises:
-            ValueError: nothing was seen before.
+            ValueError: there is no earlier checkpoint.
         """
         if self.remembered is None:
             msg = "one checkpoint alone is of one log"
@@ -239,7 +239,7 @@ class Comparison:
         return LogForkedError(remembered=self.remembered.note, received=self.received.note)
 
     def require_one_log(self, proof: tuple[bytes, ...] | None) -> None:
-        """Make sure that the larger extends the smaller.
+        """Require that the larger extends the smaller.
 
         Raises:
             LogForkedError: ``log-forked``.

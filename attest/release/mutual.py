@@ -1,7 +1,7 @@
 """Mutual attestation: a client that sends nothing to a key-release service before the service has proved itself.
 
-The service is known by its verifier key in any case. What this adds: that the key lives on a machine that meets a
-policy, that the TLS connection ends there and nowhere else, and under which configuration the service decides.
+The service's verifier key identifies it in any case. The proof adds that the key lives on a machine that meets a
+policy, that the TLS connection ends on that machine, and under which configuration the service decides.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ _OK, _NOT_FOUND = 200, 404
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceExpectation:
-    """What a client demands of the machine that a service runs on, and how it finds out.
+    """A client's requirements for the machine of a service, and the means to check them.
 
     Attributes:
-        policy: what the evidence has to meet.
-        anchors: root keys that this client accepts; an empty set accepts nothing.
-        endorsements: what vendors say, from files.
+        policy: requirements for the evidence.
+        anchors: accepted root keys; an empty set accepts nothing.
+        endorsements: of the vendors, from files.
         clock: returns the present moment, aware.
-        random: returns so many random bytes; makes the nonces.
-        fetch: asks the vendors for what is missing; None asks nobody.
-        configuration: SHA-256 of the configuration that the service must have, 32 bytes; None takes any, and the
-            result says which one it is.
-        unchecked_tls: why the connection need not end where the evidence says; None demands that it does. It is for
-            services behind a proxy that has TLS.
-        max_age: how long a proof counts; then the service is asked again.
-        audience: how this client is called in the evidence.
+        random: returns so many random bytes, for nonces.
+        fetch: obtains missing endorsements; None disables it.
+        configuration: SHA-256 of the required configuration, 32 bytes; None accepts any, and the result states
+            the actual one.
+        unchecked_tls: reason to accept a connection that ends elsewhere, for services behind a proxy with TLS;
+            None requires the end that the evidence states.
+        max_age: lifetime of a proof.
+        audience: this client's name in the evidence.
     """
 
     policy: Policy
@@ -94,13 +94,13 @@ class ServiceExpectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationAnswer:
-    """What came back, and over which channel.
+    """An answer with the channel that it came over.
 
     Attributes:
         status: of HTTP.
         document: the body.
-        tls_key: SHA-256 of the SubjectPublicKeyInfo that the other end of the connection showed; None: no TLS.
-        retry_after: seconds after which the service wants to be asked again (``Retry-After``); None: it does not say.
+        tls_key: SHA-256 of the SubjectPublicKeyInfo of the peer's certificate; None without TLS.
+        retry_after: seconds in ``Retry-After``; None without it.
     """
 
     status: int
@@ -111,12 +111,12 @@ class AttestationAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenService:
-    """A service that proved itself.
+    """A proven service.
 
     Attributes:
-        statement: what it says of itself, which its evidence commits to.
-        result: how its evidence was appraised.
-        at: when.
+        statement: its statement about itself, which its evidence commits to.
+        result: appraisal of its evidence.
+        at: moment of the proof.
     """
 
     statement: ServiceStatement
@@ -126,12 +126,12 @@ class ProvenService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationQuestion:
-    """What a service is asked, to prove itself.
+    """A request for a service's proof.
 
     Attributes:
         path: with the query.
-        nonce: what the answer has to be bound to.
-        at: when it was asked.
+        nonce: for the binding of the answer.
+        at: moment of the request.
     """
 
     path: str
@@ -140,38 +140,38 @@ class AttestationQuestion:
 
 
 class MutualAttestation:
-    """Asks one service to prove itself, and remembers that it did, for a while.
+    """Requests the proof of one service, and remembers it for a limited time.
 
     Args:
-        expect: what is demanded.
-        service: the identity that this client is configured with.
+        expect: the requirements.
+        service: the configured identity.
     """
 
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
-        """Remember what to demand."""
+        """Keep the settings."""
         self._expect = expect
         self._service = service
         self._proven: ProvenService | None = None
 
     @property
     def proven(self) -> ProvenService | None:
-        """What was proved last; None before that."""
+        """The last proof; None before the first."""
         return self._proven
 
     def require(self, ask: Callable[[str], AttestationAnswer]) -> None:
-        """Make sure that the service has proved itself, not too long ago.
+        """Require a recent proof of the service.
 
         Args:
             ask: sends GET to a path of the service.
 
         Raises:
-            VerificationError: ``service-evidence-missing``; the evidence does not hold, or is bound to another
-                question (``nonce-mismatch``), service (``service-identity-mismatch``), statement
+            VerificationError: ``service-evidence-missing``; the evidence is invalid, or bound to another
+                nonce (``nonce-mismatch``), service (``service-identity-mismatch``), statement
                 (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
             BindingError: ``service-tls-key-mismatch``.
             SignatureError: ``note-signature-invalid``.
             AppraisalError: ``service-policy-not-met``, with every check.
-            EndorsementError: what a vendor says is missing or stale.
+            EndorsementError: an endorsement is missing or stale.
             EvidenceError: the answer is malformed.
         """
         question = self.question()
@@ -179,7 +179,7 @@ class MutualAttestation:
             self.answered(question, ask(question.path))
 
     def question(self) -> AttestationQuestion | None:
-        """Return what the service has to be asked, or None where it proved itself not too long ago."""
+        """Return the next request for a proof, or None while the last one is recent."""
         now = self._expect.clock()
         proven = self._proven
         if proven is not None and timedelta(0) <= now - proven.at < self._expect.max_age:
@@ -190,7 +190,7 @@ class MutualAttestation:
         return AttestationQuestion(path=f"{PATH}?{query}", nonce=nonce, at=now)
 
     def answered(self, question: AttestationQuestion, answer: AttestationAnswer) -> None:
-        """Judge what the service answered.
+        """Verify and appraise the service's answer.
 
         Raises:
             AttestError: as ``require``.
@@ -198,7 +198,7 @@ class MutualAttestation:
         self._proven = self._judge(answer, question.nonce, question.at)
 
     def require_same_channel(self, tls_key: bytes | None) -> None:
-        """Make sure that an answer came from where the proof says that the service is.
+        """Require that an answer came over the proven channel.
 
         Raises:
             BindingError: ``service-tls-key-mismatch``.
@@ -209,16 +209,16 @@ class MutualAttestation:
     def _judge(self, answer: AttestationAnswer, nonce: bytes, at: datetime) -> ProvenService:
         attestation = _attestation_of(answer)
         statement = ServiceStatement.parse(attestation.statement)
-        # (1) The answer is signed by the service that this client is configured with, and is to this question.
+        # (1) The answer is signed by the configured service, and has this nonce.
         self._require_signed(attestation, nonce)
-        # (2) The evidence is genuine, and was made for this purpose, this client and this question.
+        # (2) The evidence is genuine, and made for this purpose, this client and this nonce.
         verified = self._verified(attestation.evidence, nonce, at)
-        # (3) It commits to that service and to this very statement.
+        # (3) It commits to that service and to this exact statement.
         self._require_bound(verified.binding, statement, nonce)
-        # (4) The connection ends at that machine; the configuration is the one that was reviewed.
+        # (4) The connection ends at that machine; the configuration is the reviewed one.
         self._require_tls(statement, answer.tls_key)
         self._require_configuration(statement)
-        # (5) The machine is one that the policy accepts.
+        # (5) The policy affirms the machine.
         result = appraise(verified, policy=self._expect.policy, at=at)
         try:
             result.require()
@@ -331,7 +331,7 @@ def _not_met(exc: AppraisalError) -> AppraisalError:
 
 
 def tls_key_seen(answer: httpx.Response) -> bytes | None:
-    """Return the SHA-256 of the key that the other end of a response's connection showed; None without TLS.
+    """Return the SHA-256 of the public key in the peer's certificate; None without TLS.
 
     Raises:
         EvidenceError: ``service-answer-invalid``: its certificate cannot be read.

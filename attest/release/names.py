@@ -1,11 +1,11 @@
-"""What a key is called: by whom it is kept, its id, and which version is meant.
+"""Names of keys: tenant, id and version.
 
 ::
 
     KEY             a key of the tenant ``default``          KEY@3            its version 3
     TENANT/KEY      a key of another tenant                  TENANT/KEY@3     its version 3
 
-There is one spelling for each name: ``default/KEY``, ``KEY@03`` and capitals are none.
+Each name has one spelling: ``default/KEY``, ``KEY@03`` and capitals are invalid.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ __all__ = [
 
 DEFAULT_TENANT = "default"
 KEY_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
-"""Names never reach a file system, a shell or a query as text; the grammar keeps them fit for all of these."""
+"""The grammar keeps names safe in file systems, shells and queries, although they are never used there as text."""
 TENANT_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 KEY_REFERENCE_PATTERN = r"^([a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,127}(@[1-9][0-9]{0,8})?$"
 _KEY_ID = re.compile(KEY_ID_PATTERN[1:-1])
 _TENANT = re.compile(TENANT_PATTERN[1:-1])
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _SHOWN = 210
-"""Of a text that is no name, this many characters are repeated; the longest name has fewer."""
+"""Characters of an invalid name in messages; the longest valid name has fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class KeyName:
-    """A key's name. It is printed as ``KEY`` or ``TENANT/KEY``.
+    """A key's name, printed as ``KEY`` or ``TENANT/KEY``.
 
     Attributes:
-        tenant: whose key it is.
+        tenant: owner of the key.
         key_id: its id, unique within the tenant.
 
     Raises:
@@ -54,13 +54,13 @@ class KeyName:
     key_id: str
 
     def __post_init__(self) -> None:
-        """Refuse what does not follow the grammar."""
+        """Refuse a name outside the grammar."""
         require_tenant(self.tenant)
         require_key_id(self.key_id)
 
     @staticmethod
     def parse(text: str) -> KeyName:
-        """Read ``KEY`` or ``TENANT/KEY``.
+        """Parse ``KEY`` or ``TENANT/KEY``.
 
         Raises:
             ConfigurationError: ``tenant-invalid`` or ``key-id-invalid``.
@@ -73,17 +73,17 @@ class KeyName:
         return KeyName(tenant=tenant, key_id=key_id)
 
     def __str__(self) -> str:
-        """Return the one spelling."""
+        """Return the canonical spelling."""
         return self.key_id if self.tenant == DEFAULT_TENANT else f"{self.tenant}/{self.key_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class KeyReference:
-    """A key that is asked for, perhaps in a version. It is printed as a name, or as ``NAME@VERSION``.
+    """A reference to a key, optionally to a version, printed as a name or as ``NAME@VERSION``.
 
     Attributes:
-        name: which key.
-        version: from 1; None for the one that is current.
+        name: of the key.
+        version: from 1; None for the current one.
     """
 
     name: KeyName
@@ -91,7 +91,7 @@ class KeyReference:
 
     @staticmethod
     def parse(text: str) -> KeyReference:
-        """Read ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
+        """Parse ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
 
         Raises:
             ConfigurationError: ``tenant-invalid``, ``key-id-invalid`` or ``key-version-invalid``.
@@ -107,12 +107,12 @@ class KeyReference:
         return KeyReference(name=KeyName.parse(name), version=int(version) if at else None)
 
     def __str__(self) -> str:
-        """Return the one spelling."""
+        """Return the canonical spelling."""
         return str(self.name) if self.version is None else f"{self.name}@{self.version}"
 
 
 def require_key_id(text: str) -> str:
-    """Return a key id that follows the grammar.
+    """Return a valid key id.
 
     Raises:
         ConfigurationError: ``key-id-invalid``.
@@ -123,7 +123,7 @@ def require_key_id(text: str) -> str:
 
 
 def require_tenant(text: str) -> str:
-    """Return a tenant's name that follows the grammar.
+    """Return a valid tenant name.
 
     Raises:
         ConfigurationError: ``tenant-invalid``.

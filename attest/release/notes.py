@@ -1,4 +1,4 @@
-"""C2SP signed notes with Ed25519: how a key-release service signs, and how anybody checks it.
+"""C2SP signed notes with Ed25519: the signatures of a key-release service.
 
 ::
 
@@ -6,7 +6,7 @@
                                     an empty line
     — <name> <base64( key id (4 bytes) ‖ signature (64 bytes) )>
 
-A verifier key is one line of text, ``name+keyid+base64(0x01 ‖ public key)``; it is a service's identity here.
+A verifier key is one line of text, ``name+keyid+base64(0x01 ‖ public key)``; it identifies a service.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 MAX_NOTE_BYTES = 1024 * 1024
 MAX_SIGNATURES = 100
-"""As many lines as Go's reader takes."""
+"""The limit of Go's reader."""
 COSIGNATURE = b"\x04"
 """Type byte of a witness's key, see ``attest.release.tlog.witnesses``."""
 _ED25519 = b"\x01"
@@ -60,7 +60,7 @@ class VerifierKey:
 
     @staticmethod
     def parse(text: str) -> VerifierKey:
-        """Read ``name+keyid+base64``.
+        """Parse ``name+keyid+base64``.
 
         Raises:
             ConfigurationError: ``verifier-key-invalid``.
@@ -79,10 +79,10 @@ class VerifierKey:
         return f"{self.name}+{self.key_id.hex()}+{_base64(_ED25519 + self.public)}"
 
     def verify(self, note: str) -> str:
-        """Return the text of a note that this key signed; lines of other signers are passed over.
+        """Return the text of a note that this key signed; lines of other signers are ignored.
 
         Raises:
-            SignatureError: ``note-signature-invalid``: no line of this key, or one that does not hold.
+            SignatureError: ``note-signature-invalid``: no line of this key, or an invalid one.
         """
         text, lines = open_note(note)
         mine = [line for line in lines if (line.name, line.key_id) == (self.name, self.key_id)]
@@ -100,12 +100,12 @@ class VerifierKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureLine:
-    """One line under a note; nothing of it is verified.
+    """A signature line of a note, not verified.
 
     Attributes:
-        name: the signer, as the line says.
+        name: the stated signer.
         key_id: 4 bytes.
-        signature: what its kind of key makes of it.
+        signature: bytes whose form depends on the kind of key.
     """
 
     name: str
@@ -114,7 +114,7 @@ class SignatureLine:
 
 
 def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
-    """Split a note into its text and its signature lines, of which none is verified here.
+    """Split a note into its text and its signature lines, without verification.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
@@ -129,7 +129,7 @@ def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
 
 
 def _is_plain(note: str) -> bool:
-    """Say whether a note is text that everybody reads alike: no control character, nothing that is no UTF-8."""
+    """Return whether a note is unambiguous text: valid UTF-8 without control characters."""
     return not re.search("[\x00-\x09\x0b-\x1f\ud800-\udfff]", note)
 
 
@@ -146,12 +146,12 @@ def _line(line: str) -> SignatureLine:
 
 
 def key_id(name: str, kind: bytes, public: bytes) -> bytes:
-    """Return the 4 bytes that tell keys of a name apart; ``kind`` is the type byte."""
+    """Return the 4 bytes that distinguish keys of one name; ``kind`` is the type byte."""
     return sha256(name.encode() + b"\n" + kind + public).digest()[:_KEY_ID_BYTES]
 
 
 def parse_key(text: str, kind: bytes) -> tuple[str, bytes]:
-    """Read ``name+keyid+base64`` of one kind of Ed25519 key.
+    """Parse ``name+keyid+base64`` of one kind of Ed25519 key.
 
     Returns:
         The name and the public key, 32 bytes.
@@ -173,7 +173,7 @@ def parse_key(text: str, kind: bytes) -> tuple[str, bytes]:
 
 
 def require_name(name: str) -> None:
-    """Refuse a name that no note can carry.
+    """Refuse a name that notes cannot contain.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``.
@@ -183,7 +183,7 @@ def require_name(name: str) -> None:
 
 
 def verifier_key(name: str, public: Ed25519PublicKey) -> VerifierKey:
-    """Name a public key.
+    """Return a named public key.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
@@ -196,7 +196,7 @@ def sign_note(text: str, *, name: str, key: Ed25519PrivateKey) -> str:
     """Sign a text as a note.
 
     Raises:
-        ValueError: the text does not end in a newline, or holds an empty line at its end.
+        ValueError: the text has no newline at its end, or an empty line there.
     """
     if not text.endswith("\n") or "\n\n" in text:
         msg = "the text of a note ends in one newline and has no empty line"

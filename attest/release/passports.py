@@ -1,14 +1,14 @@
-"""The passport model (RFC 9334, section 5.1): a Verifier's word instead of evidence, and proof of whose word it is.
+"""The passport model (RFC 9334, section 5.1): an Attestation Result in place of evidence, with proof of possession.
 
 ::
 
     bound key   CBOR [ "attest-passport-key/v1", HPKE key (KEM id and key), Ed25519 key ]
-                what the evidence was bound to that the Verifier judged; its EAR names the SHA-256
+                the key in the binding of the appraised evidence; the EAR names its SHA-256
     signature   Ed25519 over CBOR [ "attest-passport/v1", audience, nonce of the challenge, SHA-384 of the EAR,
                 [ key, … ], [ lease, … ] ]
 
-An EAR travels, and whoever has a copy has nothing: the answer is sealed to the HPKE key, and the request is signed by
-the Ed25519 key, for this service, this challenge and these keys.
+A copied EAR is useless: the answer is sealed to the HPKE key, and the Ed25519 key signs the request for this service,
+this challenge and these keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["MAX_EAR_BYTES", "BoundKeys", "Passport", "PassportKey", "PassportReq
 
 MAX_EAR_BYTES: Final = 256 * 1024
 MAX_BOUND_BYTES: Final = 4096
-"""A binding carries no longer key."""
+"""Longest key in a binding."""
 _KEYS: Final = "attest-passport-key/v1"
 _POSSESSION: Final = "attest-passport/v1"
 _KEY_BYTES: Final = 32
@@ -40,10 +40,10 @@ _MEMBERS: Final = ("ear", "key", "signature")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundKeys:
-    """Both keys that one binding commits to.
+    """The two keys that one binding commits to.
 
     Attributes:
-        recipient: what keys are sealed to, as of ``WorkloadKey.public``.
+        recipient: public key for sealing, as ``WorkloadKey.public``.
         signer: Ed25519 public key, 32 bytes.
     """
 
@@ -51,12 +51,12 @@ class BoundKeys:
     signer: bytes
 
     def to_bytes(self) -> bytes:
-        """Return what stands in the binding as ``key``."""
+        """Return the ``key`` of the binding."""
         return cbor_bytes((_KEYS, self.recipient, self.signer))
 
 
 def read_bound_keys(data: bytes) -> BoundKeys:
-    """Read what stands in a binding as ``key``.
+    """Parse the ``key`` of a binding.
 
     Raises:
         EvidenceError: ``passport-malformed`` or ``cbor-invalid``.
@@ -76,10 +76,10 @@ def _message(*, audience: str, nonce: bytes, ear_digest: bytes, key_ids: Sequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportKey:
-    """A workload's key pairs for the passport model. The private halves stay in this process.
+    """A workload's key pairs for the passport model. The private halves never leave this object.
 
     Attributes:
-        recipient: what keys are sealed to.
+        recipient: key pair for sealing.
     """
 
     recipient: WorkloadKey
@@ -87,26 +87,26 @@ class PassportKey:
 
     @staticmethod
     def generate(kem: int = KEM_HYBRID) -> PassportKey:
-        """Make fresh key pairs from the operating system's randomness."""
+        """Generate fresh key pairs from the operating system's randomness."""
         return PassportKey(recipient=WorkloadKey.generate(kem), _signer=Ed25519PrivateKey.generate())
 
     @property
     def bound(self) -> bytes:
-        """What the binding of the evidence has to carry as ``key``."""
+        """Required ``key`` in the binding of the evidence."""
         signer = self._signer.public_key().public_bytes_raw()
         return BoundKeys(recipient=self.recipient.public, signer=signer).to_bytes()
 
     def passport(
         self, ear: bytes, *, audience: str, nonce: bytes, key_ids: Sequence[str], renews: Sequence[str] = ()
     ) -> Passport:
-        """Sign a request for keys, and return the passport of it.
+        """Return the passport of a request for keys, signed.
 
         Args:
-            ear: the Verifier's word, about evidence that was bound to ``bound``.
+            ear: the Attestation Result for evidence bound to ``bound``.
             audience: the service's verifier key.
             nonce: of the service's challenge, 32 bytes.
-            key_ids: the keys, as they are asked for.
-            renews: the leases to be renewed, likewise.
+            key_ids: the requested keys, in this spelling.
+            renews: the leases to renew.
         """
         message = _message(
             audience=audience, nonce=nonce, ear_digest=sha384(ear).digest(), key_ids=key_ids, renews=renews
@@ -114,18 +114,18 @@ class PassportKey:
         return Passport(ear=ear, key=self.bound, signature=self._signer.sign(message))
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a PassportKey does not leave its process"
         raise TypeError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passport:
-    """What proves a workload by a Verifier's word.
+    """An Attestation Result with a proof of possession.
 
     Attributes:
         ear: the EAR, a JWT or a CWT as the Verifier issued it.
-        key: the bound keys as they stand in the binding.
+        key: the ``key`` of the binding.
         signature: over this request, 64 bytes.
     """
 
@@ -135,13 +135,13 @@ class Passport:
 
     @property
     def digest(self) -> bytes:
-        """SHA-384 of the EAR, which takes the place of the digest of evidence."""
+        """SHA-384 of the EAR, in place of the digest of evidence."""
         return sha384(self.ear).digest()
 
     def require_possession(
         self, *, audience: str, nonce: bytes, key_ids: Sequence[str], renews: Sequence[str]
     ) -> BoundKeys:
-        """Require that whoever has the bound key signed this very request, and return the bound keys.
+        """Require that the bound key signed this exact request, and return the bound keys.
 
         Raises:
             EvidenceError: ``passport-malformed`` or ``cbor-invalid``.
@@ -187,13 +187,13 @@ class Passport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportRequest:
-    """A workload's passport, and the keys that it asks for.
+    """A request for keys with a passport.
 
     Attributes:
         challenge: the token as received.
-        passport: whose nonce, audience, keys and leases are those of this request.
+        passport: signed for the nonce, audience, keys and leases of this request.
         key_ids: as of ``ReleaseRequest``.
-        renews: likewise.
+        renews: as of ``ReleaseRequest``.
     """
 
     challenge: str
@@ -203,7 +203,7 @@ class PassportRequest:
 
     @property
     def evidence(self) -> Passport:
-        """What stands in the place of evidence."""
+        """The passport, in place of evidence."""
         return self.passport
 
     def to_json(self) -> dict[str, JsonValue]:

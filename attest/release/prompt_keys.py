@@ -1,8 +1,8 @@
-"""Prompt keys: a public key that anybody may encrypt to, and that only workloads of a known policy can open for.
+"""Prompt keys: public keys for anyone, with private halves released only to workloads of a known policy.
 
-A service publishes each key with a note that it signs, and with the proof that the note says what its log says. Whoever
-encrypts checks all of it first, against a policy digest of their own: so the key is the one that is logged for that
-policy, for everybody the same, and not one that was made for them alone.
+A service publishes each key with a signed note and a proof that its log agrees. A sender checks both before encryption,
+against a policy digest of its own: the key is then the one that the log has for that policy, the same for every sender,
+and not a key made for one sender.
 
 ::
 
@@ -40,28 +40,28 @@ __all__ = [
 ]
 
 PROMPT_ALGORITHMS: Final = {"hpke-x25519": KEM_X25519, "hpke-mlkem768-x25519": KEM_HYBRID}
-"""Names of algorithms, and the HPKE KEM of each."""
+"""Algorithms by name, with their HPKE KEMs."""
 PUBLISHED: Final = "prompt-key-published"
 CONTEXT: Final = "attest-prompt/v1"
 SKEW_SECONDS: Final = 60
-"""How far the clock of who encrypts may be behind that of the service."""
+"""How much a sender's clock may be slow."""
 _HEAD = "attest-prompt-key/v1"
 _DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptKeyNote:
-    """What a service says of a prompt key.
+    """A service's statement about a prompt key.
 
     Attributes:
-        name: what the key is called.
+        name: of the key.
         version: from 1.
         algorithm: one of ``PROMPT_ALGORITHMS``.
         public_key: two bytes of KEM id, big-endian, and the raw public key.
-        policy_digest: SHA-256 of the policy that a workload must meet to get the private half, 32 bytes.
-        not_before: when it was published.
-        use_until: from when on nobody should encrypt to it without asking again.
-        logged: hash of the log's entry that published it, 32 bytes.
+        policy_digest: SHA-256 of the policy for the release of the private half, 32 bytes.
+        not_before: moment of publication.
+        use_until: end of its use without a refresh.
+        logged: hash of the log entry that published it, 32 bytes.
     """
 
     name: KeyName
@@ -74,7 +74,7 @@ class PromptKeyNote:
     logged: bytes
 
     def text(self) -> str:
-        """Return the text that is signed."""
+        """Return the text to sign."""
         document: dict[str, JsonValue] = {
             **self.logged_members(),
             "use_until": rfc3339_text(self.use_until),
@@ -83,7 +83,7 @@ class PromptKeyNote:
         return f"{_HEAD}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
 
     def logged_members(self) -> dict[str, JsonValue]:
-        """Return what the log's entry says of the key."""
+        """Return the log entry's members about the key."""
         return {
             "tenant": self.name.tenant,
             "key_id": self.name.key_id,
@@ -96,7 +96,7 @@ class PromptKeyNote:
 
     @staticmethod
     def parse(text: str) -> PromptKeyNote:
-        """Read the text of a note whose signature was verified.
+        """Parse the text of a note after verification of its signature.
 
         Raises:
             EvidenceError: ``wire-invalid``, ``json-invalid``, ``base64-invalid`` or ``time-invalid``.
@@ -140,12 +140,12 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPromptKey:
-    """A prompt key as it travels; nothing of it is verified.
+    """A published prompt key, not verified.
 
     Attributes:
         note: signed.
-        entry: the log's entry that published it.
-        proof: that the log holds it.
+        entry: the log entry that published it.
+        proof: of the entry's inclusion in the log.
     """
 
     note: str
@@ -170,11 +170,11 @@ class PublishedPromptKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedPrompt:
-    """Something that was encrypted to a prompt key.
+    """A ciphertext under a prompt key.
 
     Attributes:
-        name: which key.
-        version: which version of it; a workload asks for the private half of this one.
+        name: of the key.
+        version: of the key; a workload requests the private half of this one.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
@@ -184,7 +184,7 @@ class SealedPrompt:
 
     @property
     def key(self) -> str:
-        """What a workload asks the service for."""
+        """Reference for a workload's release request."""
         return str(KeyReference(name=self.name, version=self.version))
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -211,10 +211,10 @@ class SealedPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptKey:
-    """A prompt key that was verified; ``verify_prompt_key`` makes it.
+    """A verified prompt key, made by ``verify_prompt_key``.
 
     Attributes:
-        note: what the service says of it.
+        note: the service's statement.
         audience: the service's verifier key, as text.
     """
 
@@ -222,14 +222,14 @@ class PromptKey:
     audience: str
 
     def encrypt(self, prompt: bytes, *, at: datetime) -> SealedPrompt:
-        """Encrypt to the key.
+        """Encrypt a prompt.
 
         Args:
-            prompt: anything; its length shows.
+            prompt: any bytes; their length shows.
             at: now.
 
         Raises:
-            VerificationError: ``prompt-key-not-current``: ask the service again.
+            VerificationError: ``prompt-key-not-current``: refresh it from the service.
         """
         _require_current(self.note, at=at)
         info = _info(self.audience, self.note.name, self.note.version, self.note.policy_digest)
@@ -247,41 +247,41 @@ def verify_prompt_key(
     fetch: FetchProof,
     at: datetime,
 ) -> PromptKey:
-    """Make sure that a prompt key is the one that the service's log names for a policy.
+    """Require that a prompt key is the one in the service's log for an accepted policy.
 
     Args:
         published: as received.
-        asked: what was asked for.
-        policies: digests of the policies whose workloads may read what is encrypted; none accepts no key.
+        asked: the requested key.
+        policies: digests of accepted policies; an empty set accepts no key.
         service: the service's verifier key, from configuration.
-        watch: follows the service's log.
-        fetch: asks for a consistency proof, where one is needed.
+        watch: monitors the service's log.
+        fetch: obtains a consistency proof if one is necessary.
         at: now.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
-        BindingError: ``prompt-key-mismatch``: another key, another policy, or the log says something else.
-        VerificationError: ``prompt-key-not-current``; ``recipient-key-invalid``: no key of its algorithm; or as
+        BindingError: ``prompt-key-mismatch``: another key, another policy, or the log disagrees.
+        VerificationError: ``prompt-key-not-current``; ``recipient-key-invalid``: does not fit its algorithm; or as
             ``LogWatch.check``.
-        EvidenceError: the note is not what the protocol says; or as ``LogWatch.check``.
+        EvidenceError: the note violates the protocol; or as ``LogWatch.check``.
         LogForkedError: the service shows another log than before.
     """
     # (1) The service signed it.
     note = PromptKeyNote.parse(service.verify(published.note))
-    # (2) It is the key that was asked for, under a policy that is accepted here, and it counts now.
+    # (2) It is the requested key, under an accepted policy, and current.
     if (note.name, asked.version or note.version) != (asked.name, note.version):
         raise _mismatch("key", str(asked), f"{note.name}@{note.version}")
     if note.policy_digest not in policies:
         accepted = ", ".join(sorted(digest.hex() for digest in policies)) or "none"
         raise _mismatch("policy_sha256", accepted, note.policy_digest.hex())
     _require_current(note, at=at)
-    # (3) It is a key of the algorithm that the note names.
+    # (3) It fits the algorithm that the note names.
     if int.from_bytes(note.public_key[:2], "big") != PROMPT_ALGORITHMS[note.algorithm]:
         raise _mismatch("public_key", note.algorithm, "a key of another algorithm")
     seal(b"", recipient=note.public_key, info=b"")
-    # (4) The log's entry says the same, and it is the entry that the note names.
+    # (4) The log's entry agrees, and is the entry that the note names.
     _require_logged(note, published.entry)
-    # (5) The log holds the entry, and it is the log that was seen before.
+    # (5) The log has the entry, and extends the remembered log.
     watch.check(published.entry, published.proof, fetch=fetch)
     return PromptKey(note=note, audience=service.text)
 
@@ -289,7 +289,7 @@ def verify_prompt_key(
 def open_prompt(
     prompt: SealedPrompt, *, algorithm: str, material: bytes, policy_digest: bytes, service: VerifierKey
 ) -> bytes:
-    """Decrypt what was encrypted to a prompt key, in the workload that was given its private half.
+    """Decrypt a prompt in the workload that holds the private half.
 
     Args:
         prompt: as received.
@@ -300,14 +300,14 @@ def open_prompt(
 
     Raises:
         BindingError: ``release-not-for-this-exchange``: another key, another policy, another service, or altered bytes.
-        ValueError: the material is none of this algorithm.
+        ValueError: the material does not fit this algorithm.
     """
     key = WorkloadKey.from_material(PROMPT_ALGORITHMS[algorithm], material)
     return key.open(prompt.sealed, info=_info(service.text, prompt.name, prompt.version, policy_digest))
 
 
 def _require_current(note: PromptKeyNote, *, at: datetime) -> None:
-    """Include the beginning, with some patience for clocks that differ, and not the end."""
+    """Require a moment within the validity; the start has some tolerance, the end is excluded."""
     if note.not_before - timedelta(seconds=SKEW_SECONDS) <= at < note.use_until:
         return
     raise VerificationError(

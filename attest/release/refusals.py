@@ -1,4 +1,4 @@
-"""The refusals of the key-release service: the error of ``attest.errors`` for each answer that is no success."""
+"""Refusals of the key-release service: the error of ``attest.errors`` for each unsuccessful answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEXT = {
     "policy-not-met": "compare this machine with the key's policy: 'attest collect evidence', then 'attest appraise'",
     "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",
 }
-"""What a workload's people can do, beside what the service says."""
+"""Advice for operators of the workload, in addition to the service's text."""
 _LEASES = frozenset({
     "lease-ended",
     "lease-expired",
@@ -23,12 +23,12 @@ _LEASES = frozenset({
 
 
 def refused(document: JsonValue, status: int, *, retry_after: float | None = None) -> ReleaseRefusedError:
-    """Make an error of an answer that is no success.
+    """Return the error for an unsuccessful answer.
 
     Args:
-        document: problem details, or whatever came.
+        document: problem details, or any other body.
         status: of HTTP.
-        retry_after: seconds, as the answer's header says.
+        retry_after: seconds in the answer's header.
     """
     problem = document if isinstance(document, dict) else {}
     checks, code, hint = problem.get("failed_checks"), str(problem.get("code") or "service-error"), problem.get("hint")

@@ -1,4 +1,4 @@
-"""A key that a service released, in the clear, in this process."""
+"""A released key, in the clear, in this process."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["ReleasedKey"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedKey:
-    """A key in the clear, in this process. Its repr never shows it, and it cannot be pickled.
+    """A key in the clear. Its repr omits the material, and it cannot be pickled.
 
     Attributes:
-        tenant: whose key it is.
-        key_id: which of the tenant's keys.
-        version: which version of it.
-        purpose: what it is for.
+        tenant: owner of the key.
+        key_id: id within the tenant.
+        version: of the key.
+        purpose: of the key.
         policy_digest: SHA-256 of the policy under which it was released.
         receipt: the service's signed receipt, to keep.
-        entry: the decision's entry of the service's log.
-        proof: that the log holds it, to keep with the entry.
+        entry: the decision's log entry.
+        proof: of the entry's inclusion in the log.
         material: the key.
-        lease_id: names the lease, to renew it.
-        released_at: when the lease began, by the service's clock.
-        expires_at: when the lease ends, by the service's clock; attest again before it.
-        recipient: the one-time key that it was sealed to: whoever renews the lease shows it again.
+        lease_id: names the lease for its renewal.
+        released_at: start of the lease, by the service's clock.
+        expires_at: end of the lease, by the service's clock; attest again before it.
+        recipient: the one-time key that it was sealed to, presented again at renewal.
     """
 
     tenant: str
@@ -46,11 +46,11 @@ class ReleasedKey:
     recipient: WorkloadKey
 
     def __repr__(self) -> str:
-        """Name the key and nothing of its material."""
+        """Return the name without the material."""
         who = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
         return f"ReleasedKey({who}, material=<{len(self.material)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a ReleasedKey does not leave its process"
         raise TypeError(msg)

@@ -1,7 +1,7 @@
-"""Sealing a key to a workload: HPKE to a key that exists only inside it.
+"""Sealing of keys to a workload: HPKE to a key pair that exists only inside it.
 
 The default suite combines ML-KEM-768 with X25519, so that a release recorded today cannot be opened by a quantum
-computer later; X25519 alone is the fallback for clients that lack the hybrid.
+computer later; X25519 alone is the fallback for clients without the hybrid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MLKEM_PUBLIC_BYTES = 1184
 _X25519_BYTES = 32
 _SEED_BYTES = 64
 MATERIAL_BYTES = {KEM_HYBRID: _SEED_BYTES + _X25519_BYTES, KEM_X25519: _X25519_BYTES}
-"""How long a private half is where it is kept as bytes."""
+"""Lengths of private halves as bytes."""
 _SUITES = {
     KEM_HYBRID: Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
     KEM_X25519: Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
@@ -47,10 +47,10 @@ _Public = MLKEM768X25519PublicKey | X25519PublicKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadKey:
-    """An HPKE key pair of a workload. The private half stays in this object and in this process.
+    """A workload's HPKE key pair. The private half never leaves this object.
 
     Attributes:
-        public: two bytes of KEM id, big-endian, and the raw public key; what a binding carries as ``key``.
+        public: two bytes of KEM id, big-endian, and the raw public key; the ``key`` of a binding.
     """
 
     public: bytes
@@ -58,10 +58,10 @@ class WorkloadKey:
 
     @staticmethod
     def generate(kem: int = KEM_HYBRID) -> WorkloadKey:
-        """Make a fresh key pair from the operating system's randomness.
+        """Generate a key pair from the operating system's randomness.
 
         Raises:
-            ValueError: a KEM that is not offered.
+            ValueError: an unsupported KEM.
         """
         if kem == KEM_X25519:
             single = X25519PrivateKey.generate()
@@ -76,14 +76,14 @@ class WorkloadKey:
 
     @staticmethod
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
-        """Make a key pair from its private half.
+        """Return a key pair from its private half.
 
         Args:
             kem: HPKE KEM.
             material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
         Raises:
-            ValueError: a KEM that is not offered, or another number of bytes.
+            ValueError: an unsupported KEM, or another number of bytes.
         """
         if len(material) != MATERIAL_BYTES.get(kem):
             msg = f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}"
@@ -97,7 +97,7 @@ class WorkloadKey:
         return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
 
     def open(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Open what was sealed to this key in this exchange.
+        """Open a secret sealed to this key in this exchange.
 
         Raises:
             BindingError: ``release-not-for-this-exchange``: another key, another exchange, or altered bytes.
@@ -113,7 +113,7 @@ class WorkloadKey:
             ) from exc
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a WorkloadKey does not leave its process"
         raise TypeError(msg)
 
@@ -122,15 +122,15 @@ def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
     """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
 
     Args:
-        secret: what the workload shall get.
+        secret: for the workload.
         recipient: ``WorkloadKey.public`` as it stands in a verified binding.
-        info: everything that the exchange agreed on; opening needs the same bytes.
+        info: agreed context of the exchange; opening needs the same bytes.
 
     Returns:
         ``enc ‖ ciphertext``.
 
     Raises:
-        VerificationError: ``recipient-key-invalid``: an unknown KEM, another length, or no point or key of it.
+        VerificationError: ``recipient-key-invalid``: an unknown KEM, another length, or an invalid key.
     """
     kem, raw = int.from_bytes(recipient[:_ID_BYTES], "big"), recipient[_ID_BYTES:]
     try:

@@ -1,4 +1,4 @@
-"""Verifying the machine of a service: with endorsements at hand, and where they do not suffice, with the vendors'."""
+"""Verification of a service's machine with endorsements from files, completed from the vendors if necessary."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ __all__ = ["Expectation", "verify_service"]
 
 
 class Expectation(Protocol):
-    """What is relied on where a service proves its machine."""
+    """Inputs for the verification of a service's machine."""
 
     @property
     def policy(self) -> Policy:
-        """What the machine has to meet; what it leaves unchecked and tolerates counts for verification."""
+        """Requirements for the machine, with its relaxations of verification."""
         ...
 
     @property
     def anchors(self) -> TrustAnchors:
-        """Whose hardware counts."""
+        """Accepted root keys."""
         ...
 
     @property
     def endorsements(self) -> Endorsements:
-        """What vendors say, as far as it is at hand."""
+        """Endorsements at hand."""
         ...
 
     @property
     def fetch(self) -> Callable[[Evidence, datetime], Endorsements] | None:
-        """Asks the vendors for the rest; None asks nobody."""
+        """Obtains missing endorsements; None disables it."""
         ...
 
 
 def verify_service(
     evidence: Evidence, *, expect: Expectation, expected: ExpectedBinding, at: datetime
 ) -> VerifiedEvidence:
-    """Verify what a service proves of its machine; vendors are asked only where endorsements do not suffice.
+    """Verify a service's evidence; vendors are queried only if the endorsements do not suffice.
 
     Args:
         evidence: the service's; not trusted yet.
-        expect: what is relied on.
-        expected: what the evidence has to be bound to.
+        expect: the inputs.
+        expected: the required binding.
         at: the moment of appraisal.
 
     Raises:

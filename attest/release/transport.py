@@ -1,6 +1,6 @@
-"""One request to a key-release service over HTTP, and what may come back; blocking, and for asyncio.
+"""HTTP requests to a key-release service, blocking and for asyncio.
 
-httpx is of the extra ``cli``; it is imported when something is asked, so that verifying needs none.
+httpx belongs to the extra ``cli``; it is imported for the first request, so that verification works without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["MAX_ANSWER_BYTES", "TIMEOUT_SECONDS", "Timeouts", "send", "send_asyn
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0
-"""A service that is there answers a connection in milliseconds; one that is not must not take all the time there is."""
+"""A running service accepts a connection in milliseconds; an absent one must not use up the whole time."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 _OK = 200
 _PLAIN: Final = {"Accept-Encoding": "identity"}
@@ -31,12 +31,12 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long one request may take.
+    """Time limits of one request.
 
     Attributes:
-        seconds: for each wait within it.
-        connect_seconds: to be connected.
-        left: returns the seconds that are left for all of it, not positive when there are none; None: no end.
+        seconds: for each wait.
+        connect_seconds: for the connection.
+        left: returns the seconds left for the whole operation, zero or negative at its end; None means no limit.
     """
 
     seconds: float = TIMEOUT_SECONDS
@@ -44,7 +44,7 @@ class Timeouts:
     left: Callable[[], float] | None = None
 
     def require_time(self) -> None:
-        """Make sure that there is time left.
+        """Require time left.
 
         Raises:
             EndorsementError: ``service-unreachable``.
@@ -53,7 +53,7 @@ class Timeouts:
             raise _unreachable("the time for it is over")
 
     def timeout(self) -> httpx.Timeout:
-        """Return the limits for a request that begins now."""
+        """Return the limits of a request that starts now."""
         import httpx  # noqa: PLC0415  see the module
 
         seconds = self.seconds if self.left is None else max(0.001, min(self.seconds, self.left()))
@@ -64,16 +64,16 @@ PATIENT = Timeouts()
 
 
 def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
-    """Ask, and return the whole answer.
+    """Send a request, and return the whole answer.
 
-    The time is looked at between pieces of the body, and limits each wait before it: who sends the headers byte by byte
-    can draw that out, and gains nothing that saying nothing would not give him.
+    The total time is checked between pieces of the body, and bounds each wait before it: a peer that sends headers
+    byte by byte gains nothing over one that sends nothing.
 
     Raises:
         EndorsementError: ``service-unreachable``.
         ConfigurationError: ``url-invalid``.
         BindingError: ``service-answer-invalid``.
-        EvidenceError: the answer is no JSON.
+        EvidenceError: the answer is not JSON.
     """
     import httpx  # noqa: PLC0415  see the module
 
@@ -91,7 +91,7 @@ def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> Attes
 
 
 async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
-    """Do what ``send`` does, without blocking the loop; errors are the same."""
+    """Send a request without blocking the event loop; otherwise as ``send``."""
     import httpx  # noqa: PLC0415  see the module
 
     patience.require_time()
@@ -113,10 +113,10 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
 
 
 def _is_plain(answer: httpx.Response) -> bool:
-    """Say whether a body may be read. One that is coded is not: some of them become a thousand times longer.
+    """Return whether a body may be read. Compressed bodies are refused: some expand a thousandfold.
 
     Raises:
-        BindingError: ``service-answer-invalid``: a success is coded.
+        BindingError: ``service-answer-invalid``: a success is compressed.
     """
     coding = answer.headers.get("Content-Encoding", "identity")
     if coding.lower() == "identity":
@@ -139,7 +139,7 @@ def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | N
     except EvidenceError:
         if answer.status_code == _OK:
             raise
-        document = None  # a page of a proxy, say; its status tells enough
+        document = None  # such as a proxy's error page; its status suffices
     return AttestationAnswer(
         status=answer.status_code,
         document=document,
@@ -149,7 +149,7 @@ def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | N
 
 
 def _retry_after(text: str) -> float | None:
-    """Read a number of seconds; a date would be by the service's clock, and is passed over."""
+    """Parse a number of seconds; dates would need the service's clock, and are ignored."""
     return min(float(text), MAX_RETRY_AFTER_SECONDS) if text.isascii() and text.isdecimal() else None
 
 

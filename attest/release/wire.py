@@ -1,4 +1,4 @@
-"""What travels between a workload and a key-release service. Both halves read and write it here.
+"""Messages between a workload and a key-release service. Both halves read and write them here.
 
 Bytes are base64url without padding, times RFC 3339, and unknown members are refused.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
 from attest.encoding import (
     JsonValue,
     base64url_bytes,
     base64url_text,
     cbor_bytes,
-    json_value,
     rfc3339,
     rfc3339_text,
 )
@@ -36,15 +33,13 @@ __all__ = [
     "ReleaseRequest",
     "SealedKey",
     "asked_in",
-    "read_receipt",
-    "receipt_text",
     "release_info",
+    "wire_invalid",
 ]
 
 CONTEXT = "kms-release/v1"
-"""The binding's context: a proof for any other purpose is refused."""
+"""The binding's context; proofs for other purposes are refused."""
 ROLE = "workload"
-RECEIPT = "attest-release-receipt/v1"
 MAX_KEYS = 16
 _SEALED_TEXTS = ("tenant", "key_id", "purpose", "policy_digest", "sealed", "lease_id", "expires_at")
 _LEASE_ID = re.compile(r"[0-9a-f]{32}")
@@ -52,13 +47,13 @@ _LEASE_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """What a service asks a workload to prove itself under.
+    """A service's challenge to a workload.
 
     Attributes:
-        token: opaque to the workload; it returns it with the evidence.
+        token: opaque to the workload, which returns it with the evidence.
         nonce: 32 bytes that go into the binding.
-        audience: the service's verifier key text; a workload compares it with the one that it was configured with.
-        expires_at: first moment at which the challenge no longer counts.
+        audience: the service's verifier key text, which a workload compares with its configuration.
+        expires_at: end of the challenge, excluded.
     """
 
     token: str
@@ -85,7 +80,7 @@ class Challenge:
         texts = _texts(document, ("challenge", "nonce", "audience", "expires_at"), what="challenge")
         nonce = base64url_bytes(texts["nonce"], what="nonce")
         if len(nonce) != NONCE_BYTES:
-            raise _invalid("challenge", f"nonce: expected {NONCE_BYTES} bytes, got {len(nonce)}")
+            raise wire_invalid("challenge", f"nonce: expected {NONCE_BYTES} bytes, got {len(nonce)}")
         return Challenge(
             token=texts["challenge"],
             nonce=nonce,
@@ -96,13 +91,13 @@ class Challenge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """A workload's proof, and the keys that it asks for.
+    """A workload's request for keys, with evidence.
 
     Attributes:
         challenge: the token as received.
-        evidence: everything that the workload can prove, with a binding under the challenge's nonce.
-        key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all are released, or none.
-        renews: leases that the workload has and wants renewed, each once; none for a first release.
+        evidence: of the workload, with a binding under the challenge's nonce.
+        key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all or none are released.
+        renews: leases to renew, each once; none for a first release.
     """
 
     challenge: str
@@ -130,11 +125,11 @@ class ReleaseRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a request for keys says, whatever proves it.
+    """Members of a request for keys, independent of its proof.
 
     Attributes:
         challenge: the token as received.
-        proof: the member that proves the workload, not read yet.
+        proof: the proof's member, not parsed yet.
         key_ids: 1 to ``MAX_KEYS`` different names of keys.
         renews: leases, each once.
     """
@@ -146,20 +141,20 @@ class Asked:
 
 
 def asked_in(document: JsonValue, *, proof: str) -> Asked:
-    """Read the members of a request for keys.
+    """Parse the members of a request for keys.
 
     Args:
         document: JSON.
-        proof: name of the member that proves the workload.
+        proof: name of the proof's member.
 
     Raises:
         EvidenceError: ``wire-invalid``.
     """
     if not isinstance(document, dict) or set(document) - {"renews"} != {"challenge", proof, "keys"}:
-        raise _invalid("release request", f"expected exactly challenge, {proof}, keys and, if wanted, renews")
+        raise wire_invalid("release request", f"expected exactly challenge, {proof}, keys and, if wanted, renews")
     token = document["challenge"]
     if not isinstance(token, str):
-        raise _invalid("release request", "challenge: expected text")
+        raise wire_invalid("release request", "challenge: expected text")
     key_ids = _each_once(document, "keys")
     for key in key_ids:
         _require_reference(key)
@@ -174,14 +169,14 @@ class SealedKey:
     """One released key, sealed to the workload.
 
     Attributes:
-        tenant: whose key it is.
-        key_id: which of the tenant's keys.
-        version: which version of it, from 1.
-        purpose: what it is for (``model-key``).
+        tenant: owner of the key.
+        key_id: id within the tenant.
+        version: from 1.
+        purpose: of the key (``model-key``).
         policy_digest: SHA-256 of the policy under which it was released.
         sealed: HPKE ``enc ‖ ciphertext``.
-        lease_id: names the lease, to renew it.
-        expires_at: first moment at which the lease no longer counts; a workload attests again before it.
+        lease_id: names the lease for its renewal.
+        expires_at: end of the lease, excluded; a workload attests again before it.
     """
 
     tenant: str
@@ -195,7 +190,7 @@ class SealedKey:
 
     @property
     def name(self) -> KeyName:
-        """What the key is called."""
+        """Name of the key."""
         return KeyName(tenant=self.tenant, key_id=self.key_id)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -222,15 +217,15 @@ class SealedKey:
         version = members.pop("version", None)
         texts = _texts(members, _SEALED_TEXTS, what="sealed key")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-            raise _invalid("sealed key", "version: expected an integer from 1")
+            raise wire_invalid("sealed key", "version: expected an integer from 1")
         try:
             digest = bytes.fromhex(texts["policy_digest"])
         except ValueError as exc:
-            raise _invalid("sealed key", "policy_digest: expected hex") from exc
+            raise wire_invalid("sealed key", "policy_digest: expected hex") from exc
         try:
             name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
         except ConfigurationError as exc:
-            raise _invalid("sealed key", exc.message) from exc
+            raise wire_invalid("sealed key", exc.message) from exc
         return SealedKey(
             tenant=name.tenant,
             key_id=name.key_id,
@@ -242,29 +237,16 @@ class SealedKey:
             expires_at=rfc3339(texts["expires_at"], what="expires_at"),
         )
 
-    def told(self) -> dict[str, JsonValue]:
-        """Return what a receipt says of it."""
-        return {
-            "tenant": self.tenant,
-            "key_id": self.key_id,
-            "version": self.version,
-            "purpose": self.purpose,
-            "policy_digest": self.policy_digest.hex(),
-            "sealed_sha256": sha256(self.sealed).hexdigest(),
-            "lease_id": self.lease_id,
-            "expires_at": rfc3339_text(self.expires_at),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a service answers: the sealed keys, a signed receipt that covers them, and the proof that it is logged.
+    """A service's answer: the sealed keys, a signed receipt that covers them, and the proof of logging.
 
     Attributes:
         keys: in the order of the request.
         receipt: a signed note by the service, see ``receipt_text``.
         entry: the decision's entry of the service's log, canonical JSON.
-        proof: that the log holds it, see ``attest.release.tlog.LogProof``.
+        proof: of the entry's inclusion, see ``attest.release.tlog.LogProof``.
     """
 
     keys: tuple[SealedKey, ...]
@@ -292,7 +274,7 @@ class Release:
         keys = members.pop("keys", None)
         texts = _texts(members, ("receipt", "entry", "proof"), what="release")
         if not isinstance(keys, list):
-            raise _invalid("release", "keys: expected a list")
+            raise wire_invalid("release", "keys: expected a list")
         return Release(
             keys=tuple(SealedKey.from_json(key) for key in keys),
             receipt=texts["receipt"],
@@ -313,9 +295,9 @@ def release_info(
     policy_digest: bytes,
     decision_digest: bytes,
 ) -> bytes:
-    """Return the HPKE ``info`` of one released key: everything that both sides know of the exchange.
+    """Return the HPKE ``info`` of one released key: the context that both sides share.
 
-    A sealed key therefore opens only for the workload that proved itself, in this exchange, as this version of this
+    A sealed key therefore opens only for the proven workload, in this exchange, as this version of this
     key of this tenant for this purpose under this policy.
     """
     return cbor_bytes(
@@ -334,66 +316,26 @@ def release_info(
     )
 
 
-def receipt_text(
-    *,
-    audience: str,
-    nonce: bytes,
-    evidence_digest: bytes,
-    decision_digest: bytes,
-    keys: Iterable[SealedKey],
-    released_at: datetime,
-    simulated: bool,
-    break_glass: bool = False,
-) -> str:
-    """Return the text of a receipt: who got what, on what evidence, under which policies, when and until when."""
-    document: dict[str, JsonValue] = {
-        "audience": audience,
-        "nonce": nonce.hex(),
-        "evidence": evidence_digest.hex(),
-        "decision": decision_digest.hex(),
-        "keys": [key.told() for key in keys],
-        "released_at": rfc3339_text(released_at),
-        "simulated": simulated,
-        **({"break_glass": True} if break_glass else {}),
-    }
-    return f"{RECEIPT}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
-
-
-def read_receipt(text: str) -> dict[str, JsonValue]:
-    """Read the text of a receipt whose signature was verified.
-
-    Raises:
-        EvidenceError: ``wire-invalid`` or ``json-invalid``.
-    """
-    head, _, body = text.partition("\n")
-    if head != RECEIPT:
-        raise _invalid("receipt", f"expected {RECEIPT}")
-    document = json_value(body.encode(), what="receipt")
-    if not isinstance(document, dict):
-        raise _invalid("receipt", "expected an object")
-    return document
-
-
 def _require_reference(text: str) -> None:
     try:
         KeyReference.parse(text)
     except ConfigurationError as exc:
-        raise _invalid("release request", f"keys: {exc.message}") from exc
+        raise wire_invalid("release request", f"keys: {exc.message}") from exc
 
 
 def _each_once(document: dict[str, JsonValue], name: str) -> tuple[str, ...]:
     found = document[name]
     if not isinstance(found, list) or not 0 < len(found) <= MAX_KEYS:
-        raise _invalid("release request", f"{name}: expected a list of 1 to {MAX_KEYS}")
+        raise wire_invalid("release request", f"{name}: expected a list of 1 to {MAX_KEYS}")
     texts = tuple(one for one in found if isinstance(one, str))
     if len(set(texts)) != len(found):
-        raise _invalid("release request", f"{name}: expected texts, each once")
+        raise wire_invalid("release request", f"{name}: expected texts, each once")
     return texts
 
 
 def _lease_id(text: str, what: str) -> str:
     if not _LEASE_ID.fullmatch(text):
-        raise _invalid(what, "lease: expected 32 lower-case hexadecimal digits")
+        raise wire_invalid(what, "lease: expected 32 lower-case hexadecimal digits")
     return text
 
 
@@ -401,9 +343,10 @@ def _texts(document: JsonValue, names: tuple[str, ...], *, what: str) -> dict[st
     members = document if isinstance(document, dict) else {}
     texts = {name: value for name, value in members.items() if isinstance(value, str)}
     if set(members) != set(names) or len(texts) != len(members):
-        raise _invalid(what, f"expected exactly the texts {', '.join(names)}")
+        raise wire_invalid(what, f"expected exactly the texts {', '.join(names)}")
     return texts
 
 
-def _invalid(what: str, problem: str) -> EvidenceError:
+def wire_invalid(what: str, problem: str) -> EvidenceError:
+    """Return the error for a malformed document."""
     return EvidenceError(f"{what}: {problem}", code="wire-invalid", field=what)

@@ -37,10 +37,11 @@ from attest.sealed.model_unsealer import UnsealedModel, unseal_directory, verify
 from attest.sealed.oms import ModelResource, VerifiedModel, sign_model, verify_model
 from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
-from attest.sealed.safetensors import load_model, load_tensors, open_model, open_tensors
+from attest.sealed.safetensors import load_tensors, open_tensors
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FileStore, FolderStore
+from attest.sealed.tensor_set import load_model, open_model
 
 __all__ = [
     "FileHeader",

@@ -14,38 +14,36 @@ confused, or lies, from wasting memory and time, and tells the reader what is wr
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
-from attest.errors import ConfigurationError, SealedSourceError
-from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
+from attest.errors import SealedSourceError
+from attest.sealed.http_connections import (
+    HeaderSource,
+    HttpConnections,
+    answer_invalid,
+    bad_url,
+    changed,
+    require_url,
+    shown,
+)
+from attest.sealed.ranges import RangeReader, RetryPolicy, read_at_most
 
 if TYPE_CHECKING:
     import httpx
 
 __all__ = ["HttpConnections", "HttpSource", "HttpStore"]
 
-MAX_REDIRECTS: Final = 5
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the longest sealed file."""
 
-MAX_SHOWN: Final = 300
-"""Characters of an address in a message."""
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,16})-([0-9]{1,16})/([0-9]{1,16})")
 _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
-_SECONDS: Final = re.compile(r"[0-9]{1,6}")
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-
-HeaderSource = Callable[[], Mapping[str, str]]
-"""Returns the caller's own headers, such as Authorization, anew for each request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,99 +59,6 @@ class _Pin:
     size: int
     header: str
     value: str
-
-
-class HttpConnections:
-    """Requests to some hosts, and to wherever they redirect.
-
-    Args:
-        headers: returns the caller's own headers, asked for with each request.
-        patience: connections and time-outs.
-        trust_env: honour the environment's proxies and certificate stores.
-    """
-
-    def __init__(
-        self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
-    ) -> None:
-        """Prepare; nothing is sent and httpx is not loaded before the first request."""
-        self.patience = patience or RetryPolicy()
-        self._headers = headers
-        self._trust_env = trust_env
-        self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
-        self._closed = False
-
-    def close(self) -> None:
-        """Close the connections; twice is no error."""
-        with self._lock:
-            self._closed = True
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-    def _connected(self) -> httpx.Client:
-        import httpx
-
-        with self._lock:
-            if self._closed:
-                msg = "the connections are closed"
-                raise ValueError(msg)
-            if self._client is None:
-                self._client = self._connect(httpx)
-            return self._client
-
-    def _connect(self, library: ModuleType) -> httpx.Client:
-        patience = self.patience
-        try:
-            client: httpx.Client = library.Client(
-                trust_env=self._trust_env,
-                follow_redirects=False,
-                timeout=library.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
-                limits=library.Limits(max_connections=patience.connections),
-                headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
-            )
-        except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
-            raise ConfigurationError(
-                f"the environment's proxy or certificate settings cannot be used: {exc}",
-                code="network-settings-invalid",
-                hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
-            ) from exc
-        return client
-
-    @contextmanager
-    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """Open the answer to a GET, redirects followed, body not read; status 4xx and 5xx raise.
-
-        Raises:
-            Interruption: the service is busy or the connection failed.
-            SealedSourceError: ``sealed-source-not-found``, ``-refused`` or ``-answer-invalid``.
-        """
-        import httpx
-
-        try:
-            response = self._follow(url, headers)
-            try:
-                yield response
-            finally:
-                response.close()
-        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: of a host that no name can be
-            raise _bad_url(shown(url), "a host and a path that can be") from exc
-        except (httpx.TransportError, httpx.StreamError) as exc:
-            raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
-
-    def _follow(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
-        place = url
-        for _ in range(MAX_REDIRECTS + 1):
-            own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
-            client = self._connected()
-            request = client.build_request("GET", place, headers={**own, **headers})
-            response = client.send(request, stream=True)
-            if response.status_code not in _REDIRECTS:
-                _require_no_refusal(place, response)
-                return response
-            response.close()
-            place = _redirected(place, response.headers.get("Location"))
-        raise answer_invalid(shown(url), f"at most {MAX_REDIRECTS} redirects", "more")
 
 
 class HttpSource:
@@ -279,7 +184,7 @@ class HttpStore:
         """Keep the address; nothing is sent yet."""
         require_url(url)
         if urlsplit(url).query:
-            raise _bad_url(shown(url), "no query: the files of a directory are asked for below it")
+            raise bad_url(shown(url), "no query: the files of a directory are asked for below it")
         self._base = url.rstrip("/") + "/"
         self._client = HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
         self.connections = self._client.patience.connections
@@ -313,83 +218,6 @@ class HttpStore:
         """
         with self.open(name) as source:
             return read_at_most(source, limit)
-
-
-def require_url(url: str) -> None:
-    """Refuse an address that is none.
-
-    Raises:
-        ConfigurationError: ``sealed-url-invalid``.
-    """
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as exc:
-        raise _bad_url("the address", "an address that can be read") from exc
-    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise _bad_url(shown(url), "https://host/path or http://host/path")
-    if parts.username is not None or parts.password is not None:
-        raise _bad_url(shown(url), "no user or password in the address: give headers instead")
-    if parts.fragment or not url.isascii() or any(ord(character) <= 32 for character in url):
-        raise _bad_url(shown(url), "neither blanks nor a fragment, and nothing that is not ASCII")
-
-
-def shown(url: str) -> str:
-    """Return an address as messages may show it: without user information and query, which may be secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:MAX_SHOWN]
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS.get(parts.scheme)
-
-
-def _redirected(place: str, location: str | None) -> str:
-    """Return where a redirect leads.
-
-    Raises:
-        SealedSourceError: ``sealed-source-answer-invalid``.
-    """
-    expected = "a redirect to an address that is as safe"
-    if location is None:
-        raise answer_invalid(shown(place), expected, "a redirect to nowhere")
-    try:
-        target = urljoin(place, location)
-        require_url(target)
-    except (ConfigurationError, ValueError) as exc:
-        raise answer_invalid(shown(place), expected, "a redirect to what is no such address") from exc
-    if urlsplit(place).scheme == "https" and urlsplit(target).scheme != "https":
-        raise answer_invalid(shown(place), expected, f"a redirect to {shown(target)}")
-    return target
-
-
-def _require_no_refusal(place: str, response: httpx.Response) -> None:
-    status, name = response.status_code, shown(place)
-    if status < 400 or status == 416:
-        return
-    response.close()
-    if status in _AGAIN:
-        asked = response.headers.get("Retry-After", "")
-        wait = float(asked) if _SECONDS.fullmatch(asked) else None
-        raise Interruption(unreachable(name, f"status {status}"), wait=wait)
-    if status in {401, 403, 407}:
-        raise SealedSourceError(
-            f"{name} is not given to this reader (status {status})",
-            code="sealed-source-refused",
-            got=f"status {status}",
-            hint="give the headers or credentials that the service wants, or a fresh signed address",
-        )
-    if status in {404, 410}:
-        raise SealedSourceError(
-            f"{name} does not exist (status {status})",
-            code="sealed-source-not-found",
-            got=f"status {status}",
-            hint="check the address",
-        )
-    if status == 412:
-        raise changed(name)
-    raise answer_invalid(name, "status 206", f"status {status}")
 
 
 def _pin_of(name: str, response: httpx.Response) -> _Pin:
@@ -457,29 +285,3 @@ def _require_range(name: str, start: int, stop: int, response: httpx.Response) -
     if length is not None and length != str(stop - start):
         raise answer_invalid(name, f"{stop - start} bytes", f"Content-Length {length[:20]}")
     return int(match[3])
-
-
-def answer_invalid(name: str, expected: str, got: str) -> SealedSourceError:
-    """Return the error for an answer that is none to the question."""
-    return SealedSourceError(
-        f"{name}: the server's answer cannot be used: expected {expected}, got {got}",
-        code="sealed-source-answer-invalid",
-        expected=expected,
-        got=got,
-        hint="a proxy between may have changed it; try another way to the file",
-    )
-
-
-def changed(name: str) -> SealedSourceError:
-    """Return the error for a file that is another one by now."""
-    return SealedSourceError(
-        f"{name} changed while it was read",
-        code="sealed-source-changed",
-        hint="open it again; a published model should not be written over: give each version an address of its own",
-    )
-
-
-def _bad_url(name: str, expected: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{name} cannot be read from: expected {expected}", code="sealed-url-invalid", expected=expected
-    )

@@ -23,8 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.errors import ConfigurationError, SealedSourceError
 from attest.files import flush_folder
+from attest.sealed.data_key import unwrap_data_key, wrap_data_key
 from attest.sealed.directory import verify_manifest
-from attest.sealed.manifest import MANIFEST_NAME, SealedManifest, unwrap_data_key, wrap_data_key
+from attest.sealed.manifest import MANIFEST_NAME, SealedManifest
 from attest.sealed.model_sealer import SealingNames, sign_directory
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.staging import make_own, workplace_of, write_whole

@@ -24,28 +24,23 @@ content. Without, whoever kept what an interrupted sealing had written could put
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
 
 import rfc8785
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from attest.encoding import (
     JsonValue,
     base64url_bytes,
     base64url_text,
-    cbor_bytes,
     hex_bytes,
     json_value,
     rfc3339,
     rfc3339_text,
 )
-from attest.errors import AttestError, ConfigurationError, SealedFileError, SealedTamperError
+from attest.errors import AttestError, SealedFileError
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.cipher import KEY_BYTES
@@ -60,9 +55,6 @@ __all__ = [
     "SealedEntry",
     "SealedManifest",
     "associated_data",
-    "require_key",
-    "unwrap_data_key",
-    "wrap_data_key",
 ]
 
 MANIFEST_NAME: Final = "sealed.json"
@@ -74,9 +66,7 @@ MAX_URL_CHARACTERS: Final = 2000
 
 _SCHEMA = "attest.sealed/1"
 _CIPHER = "AES256_GCM_HKDF_1MB"
-_CONTEXT = "attest-sealed-key/v1"
-_NONCE_BYTES = 12
-_WRAPPED_BYTES = _NONCE_BYTES + KEY_BYTES + 16
+_WRAPPED_BYTES = 12 + KEY_BYTES + 16  # nonce, ciphertext and tag; see data_key.py
 _Members = Mapping[str, JsonValue]
 
 
@@ -201,78 +191,6 @@ class SealedManifest:
 def associated_data(model: bytes, path: str) -> bytes:
     """Return what a file is sealed for: this file of this model, and no other."""
     return b"attest sealed v1\0" + model + b"\0" + path.encode()
-
-
-# -- the data key
-
-
-def require_key(key: bytes) -> bytes:
-    """Return a released key that can wrap data keys.
-
-    Raises:
-        ConfigurationError: ``sealed-key-length``.
-    """
-    if len(key) != KEY_BYTES:
-        raise ConfigurationError(
-            f"a model is sealed under a key of {KEY_BYTES} bytes, not {len(key)}",
-            code="sealed-key-length",
-            expected=f"{KEY_BYTES} bytes",
-            got=f"{len(key)} bytes",
-            hint="the key file holds the raw bytes, as 'attest release' and 'attest sealed keygen' write them",
-        )
-    return key
-
-
-def wrap_data_key(
-    data_key: bytes,
-    *,
-    key: bytes,
-    model: bytes,
-    reference: KeyReference,
-    service: VerifierKey | None,
-    random: Callable[[int], bytes],
-) -> bytes:
-    """Encrypt a data key under a released key, as this version of it and for this model.
-
-    Raises:
-        ConfigurationError: ``sealed-key-length``.
-    """
-    nonce = random(_NONCE_BYTES)
-    return nonce + _wrapping(key, model, reference, service).encrypt(nonce, require_key(data_key), None)
-
-
-def unwrap_data_key(manifest: SealedManifest, *, key: bytes) -> bytes:
-    """Open the data key of a directory, 32 bytes.
-
-    Raises:
-        SealedTamperError: ``sealed-key-mismatch``: another key, another version of it, or an altered manifest.
-        ConfigurationError: ``sealed-key-length``.
-    """
-    cipher = _wrapping(key, manifest.model, manifest.key, manifest.service)
-    nonce, wrapped = manifest.wrapped_key[:_NONCE_BYTES], manifest.wrapped_key[_NONCE_BYTES:]
-    try:
-        return cipher.decrypt(nonce, wrapped, None)
-    except InvalidTag as exc:
-        raise SealedTamperError(
-            f"this key does not open the model: it is not {manifest.key}",
-            code="sealed-key-mismatch",
-            field="key",
-            expected=str(manifest.key),
-            hint=f"get {manifest.key} from its service; another version does not do",
-        ) from exc
-
-
-def _wrapping(key: bytes, model: bytes, reference: KeyReference, service: VerifierKey | None) -> AESGCM:
-    context = cbor_bytes(
-        {
-            "context": _CONTEXT,
-            "tenant": reference.name.tenant,
-            "key_id": reference.name.key_id,
-            "version": reference.version,
-            "kms": None if service is None else service.text,
-        }
-    )
-    return AESGCM(HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=model, info=context).derive(require_key(key)))
 
 
 # -- reading

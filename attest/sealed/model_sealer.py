@@ -23,15 +23,9 @@ from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.cipher import KEY_BYTES
 from attest.sealed.comparison import Progress
+from attest.sealed.data_key import unwrap_data_key, wrap_data_key
 from attest.sealed.inventory import scan_model
-from attest.sealed.manifest import (
-    MANIFEST_NAME,
-    MODEL_ID_BYTES,
-    SealedEntry,
-    SealedManifest,
-    unwrap_data_key,
-    wrap_data_key,
-)
+from attest.sealed.manifest import MANIFEST_NAME, MODEL_ID_BYTES, SealedEntry, SealedManifest
 from attest.sealed.oms import SIGNATURE_NAME, ModelResource, sign_model
 from attest.sealed.sealing_run import SealedSource, SealingRun
 from attest.sealed.sources import changed

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
-from attest.sealed.http_source import answer_invalid, changed
+from attest.sealed.http_connections import answer_invalid, changed
 from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
 
 if TYPE_CHECKING:

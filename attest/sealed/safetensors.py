@@ -10,24 +10,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from attest.encoding import json_value
-from attest.errors import ConfigurationError, EvidenceError, SealedFileError
+from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
 
-__all__ = ["INDEX_NAME", "ModelFiles", "Plaintext", "TensorFile", "TensorSet", "TensorSlice", "load_model"]
-__all__ += ["load_tensors", "open_model", "open_tensors"]
+__all__ = ["Plaintext", "TensorFile", "TensorSlice", "load_tensors", "open_tensors"]
 
-INDEX_NAME: Final = "model.safetensors.index.json"
-SINGLE_NAME: Final = "model.safetensors"
-MAX_INDEX_BYTES: Final = 64 << 20
-"""An index has a line for each tensor: some hundred bytes for each of a few ten thousand."""
-MAX_SHARDS: Final = 10_000
 BATCH_BYTES: Final = 16 << 20
 """Small neighbours are read together, or each would pay for the whole segment that it lies in."""
 
@@ -54,24 +46,6 @@ class Plaintext(Protocol):
 
     def close(self) -> None:
         """Let go of everything."""
-        ...
-
-
-class ModelFiles(Protocol):
-    """The files of a model; a ``SealedDirectory`` is one."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        ...
-
-    @property
-    def entries(self) -> Mapping[str, object]:
-        """Its files by their paths."""
-        ...
-
-    def open(self, path: str, /) -> Plaintext:
-        """Open one."""
         ...
 
 
@@ -241,70 +215,6 @@ class TensorFile:
         return arrays
 
 
-class TensorSet:
-    """The tensors of several files, as if they were one; see ``TensorFile``.
-
-    Args:
-        files: path to tensors; closed with this object.
-    """
-
-    def __init__(self, files: Mapping[str, TensorFile]) -> None:
-        """Keep the files."""
-        self._files = dict(files)
-        self._homes = {name: file for file in self._files.values() for name in file.header.tensors}
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the files."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the files."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the files; arrays that they gave stay."""
-        with ExitStack() as closing:
-            for file in self._files.values():
-                closing.callback(file.close)
-
-    def keys(self) -> list[str]:
-        """Return the names of all tensors, sorted."""
-        return sorted(self._homes)
-
-    def info(self, name: str) -> TensorInfo:
-        """Return what the header of its file says of a tensor; the errors are those of ``TensorFile``."""
-        return self._home(name).info(name)
-
-    def get_tensor(self, name: str) -> Any:  # noqa: ANN401  an array of the framework
-        """Read a tensor; the errors are those of ``TensorFile``."""
-        return self._home(name).get_tensor(name)
-
-    def get_slice(self, name: str) -> TensorSlice:
-        """Return a tensor that is read when it is indexed; the errors are those of ``TensorFile``."""
-        return self._home(name).get_slice(name)
-
-    def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
-        """Read many tensors, file by file; the errors are those of ``TensorFile``."""
-        wanted = None if names is None else set(names)
-        for name in wanted or ():
-            self._home(name)
-        arrays: dict[str, Any] = {}
-        before = 0
-        for file in self._files.values():
-            mine = file.header.tensors.keys() if wanted is None else file.header.tensors.keys() & wanted
-            arrays.update(file.load(mine, progress=_shifted(progress, before)))
-            before += sum(file.header.tensors[name].nbytes for name in mine)
-        return {name: arrays[name] for name in sorted(arrays)}
-
-    def _home(self, name: str) -> TensorFile:
-        file = self._homes.get(name)
-        if file is None:
-            raise unknown_tensor(name, "the model", self._homes)
-        return file
-
-
 def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> TensorFile:
     """Open a safetensors file for reading tensor by tensor; see ``TensorFile``."""
     return TensorFile(plaintext, framework=framework)
@@ -319,51 +229,6 @@ def load_tensors(
 ) -> dict[str, Any]:
     """Read all tensors of a safetensors file, or some, and close it; see ``TensorFile``."""
     with open_tensors(plaintext, framework=framework) as tensors:
-        return tensors.load(names, progress=progress)
-
-
-def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSet:
-    """Open the tensors of a model: ``model.safetensors``, or the shards that its index names.
-
-    Args:
-        model: its files.
-        framework: whose arrays are wanted.
-
-    Raises:
-        SealedFileError: ``safetensors-malformed``, ``safetensors-dtype-unknown`` or ``safetensors-index-mismatch``: the
-            index is malformed, or it and the shards do not name the same tensors.
-        ConfigurationError: ``safetensors-missing``: the model has neither file; ``tensor-framework-unavailable``.
-        AttestError: as opening and reading raise.
-    """
-    if INDEX_NAME not in model.entries:
-        if SINGLE_NAME not in model.entries:
-            raise ConfigurationError(
-                f"{model.name} has neither {SINGLE_NAME} nor {INDEX_NAME}",
-                code="safetensors-missing",
-                hint="open a file of another name by itself, with open_tensors",
-            )
-        return TensorSet({SINGLE_NAME: TensorFile(model.open(SINGLE_NAME), framework=framework)})
-    homes = _read_index(model)
-    with ExitStack() as opened:
-        files: dict[str, TensorFile] = {}
-        for path in sorted(set(homes.values())):
-            if path not in model.entries:
-                raise _index_mismatch(f"a shard that is there, not {path[:200]!r}")
-            files[path] = opened.enter_context(TensorFile(model.open(path), framework=framework))
-        _require_agreement(homes, files)
-        opened.pop_all()
-        return TensorSet(files)
-
-
-def load_model(
-    model: ModelFiles,
-    *,
-    names: Iterable[str] | None = None,
-    framework: Framework = "numpy",
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Read all tensors of a model, or some; see ``open_model``."""
-    with open_model(model, framework=framework) as tensors:
         return tensors.load(names, progress=progress)
 
 
@@ -419,55 +284,3 @@ def _covering(index: int | slice, length: int) -> tuple[int, int, int | slice]:
         return 0, 0, slice(None)
     begin, end = min(chosen[0], chosen[-1]), max(chosen[0], chosen[-1]) + 1
     return begin, end, slice(None, None, chosen.step)
-
-
-def _shifted(progress: Progress | None, before: int) -> Progress | None:
-    return None if progress is None else lambda done: progress(before + done)
-
-
-def _read_index(model: ModelFiles) -> dict[str, str]:
-    """Return tensor to path, by the index.
-
-    Raises:
-        SealedFileError: ``safetensors-index-mismatch``.
-    """
-    index = model.open(INDEX_NAME)
-    try:
-        if index.size > MAX_INDEX_BYTES:
-            raise _index_mismatch(f"an index of at most {MAX_INDEX_BYTES} bytes, not {index.size}")
-        raw = bytearray(index.size)
-        index.read_into(0, memoryview(raw))
-    finally:
-        index.close()
-    try:
-        document = json_value(bytes(raw), what=INDEX_NAME)
-    except EvidenceError as exc:
-        raise _index_mismatch(exc.message) from exc
-    weights = document.get("weight_map") if isinstance(document, dict) else None
-    if not isinstance(weights, dict):
-        raise _index_mismatch("an object with weight_map, which is an object")
-    homes = {name: path for name, path in weights.items() if isinstance(path, str)}
-    if len(homes) != len(weights) or len(set(homes.values())) > MAX_SHARDS:
-        raise _index_mismatch(f"names of at most {MAX_SHARDS} files")
-    return homes
-
-
-def _require_agreement(homes: Mapping[str, str], files: Mapping[str, TensorFile]) -> None:
-    held: dict[str, str] = {}
-    for path, file in files.items():
-        for name in file.header.tensors:
-            if name in held:
-                raise _index_mismatch(f"each tensor in one shard; {name[:200]!r} is in {held[name]!r} and {path!r}")
-            held[name] = path
-    for name in sorted(homes.keys() | held.keys()):
-        if homes.get(name) != held.get(name):
-            raise _index_mismatch(f"{name[:200]!r} in {homes.get(name)!r}; it is in {held.get(name)!r}")
-
-
-def _index_mismatch(expected: str) -> SealedFileError:
-    return SealedFileError(
-        f"{INDEX_NAME} does not fit the model: expected {expected}",
-        code="safetensors-index-mismatch",
-        field=INDEX_NAME,
-        expected=expected[:400],
-    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from attest.release import SealedKey, release_info, seal
-from attest.release.wire import receipt_text
+from attest.release.receipts import receipt_text
 from kms.domain.decide import KeyState
 from kms.domain.lease_grants import Granted
 from kms.domain.secret import EXPORT, SecretBytes

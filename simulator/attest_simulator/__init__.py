@@ -17,33 +17,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attest_simulator.certificates import (
-        SIMULATED_ORGANISATION,
-        CertificateTemplate,
-        CrlTemplate,
-        ca_template,
-        crl_template,
-        simulated_chain,
-        simulated_crl,
-    )
+    from attest_simulator.certificates import SIMULATED_ORGANISATION, CertificateTemplate, ca_template, simulated_chain
     from attest_simulator.guest import SimulatedChip, SimulatedGuest
     from attest_simulator.kds import KdsAnswer, SimulatedKds
     from attest_simulator.keys import CaRole, simulated_ca_key
+    from attest_simulator.revocation_lists import CrlTemplate, crl_template, simulated_crl
 
 _HOMES = {
     "CaRole": "attest_simulator.keys",
     "CertificateTemplate": "attest_simulator.certificates",
-    "CrlTemplate": "attest_simulator.certificates",
+    "CrlTemplate": "attest_simulator.revocation_lists",
     "KdsAnswer": "attest_simulator.kds",
     "SIMULATED_ORGANISATION": "attest_simulator.certificates",
     "SimulatedChip": "attest_simulator.guest",
     "SimulatedGuest": "attest_simulator.guest",
     "SimulatedKds": "attest_simulator.kds",
     "ca_template": "attest_simulator.certificates",
-    "crl_template": "attest_simulator.certificates",
+    "crl_template": "attest_simulator.revocation_lists",
     "simulated_ca_key": "attest_simulator.keys",
     "simulated_chain": "attest_simulator.certificates",
-    "simulated_crl": "attest_simulator.certificates",
+    "simulated_crl": "attest_simulator.revocation_lists",
 }
 
 __all__ = [

@@ -28,13 +28,10 @@ __all__ = [
     "CERTIFIED_FROM",
     "SIMULATED_ORGANISATION",
     "CertificateTemplate",
-    "CrlTemplate",
     "ca_role",
     "ca_template",
-    "crl_template",
     "default_product_name",
     "simulated_chain",
-    "simulated_crl",
     "vcek_template",
     "vlek_template",
 ]
@@ -72,7 +69,7 @@ _CA_YEARS = 25
 _LEAF_YEARS = {LeafKind.VCEK: 7, LeafKind.VLEK: 1}
 
 
-def _pss_identifier(*, explicit_trailer: bool) -> bytes:
+def pss_identifier(*, explicit_trailer: bool) -> bytes:
     """AlgorithmIdentifier of RSASSA-PSS as AMD writes it; trailerField 1 is the default and may be left out."""
     sha384 = der.sequence(der.object_identifier(_SHA384), der.NULL)
     parameters = (
@@ -84,7 +81,7 @@ def _pss_identifier(*, explicit_trailer: bool) -> bytes:
     return der.sequence(der.object_identifier(_RSASSA_PSS), der.sequence(*parameters))
 
 
-def _signed(tbs: bytes, algorithm: bytes, key: SimulatedRsaKey) -> bytes:
+def signed(tbs: bytes, algorithm: bytes, key: SimulatedRsaKey) -> bytes:
     return der.sequence(tbs, algorithm, der.bit_string(key.sign(tbs)))
 
 
@@ -120,12 +117,12 @@ class CertificateTemplate:
         return der.sequence(
             der.context(0, der.integer(2)),
             der.integer(self.serial),
-            _pss_identifier(explicit_trailer=self.explicit_trailer),
+            pss_identifier(explicit_trailer=self.explicit_trailer),
             self.issuer,
             der.sequence(der.time(self.not_before), der.time(self.not_after)),
             self.subject,
             self.spki,
-            der.context(3, der.sequence(*map(_extension, self.extensions))),
+            der.context(3, der.sequence(*map(der.extension, self.extensions))),
         )
 
     def issue(self, key: SimulatedRsaKey) -> bytes:
@@ -135,12 +132,7 @@ class CertificateTemplate:
 
 @lru_cache(maxsize=512)
 def _issue_certificate(template: CertificateTemplate, key: SimulatedRsaKey) -> bytes:
-    return _signed(template.to_be_signed(), _pss_identifier(explicit_trailer=template.explicit_trailer), key)
-
-
-def _extension(extension: Extension) -> bytes:
-    critical = (der.TRUE,) if extension.critical else ()
-    return der.sequence(der.object_identifier(extension.oid), *critical, der.octet_string(extension.value))
+    return signed(template.to_be_signed(), pss_identifier(explicit_trailer=template.explicit_trailer), key)
 
 
 def ca_role(kind: LeafKind) -> CaRole:
@@ -148,7 +140,7 @@ def ca_role(kind: LeafKind) -> CaRole:
     return CaRole.ASK if kind is LeafKind.VCEK else CaRole.ASVK
 
 
-def _ca_name(product: SnpProduct, role: CaRole) -> bytes:
+def ca_name(product: SnpProduct, role: CaRole) -> bytes:
     names = {CaRole.ARK: f"ARK-{product}", CaRole.ASK: f"SEV-{product}", CaRole.ASVK: f"SEV-VLEK-{product}"}
     return amd_name(names[role], organisation=SIMULATED_ORGANISATION)
 
@@ -167,7 +159,7 @@ def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
     key = simulated_ca_key(product, role)
     path = "vlek" if role is CaRole.ASVK else "vcek"
     subject_key = Extension(oid="2.5.29.14", critical=False, value=der.octet_string(_key_id(key)))
-    authority_key = _authority_key(simulated_ca_key(product, CaRole.ARK))
+    authority_key = authority_key_id(simulated_ca_key(product, CaRole.ARK))
     points = Extension(oid="2.5.29.31", critical=False, value=_distribution_point(f"/{path}/v1/{product}/crl"))
     extensions: tuple[Extension, ...]
     if role is CaRole.ARK:
@@ -187,8 +179,8 @@ def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
         )
     return CertificateTemplate(
         serial=serial,
-        issuer=_ca_name(product, CaRole.ARK),
-        subject=_ca_name(product, role),
+        issuer=ca_name(product, CaRole.ARK),
+        subject=ca_name(product, role),
         not_before=not_before,
         not_after=_years_after(not_before, _CA_YEARS),
         spki=key.spki,
@@ -197,7 +189,7 @@ def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
     )
 
 
-def _authority_key(key: SimulatedRsaKey) -> Extension:
+def authority_key_id(key: SimulatedRsaKey) -> Extension:
     return Extension(oid="2.5.29.35", critical=False, value=der.sequence(der.tlv(0x80, _key_id(key))))
 
 
@@ -300,7 +292,7 @@ def _leaf_template(
 ) -> CertificateTemplate:
     return CertificateTemplate(
         serial=0,
-        issuer=_ca_name(product, ca_role(kind)),
+        issuer=ca_name(product, ca_role(kind)),
         subject=amd_name(kind.common_name, organisation=SIMULATED_ORGANISATION),
         not_before=not_before,
         not_after=_years_after(not_before, _LEAF_YEARS[kind]),
@@ -327,83 +319,3 @@ def _amd_extensions(product: SnpProduct, product_name: str, tcb: SnpTcbVersion) 
         _amd_extension("2", der.ia5_string(product_name)),
         *(_amd_extension(suffix, der.integer(level)) for suffix, level in levels.items()),
     )
-
-
-# -- revocation lists
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrlTemplate:
-    """Everything of a revocation list but its signature.
-
-    Attributes:
-        issuer: DER Name of the ARK.
-        authority_key: the authority key identifier.
-        this_update: first moment at which it is current, included.
-        next_update: end of its currency, excluded.
-        revoked: serial numbers, in the order in which they are written.
-        number: CRL number.
-        explicit_trailer: AMD's lists leave trailerField out.
-    """
-
-    issuer: bytes
-    authority_key: Extension
-    this_update: datetime
-    next_update: datetime
-    revoked: tuple[int, ...] = ()
-    number: int = 1
-    explicit_trailer: bool = False
-
-    def to_be_signed(self) -> bytes:
-        """Return the DER of ``tbsCertList``; an empty list of entries is left out (RFC 5280, section 5.1.2.6)."""
-        entries = [der.sequence(der.integer(serial), der.time(self.this_update)) for serial in self.revoked]
-        number = Extension(oid="2.5.29.20", critical=False, value=der.integer(self.number))
-        return der.sequence(
-            der.integer(1),
-            _pss_identifier(explicit_trailer=self.explicit_trailer),
-            self.issuer,
-            der.time(self.this_update),
-            der.time(self.next_update),
-            *([der.sequence(*entries)] if entries else []),
-            der.context(0, der.sequence(_extension(self.authority_key), _extension(number))),
-        )
-
-    def issue(self, key: SimulatedRsaKey) -> bytes:
-        """Return the DER of the list, signed by any of the simulated authorities."""
-        return _issue_crl(self, key)
-
-
-@lru_cache(maxsize=128)
-def _issue_crl(template: CrlTemplate, key: SimulatedRsaKey) -> bytes:
-    return _signed(template.to_be_signed(), _pss_identifier(explicit_trailer=template.explicit_trailer), key)
-
-
-def crl_template(
-    product: SnpProduct, *, this_update: datetime, next_update: datetime, revoked: tuple[int, ...] = ()
-) -> CrlTemplate:
-    """Return a revocation list of a simulated ARK before it is signed."""
-    return CrlTemplate(
-        issuer=_ca_name(product, CaRole.ARK),
-        authority_key=_authority_key(simulated_ca_key(product, CaRole.ARK)),
-        this_update=this_update,
-        next_update=next_update,
-        revoked=revoked,
-    )
-
-
-def simulated_crl(product: SnpProduct, *, at: datetime, revoked: tuple[int, ...] = ()) -> bytes:
-    """Return the DER of the simulated ARK's list for the calendar year of ``at`` (UTC), so that it is current then.
-
-    Args:
-        product: the product line.
-        at: any moment of the year, aware.
-        revoked: serial numbers of intermediates, such as 65537 for SEV-Milan.
-    """
-    year = at.astimezone(UTC).year
-    template = crl_template(
-        product,
-        this_update=datetime(year, 1, 1, tzinfo=UTC),
-        next_update=datetime(year + 1, 1, 1, tzinfo=UTC),
-        revoked=revoked,
-    )
-    return template.issue(simulated_ca_key(product, CaRole.ARK))

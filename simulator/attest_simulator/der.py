@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from attest.endorsements.x509 import Extension
+
 __all__ = [
     "NULL",
     "TRUE",
     "bit_string",
     "context",
+    "extension",
     "ia5_string",
     "integer",
     "object_identifier",
@@ -65,6 +68,12 @@ def bit_string(octets: bytes, *, unused_bits: int = 0) -> bytes:
         unused_bits: how many of the last byte do not count, 0 to 7.
     """
     return tlv(0x03, bytes([unused_bits]), octets)
+
+
+def extension(extension: Extension) -> bytes:
+    """Write an extension of a certificate or list; criticality is written only where it is true."""
+    critical = (TRUE,) if extension.critical else ()
+    return sequence(object_identifier(extension.oid), *critical, octet_string(extension.value))
 
 
 def octet_string(octets: bytes) -> bytes:

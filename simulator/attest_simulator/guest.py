@@ -28,11 +28,11 @@ from attest_simulator.certificates import (
     ca_role,
     default_product_name,
     simulated_chain,
-    simulated_crl,
     vcek_template,
     vlek_template,
 )
 from attest_simulator.keys import simulated_ca_key, vcek_key, vlek_key
+from attest_simulator.revocation_lists import simulated_crl
 
 __all__ = ["REPORT_DATA_BYTES", "SimulatedChip", "SimulatedGuest"]
 

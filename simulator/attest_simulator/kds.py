@@ -17,14 +17,9 @@ from urllib.parse import parse_qsl
 from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest_simulator.certificates import (
-    CERTIFIED_FROM,
-    ca_role,
-    crl_template,
-    simulated_chain,
-    vcek_template,
-)
+from attest_simulator.certificates import CERTIFIED_FROM, ca_role, simulated_chain, vcek_template
 from attest_simulator.keys import CaRole, simulated_ca_key
+from attest_simulator.revocation_lists import crl_template
 
 __all__ = ["KdsAnswer", "SimulatedKds"]
 

@@ -23,10 +23,10 @@ from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator.azure import SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
-from attest_simulator.certificates import simulated_crl
 from attest_simulator.guest import SimulatedChip, SimulatedGuest
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedBoard, bound_evidence
+from attest_simulator.revocation_lists import simulated_crl
 
 __all__ = ["MachineKind", "SimulatedMachine"]
 

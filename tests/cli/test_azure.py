@@ -11,7 +11,7 @@ import pytest
 
 from attest.evidence.azure.forms import raw_tpm_quote_bytes
 from attest.evidence.azure.structure import HclReportType
-from attest_simulator.certificates import simulated_crl
+from attest_simulator.revocation_lists import simulated_crl
 from attest_simulator.tpm_log import (
     extended,
     replayed_pcrs,

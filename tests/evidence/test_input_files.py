@@ -40,7 +40,7 @@ from attest.evidence.input_files import (
 from attest.evidence.snp.peer_forms import TINFOIL_FORMAT
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip, SimulatedGuest
-from attest_simulator.certificates import simulated_crl
+from attest_simulator.revocation_lists import simulated_crl
 from tests.evidence.snp.peer_writers import attestation, sev_struct, trustee
 
 CHIP = SimulatedChip.of(SnpProduct.GENOA)

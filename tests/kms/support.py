@@ -14,7 +14,8 @@ from attest import Binding, Evidence, EvidenceItem
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, MEDIA_SNP_EXTENDED
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import CONTEXT, Challenge, KeyName, Release, ReleaseRequest, VerifierKey, WorkloadKey, release_info
-from attest.release.wire import ROLE, read_receipt
+from attest.release.receipts import read_receipt
+from attest.release.wire import ROLE
 from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.config.settings import Settings

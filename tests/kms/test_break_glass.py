@@ -8,7 +8,7 @@ import pytest
 from attest.encoding import JsonValue
 from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyName, Release
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from kms.controls.admin import freeze, thaw_in
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.errors import IntegrityError, KeyConflictError, QuorumRequiredError, ReleaseDeniedError

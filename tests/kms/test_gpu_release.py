@@ -9,7 +9,7 @@ import pytest
 from attest import Binding
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from attest_simulator.nvidia import SimulatedBoard
 from kms.domain.errors import ReleaseDeniedError
 from tests.kms.support import AT, MATERIAL, Harness, Workload, open_release, policy_text

@@ -17,8 +17,8 @@ import pytest
 from attest.clock import system_clock
 from attest.encoding import JsonValue
 from attest.release import KeyName, Release, ReleaseRequest, VerifierKey
+from attest.release.receipts import read_receipt
 from attest.release.tlog import Checkpoint, LogProof, verify_logged
-from attest.release.wire import read_receipt
 from attest_simulator import simulated_crl
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory

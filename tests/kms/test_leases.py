@@ -9,7 +9,7 @@ import pytest
 from attest.errors import AttestError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import Challenge, KeyName, Release, ReleaseRequest, WorkloadKey
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from attest_simulator import SimulatedChip
 from kms.domain.attesters import holder_of, instance_of
 from kms.domain.errors import IntegrityError, ReleaseDeniedError

@@ -10,7 +10,7 @@ import pytest
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release import KEM_X25519, WorkloadKey
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from attest_simulator import SimulatedChip, SimulatedGuest
 from kms.domain.errors import (
     ChallengeError,

@@ -10,7 +10,7 @@ from attest import Binding
 from attest.errors import AttestError, BindingError, EndorsementError
 from attest.evidence.envelope import Evidence
 from attest.release.client import KeyReleaseClient
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd, typical_boot
 from kms.domain.errors import ChallengeUsedError, ReleaseDeniedError
 from tests.kms.support import (

@@ -8,7 +8,7 @@ import pytest
 
 from attest.errors import AttestError, BindingError, ConfigurationError
 from attest.release import KeyName, release_info
-from attest.release.wire import read_receipt
+from attest.release.receipts import read_receipt
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant

@@ -14,7 +14,8 @@ from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT, E
 from attest.evidence.gpu.evidence import device_json
 from attest_simulator import der
 from attest_simulator.nvidia import Reason, ReportTemplate, SimulatedGpu, SimulatedNvSwitch, SimulatedOcsp
-from attest_simulator.nvidia.certificates import NvidiaCertificateTemplate, pem_bytes, provisioner_authority
+from attest_simulator.nvidia.authorities import provisioner_authority
+from attest_simulator.nvidia.certificates import NvidiaCertificateTemplate, pem_bytes
 from attest_simulator.nvidia.ocsp import OcspTemplate, responder_key, responder_template
 from attest_simulator.nvidia.responder import opaque_data
 from tests.page.browser import Question

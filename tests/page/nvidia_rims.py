@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from attest_simulator.nvidia.certificates import reference_issuer
+from attest_simulator.nvidia.authorities import reference_issuer
 from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
 from tests.evidence.gpu.made_rim import (
     C14N,

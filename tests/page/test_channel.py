@@ -14,7 +14,7 @@ import pytest
 
 from attest.channel import ChannelKey, KeyDocument, KeyOffer
 from attest.channel.hpke import KEM_HYBRID, KEM_X25519
-from attest_simulator.certificates import simulated_crl
+from attest_simulator.revocation_lists import simulated_crl
 from tests.channel.support import AUDIENCE, AUTHORITY, WORLD, Service, offer_of
 from tests.channel.test_served import SECRET, Site, serving, site_of
 from tests.page.browser import Verifier

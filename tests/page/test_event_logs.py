@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from attest_simulator.certificates import simulated_crl
 from attest_simulator.intel.eventlog import LogEntry
+from attest_simulator.revocation_lists import simulated_crl
 from attest_simulator.tpm_log import extended, replayed_pcrs, startup_locality, typical_tpm_boot, write_tpm_log
 from tests.evidence.azure.made import CHIP, NONCE
 from tests.evidence.azure.test_event_log import booted

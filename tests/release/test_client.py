@@ -38,8 +38,8 @@ from attest.release import (
 )
 from attest.release.client import MAX_ANSWER_BYTES, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
 from attest.release.log_monitor import FileMemory, LogWatch, ProcessMemory
+from attest.release.receipts import receipt_text
 from attest.release.tlog import LogProof, WitnessKey, WitnessPolicy, cosign, leaf_hash, read_checkpoint, sign_checkpoint
-from attest.release.wire import receipt_text
 from tests.release.test_tlog import path_of, proof_of, root_of
 from tests.samples import AT, NONCE, bound_evidence, scene
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from attest.encoding import cbor_value
 from attest.errors import EvidenceError
 from attest.release import Challenge, Release, ReleaseRequest, SealedKey, release_info
-from attest.release.wire import MAX_KEYS, read_receipt, receipt_text
+from attest.release.receipts import read_receipt, receipt_text
+from attest.release.wire import MAX_KEYS
 from tests.samples import NONCE, binding, bound_evidence, scene
 
 CHALLENGE = Challenge(token="t", nonce=NONCE, audience="kms", expires_at=datetime(2026, 6, 1, tzinfo=UTC))

@@ -16,7 +16,8 @@ from attest.errors import AttestError, ConfigurationError, SealedFileError, Seal
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed import SealedEntry, SealedManifest
-from attest.sealed.manifest import associated_data, unwrap_data_key, wrap_data_key
+from attest.sealed.data_key import unwrap_data_key, wrap_data_key
+from attest.sealed.manifest import associated_data
 from attest.sealed.names import MAX_NAME_BYTES, MAX_PART_BYTES, name_problem, names_problem
 from tests.sealed.made import KEY, OTHER_KEY, stream
 from tests.sealed.test_oms import broken

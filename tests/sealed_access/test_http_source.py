@@ -369,7 +369,7 @@ def test_a_redirect_to_somewhere_else_is_refused(location: str | None) -> None:
 
 
 def test_https_is_never_left_for_http() -> None:
-    from attest.sealed.http_source import _redirected
+    from attest.sealed.http_connections import _redirected
 
     with pytest.raises(SealedSourceError, match="as safe"):
         _redirected("https://a.example/m", "http://a.example/m")

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError, SealedFileError
-from attest.sealed.safetensors import INDEX_NAME, TensorFile, load_model, load_tensors, open_model, open_tensors
+from attest.sealed.safetensors import TensorFile, load_tensors, open_tensors
 from attest.sealed.tensor_header import DTYPE_BITS, MAX_HEADER_BYTES, header_length
+from attest.sealed.tensor_set import INDEX_NAME, load_model, open_model
 from tests.sealed_access.making import Arrays, Plain, deserialize, reader_of, safetensors_bytes
 from tests.sealed_access.strangers import compare
 

@@ -19,16 +19,15 @@ from cryptography.x509.oid import ExtensionOID
 from attest.endorsements.anchors import AnchorRole, TrustAnchors
 from attest.endorsements.x509 import Certificate, Extension, parse_certificate, pem_blocks
 from attest_simulator.nvidia import DEVICE_ROOT, PRODUCTS, RIM_ROOT, SIMULATED_NVIDIA, Architecture
-from attest_simulator.nvidia.certificates import (
+from attest_simulator.nvidia.authorities import (
     Authority,
-    NvidiaCertificateTemplate,
     identity_authority,
     issuing_authorities,
-    pem_bytes,
     provisioner_authority,
     reference_authority,
     reference_issuer,
 )
+from attest_simulator.nvidia.certificates import NvidiaCertificateTemplate, pem_bytes
 from attest_simulator.nvidia.device_chain import DICE_FWID, DICE_TCB_INFO, DeviceKeys, firmware_id
 from attest_simulator.nvidia.keys import spki_of
 from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_template

@@ -15,12 +15,7 @@ from attest.endorsements.ocsp import parse_ocsp, require_not_revoked
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import ChainError, EndorsementError, RevokedError
 from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT, Reason, SimulatedGpu, SimulatedOcsp
-from attest_simulator.nvidia.certificates import (
-    Authority,
-    issuing_authorities,
-    provisioner_authority,
-    reference_issuer,
-)
+from attest_simulator.nvidia.authorities import Authority, issuing_authorities, provisioner_authority, reference_issuer
 from attest_simulator.nvidia.keys import p384_key
 from attest_simulator.nvidia.ocsp import responder_template
 from attest_simulator.nvidia.rims import rim_signer_template, signed_in

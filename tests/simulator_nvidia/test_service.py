@@ -12,7 +12,7 @@ from attest.endorsements.rims import parse_rim_answer
 from attest.endorsements.x509 import Issuer
 from attest.errors import EndorsementError
 from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedNvidiaService, SimulatedOcsp
-from attest_simulator.nvidia.certificates import provisioner_authority
+from attest_simulator.nvidia.authorities import provisioner_authority
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GPU = SimulatedGpu.of()

@@ -1,4 +1,4 @@
-"""Reading a transparency log: tree hashes, checkpoints, cosignatures, proofs. Nothing here asks anybody anything."""
+"""Reading of transparency logs: tree hashes, checkpoints, cosignatures and proofs, without I/O."""
 
 from __future__ import annotations
 

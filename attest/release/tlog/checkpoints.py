@@ -1,11 +1,11 @@
-"""Checkpoints: what a log says of itself, signed (C2SP tlog-checkpoint).
+"""Checkpoints: signed states of a log (C2SP tlog-checkpoint).
 
 ::
 
     <origin>
     <number of leaves, decimal>
     <root hash, base64>
-    <lines of extensions: none of ours, those of others are kept>
+    <lines of extensions: never written, kept when read>
                                     an empty line
     — <origin> <signature of the log>
     — <witness> <cosignature>       any number of them
@@ -36,7 +36,7 @@ class Checkpoint:
     """The state of a log.
 
     Attributes:
-        origin: the log's name, which is also the name of its key.
+        origin: the log's name, also the name of its key.
         size: number of leaves.
         root: hash of the tree, 32 bytes.
         note: the signed note as received, with every signature line.
@@ -49,16 +49,16 @@ class Checkpoint:
 
 
 def sign_checkpoint(*, origin: str, size: int, root: bytes, key: Ed25519PrivateKey) -> str:
-    """Return the signed note of a log's state; the same state always gives the same note."""
+    """Return the signed note of a log's state; signing is deterministic."""
     return sign_note(f"{origin}\n{size}\n{b64encode(root).decode()}\n", name=origin, key=key)
 
 
 def read_checkpoint(note: str, *, log: VerifierKey) -> Checkpoint:
-    """Read a checkpoint that a log signed.
+    """Parse a checkpoint and verify the log's signature.
 
     Args:
         note: as received.
-        log: the log's key, from configuration; its name is the origin that is demanded.
+        log: the log's key, from configuration; its name is the required origin.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
@@ -80,7 +80,7 @@ def read_checkpoint(note: str, *, log: VerifierKey) -> Checkpoint:
 
 
 def unverified_checkpoint(note: str) -> Checkpoint:
-    """Read a checkpoint whose signatures nobody looked at: a stranger's word.
+    """Parse a checkpoint without verification of its signatures.
 
     Raises:
         EvidenceError: ``checkpoint-invalid``.

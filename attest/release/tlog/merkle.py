@@ -1,4 +1,4 @@
-"""The Merkle tree of the log: hashes, and how a proof is checked (RFC 6962, section 2.1, as in RFC 9162).
+"""The log's Merkle tree: hashes and verification of proofs (RFC 6962, section 2.1, as in RFC 9162).
 
 ::
 
@@ -29,7 +29,7 @@ __all__ = [
 
 HASH_BYTES = 32
 MAX_PROOF_HASHES = 63
-"""A tree whose size fits 63 bits has no longer proof."""
+"""Longest proof for a tree whose size fits 63 bits."""
 EMPTY_ROOT = sha256(b"").digest()
 
 
@@ -39,16 +39,16 @@ def leaf_hash(entry: bytes) -> bytes:
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """Return the hash of two subtrees side by side, 32 bytes."""
+    """Return the hash of two adjacent subtrees, 32 bytes."""
     return sha256(b"\x01" + left + right).digest()
 
 
 def verify_inclusion(proof: Sequence[bytes], *, index: int, size: int, leaf: bytes, root: bytes) -> None:
-    """Check that a tree holds a leaf at a place.
+    """Check that a tree has a leaf at an index.
 
     Args:
         proof: sibling hashes, from the leaf upwards.
-        index: place of the leaf, from 0.
+        index: of the leaf, from 0.
         size: number of leaves of the tree.
         leaf: hash of the leaf, 32 bytes.
         root: hash of the tree, 32 bytes.
@@ -78,7 +78,7 @@ def verify_inclusion(proof: Sequence[bytes], *, index: int, size: int, leaf: byt
 def verify_consistency(
     proof: Sequence[bytes], *, old_size: int, old_root: bytes, new_size: int, new_root: bytes
 ) -> None:
-    """Check that a tree is an older one with leaves added behind it.
+    """Check that a tree extends an older one by further leaves.
 
     Args:
         proof: hashes as RFC 9162 orders them; empty when the sizes are equal, or the older tree is empty.
@@ -110,7 +110,7 @@ def verify_consistency(
 
 
 def _joined(hashes: Sequence[bytes], node: int, last: int) -> tuple[bytes, bytes]:
-    """Return the roots of the older and of the newer tree, as the proof makes them."""
+    """Return the roots of the older and of the newer tree, computed from the proof."""
     while node & 1:
         node, last = node >> 1, last >> 1
     old = new = hashes[0]

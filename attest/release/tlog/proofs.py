@@ -1,4 +1,4 @@
-"""Proofs that travel: that an entry is in a log, checked by whoever has the log's key alone (C2SP tlog-proof).
+"""Portable proofs of inclusion in a log, verified with the log's key alone (C2SP tlog-proof).
 
 ::
 
@@ -30,12 +30,12 @@ _INDEX = re.compile(r"index (0|[1-9][0-9]{0,18})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogProof:
-    """That an entry stands at a place of a log. Nothing of it is believed before ``verify_logged``.
+    """Inclusion of an entry at an index of a log, unverified before ``verify_logged``.
 
     Attributes:
-        index: place of the entry, from 0.
+        index: of the entry, from 0.
         hashes: the inclusion proof, from the leaf upwards.
-        checkpoint: the signed note that it leads to.
+        checkpoint: the signed note with the tree's root.
     """
 
     index: int
@@ -43,13 +43,13 @@ class LogProof:
     checkpoint: str
 
     def to_text(self) -> str:
-        """Return the proof as a text to keep."""
+        """Return the proof as text."""
         lines = [_HEAD, f"index {self.index}", *(b64encode(one).decode() for one in self.hashes), "", self.checkpoint]
         return "\n".join(lines)
 
     @staticmethod
     def parse(text: str) -> LogProof:
-        """Read a proof.
+        """Parse a proof.
 
         Raises:
             EvidenceError: ``log-proof-invalid``.
@@ -59,7 +59,7 @@ class LogProof:
         if not separator or lines.pop(0) != _HEAD:
             raise _invalid(f"expected a text that begins with {_HEAD}")
         if lines and lines[0].startswith("extra "):
-            lines.pop(0)  # authenticated by nothing, so it says nothing here
+            lines.pop(0)  # not authenticated, so ignored
         match = _INDEX.fullmatch(lines.pop(0)) if lines else None
         if match is None or int(match[1]) > MAX_SIZE or len(lines) > MAX_PROOF_HASHES:
             raise _invalid(f"expected an index and at most {MAX_PROOF_HASHES} hashes")
@@ -69,17 +69,17 @@ class LogProof:
 def verify_logged(
     entry: bytes, proof: LogProof, *, log: VerifierKey, witnesses: WitnessPolicy = NO_WITNESSES
 ) -> Checkpoint:
-    """Check that a log holds an entry.
+    """Check that a log has an entry.
 
     Args:
-        entry: the entry itself; its hash is made here.
+        entry: its bytes, hashed here.
         proof: as received.
         log: the log's key, from configuration.
-        witnesses: whose cosignatures the checkpoint needs.
+        witnesses: required cosignatures of the checkpoint.
 
     Returns:
-        The checkpoint, to be compared with those seen before: a proof alone does not show that everybody sees the
-        same log.
+        The checkpoint, to be compared with earlier ones: a proof alone does not show that all clients see the same
+        log.
 
     Raises:
         SignatureError: ``note-signature-invalid``.

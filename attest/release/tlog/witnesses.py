@@ -1,4 +1,4 @@
-r"""Witnesses: others who saw a checkpoint extend the one before, and say so (C2SP tlog-cosignature, Ed25519).
+r"""Witnesses: cosigners of checkpoints that extend earlier ones (C2SP tlog-cosignature, Ed25519).
 
 ::
 
@@ -27,7 +27,7 @@ _TIME_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessKey:
-    """A named Ed25519 key that cosigns.
+    """A named Ed25519 key for cosignatures.
 
     Attributes:
         name: the witness's name, without white space and ``+``.
@@ -39,10 +39,10 @@ class WitnessKey:
 
     @staticmethod
     def parse(text: str) -> WitnessKey:
-        """Read ``name+keyid+base64``.
+        """Parse ``name+keyid+base64``.
 
         Raises:
-            ConfigurationError: ``verifier-key-invalid``; a log's key is no witness's.
+            ConfigurationError: ``verifier-key-invalid``, also for a log's key.
         """
         name, public = parse_key(text, COSIGNATURE)
         return WitnessKey(name=name, public=public)
@@ -54,10 +54,10 @@ class WitnessKey:
         return f"{self.name}+{key_id(self.name, COSIGNATURE, self.public).hex()}+{encoded}"
 
     def cosigned_at(self, note: str) -> int | None:
-        """Return when this witness cosigned a checkpoint, in seconds since 1970; None when it did not.
+        """Return the time of this witness's cosignature, in seconds since 1970; None without one.
 
         Raises:
-            SignatureError: ``note-signature-invalid``: a line of this witness that does not hold, or no note at all.
+            SignatureError: ``note-signature-invalid``: an invalid line of this witness, or a malformed note.
         """
         text, lines = open_note(note)
         times = [self._verified(text, line) for line in lines if self._is_mine(line)]
@@ -82,11 +82,11 @@ class WitnessKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessPolicy:
-    """Whose cosignatures count, and how many of them a checkpoint needs.
+    """Accepted witnesses, and the number of cosignatures that a checkpoint needs.
 
     Attributes:
-        witnesses: each a key of its own under a name of its own.
-        quorum: how many have to have cosigned; from 0 to their number.
+        witnesses: with distinct keys and names.
+        quorum: required cosignatures; from 0 to the number of witnesses.
 
     Raises:
         ConfigurationError: ``witness-policy-invalid``.
@@ -96,7 +96,7 @@ class WitnessPolicy:
     quorum: int
 
     def __post_init__(self) -> None:
-        """Refuse a quorum that cannot be, and a witness that would count twice."""
+        """Refuse an impossible quorum, and a witness that would count twice."""
         names, keys = {one.name for one in self.witnesses}, {one.public for one in self.witnesses}
         if not 0 <= self.quorum <= len(self.witnesses) or len(names) != len(self.witnesses) or len(keys) != len(names):
             raise ConfigurationError(
@@ -108,7 +108,7 @@ class WitnessPolicy:
             )
 
     def require(self, note: str) -> None:
-        """Refuse a checkpoint that too few of the witnesses cosigned.
+        """Refuse a checkpoint with too few cosignatures.
 
         Raises:
             VerificationError: ``log-witnesses-missing``.
@@ -130,7 +130,7 @@ NO_WITNESSES = WitnessPolicy(witnesses=(), quorum=0)
 
 
 def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
-    """Return the signature line of a witness under a checkpoint that it has checked.
+    """Return a witness's signature line for a checkpoint that it has checked.
 
     Args:
         note: the checkpoint with its signatures.
@@ -140,8 +140,8 @@ def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
-        SignatureError: ``note-signature-invalid``, no note.
-        ValueError: a moment that is not after 1970.
+        SignatureError: ``note-signature-invalid``, a malformed note.
+        ValueError: a moment before 1970.
     """
     require_name(name)
     if not 0 < at < 2**63:

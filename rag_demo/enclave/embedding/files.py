@@ -11,7 +11,7 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 from attest.sealed import FileSource
-from attest.sealed.safetensors import ModelFiles
+from attest.sealed.tensor_set import ModelFiles
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.sealed import FileStore, SealedModel, SealingNames, open_directory, seal_directory
 from attest.sealed.key_sources import KeyProvider, KeySource
-from attest.sealed.safetensors import ModelFiles
+from attest.sealed.tensor_set import ModelFiles
 from rag_demo.enclave.embedding.configuration import (
     CONFIG_NAME,
     LENGTH_NAME,

@@ -9,12 +9,12 @@ Spec: Intel, SGX PCK Certificate and CRL Profile Specification; specs/intel-tdx-
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha1
+from ssl import DER_cert_to_PEM_cert
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -35,7 +35,6 @@ __all__ = [
     "authority_key_id",
     "authority_template",
     "distribution_point",
-    "encode_extension",
     "issue_signed",
     "issuer_chain",
     "key_id",
@@ -67,7 +66,6 @@ _SIGNS_DATA = der.bit_string(b"\xc0", unused_bits=6)
 _NO_CA = der.sequence()
 _FALSE = b"\x01\x01\x00"
 _SERIAL_BYTES = 20
-_PEM_LINE = 64
 _PCK_YEARS = 7
 
 _VALIDITY: Final[Mapping[IntelAuthority, tuple[datetime, datetime]]] = {
@@ -103,12 +101,7 @@ def simulated_name(common_name: str) -> bytes:
 
 def pem_text(certificates: Iterable[bytes]) -> str:
     """Return certificates as PEM with lines of 64 characters, one behind the other, with a newline at the end."""
-    blocks: list[str] = []
-    for certificate in certificates:
-        text = b64encode(certificate).decode("ascii")
-        lines = (text[at : at + _PEM_LINE] for at in range(0, len(text), _PEM_LINE))
-        blocks.extend(("-----BEGIN CERTIFICATE-----", *lines, "-----END CERTIFICATE-----"))
-    return "\n".join((*blocks, ""))
+    return "".join(map(DER_cert_to_PEM_cert, certificates))
 
 
 # -- certificates
@@ -146,7 +139,7 @@ class IntelCertificateTemplate:
             der.sequence(der.time(self.not_before), der.time(self.not_after)),
             self.subject,
             self.spki,
-            der.context(3, der.sequence(*map(encode_extension, self.extensions))),
+            der.context(3, der.sequence(*map(der.extension, self.extensions))),
         )
 
     def issue(self, authority: IntelAuthority | ec.EllipticCurvePrivateKey) -> bytes:
@@ -159,12 +152,6 @@ class IntelCertificateTemplate:
 def issue_signed(tbs: bytes, key: ec.EllipticCurvePrivateKey) -> bytes:
     """Put the algorithm and a signature behind what is to be signed; certificates and lists are alike in this."""
     return der.sequence(tbs, ECDSA_SHA256, der.bit_string(sign_der(key, tbs)))
-
-
-def encode_extension(extension: Extension) -> bytes:
-    """Return the DER of an extension; criticality is written only where it is true."""
-    critical = (der.TRUE,) if extension.critical else ()
-    return der.sequence(der.object_identifier(extension.oid), *critical, der.octet_string(extension.value))
 
 
 def key_id(spki: bytes) -> bytes:

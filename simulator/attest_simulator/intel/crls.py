@@ -15,7 +15,6 @@ from attest_simulator import der
 from attest_simulator.intel.certificates import (
     ECDSA_SHA256,
     authority_key_id,
-    encode_extension,
     issue_signed,
     simulated_name,
 )
@@ -49,7 +48,7 @@ class IntelCrlTemplate:
 
     def to_be_signed(self) -> bytes:
         """Return the DER of ``tbsCertList``; an empty list of entries is left out (RFC 5280, section 5.1.2.6)."""
-        reason = der.sequence(encode_extension(Extension(oid="2.5.29.21", critical=False, value=_KEY_COMPROMISE)))
+        reason = der.sequence(der.extension(Extension(oid="2.5.29.21", critical=False, value=_KEY_COMPROMISE)))
         entries = [der.sequence(der.integer(serial), der.time(self.this_update), reason) for serial in self.revoked]
         number = Extension(oid="2.5.29.20", critical=False, value=der.integer(self.number))
         return der.sequence(
@@ -59,7 +58,7 @@ class IntelCrlTemplate:
             der.time(self.this_update),
             der.time(self.next_update),
             *([der.sequence(*entries)] if entries else []),
-            der.context(0, der.sequence(encode_extension(number), encode_extension(self.authority_key))),
+            der.context(0, der.sequence(der.extension(number), der.extension(self.authority_key))),
         )
 
     def issue(self, authority: IntelAuthority | ec.EllipticCurvePrivateKey) -> bytes:

@@ -17,8 +17,9 @@ keys are public by design (``keys.py``); the verifier accepts them under ``Trust
 
 from __future__ import annotations
 
+from attest_simulator.nvidia.authorities import DEVICE_ROOT, RIM_ROOT
 from attest_simulator.nvidia.board import SimulatedBoard, bound_evidence, device_items
-from attest_simulator.nvidia.certificates import DEVICE_ROOT, RIM_ROOT, SIMULATED_NVIDIA, NvidiaCertificateTemplate
+from attest_simulator.nvidia.certificates import SIMULATED_NVIDIA, NvidiaCertificateTemplate
 from attest_simulator.nvidia.device import (
     Mode,
     SimulatedDevice,

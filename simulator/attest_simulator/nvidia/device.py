@@ -18,7 +18,8 @@ from attest.endorsements.ocsp import OcspAnswer, parse_ocsp
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate
 from attest.evidence.gpu.evidence import GpuSettings, device_json
-from attest_simulator.nvidia.certificates import Authority, pem_bytes, provisioner_authority, reference_issuer
+from attest_simulator.nvidia.authorities import Authority, provisioner_authority, reference_issuer
+from attest_simulator.nvidia.certificates import pem_bytes
 from attest_simulator.nvidia.device_chain import PDI_BYTES, DeviceKeys, firmware_id
 from attest_simulator.nvidia.firmware import measurements_of
 from attest_simulator.nvidia.keys import derived_bytes

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.endorsements.x509 import Extension
 from attest_simulator import der
+from attest_simulator.nvidia.authorities import provisioner_authority
 from attest_simulator.nvidia.certificates import (
     NO_EXPIRY,
     NvidiaCertificateTemplate,
@@ -19,7 +20,6 @@ from attest_simulator.nvidia.certificates import (
     device_name,
     key_usage,
     ocsp_pointer,
-    provisioner_authority,
     subject_key_id,
 )
 from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, spki_of

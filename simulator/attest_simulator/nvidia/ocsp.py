@@ -21,17 +21,15 @@ from cryptography.x509.extensions import ExtensionNotFound
 
 from attest.endorsements.x509 import Extension
 from attest_simulator import der
+from attest_simulator.nvidia.authorities import Authority, issuing_authorities
 from attest_simulator.nvidia.certificates import (
     COMMON_NAME,
     ECDSA_SHA384,
     ORGANISATION,
     SIMULATED_NVIDIA,
-    Authority,
     NvidiaCertificateTemplate,
     authority_key_id,
-    encode_extension,
     generalized_time,
-    issuing_authorities,
     key_usage,
     name,
     subject_key_id,
@@ -167,7 +165,7 @@ def _enumerated(value: int) -> bytes:
 
 
 def _nonce_extension(nonce: bytes) -> bytes:
-    return encode_extension(Extension(oid=_NONCE, critical=False, value=der.octet_string(nonce)))
+    return der.extension(Extension(oid=_NONCE, critical=False, value=der.octet_string(nonce)))
 
 
 # -- the service

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Extension
 from attest_simulator import der
+from attest_simulator.nvidia.authorities import reference_issuer
 from attest_simulator.nvidia.certificates import (
     COMMON_NAME,
     COUNTRY,
@@ -32,7 +33,6 @@ from attest_simulator.nvidia.certificates import (
     key_usage,
     name,
     ocsp_pointer,
-    reference_issuer,
     subject_key_id,
 )
 from attest_simulator.nvidia.firmware import DIGEST_BYTES, driver_values, firmware_values

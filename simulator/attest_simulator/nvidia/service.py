@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest, NvidiaRimRequest
 from attest.errors import EndorsementError
 from attest_simulator import der
-from attest_simulator.nvidia.certificates import issuing_authorities
+from attest_simulator.nvidia.authorities import issuing_authorities
 from attest_simulator.nvidia.keys import spki_of
 from attest_simulator.nvidia.ocsp import SimulatedOcsp
 from attest_simulator.nvidia.rims import rim_answer, rim_of_id, signed_in
