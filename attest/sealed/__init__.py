@@ -17,8 +17,8 @@
     load_model(model)                                                                 # its tensors, as NumPy arrays
 
 ``layout`` is the arithmetic, ``cipher`` one segment, ``keyset`` the key for Tink libraries; they are pure. ``sources``
-says where bytes come from, ``reading`` and ``writing`` do the work. Of models, ``manifest`` and ``oms`` are what is
-signed, ``directory`` verifies and opens them, ``sealing``, ``unsealing`` and ``rewrapping`` make folders of them.
+provides bytes, ``segment_reader`` and ``file_sealer`` process them. For models, ``manifest`` and ``oms`` define the
+signed documents, ``directory`` verifies and opens, ``model_sealer``, ``model_unsealer`` and ``key_rotation`` write.
 """
 
 from attest.sealed.cipher import FileHeader, SegmentCipher

@@ -1,8 +1,8 @@
-"""Memory for tensors, as NumPy or PyTorch has it: bytes first, which are filled, and then the array over them.
+"""Memory for tensors of NumPy or PyTorch: writable bytes, and the array over them.
 
-Nothing is copied in between. Numbers that NumPy has no type for (BF16, the 8-bit floats) come as ``ml_dtypes`` types
-where that package is installed, and as unsigned integers of the same width where it is not. Kinds that pack several
-numbers into a byte (F4, F6) come as the packed bytes, flat, in both frameworks.
+Nothing is copied in between. Types unknown to NumPy (BF16, the 8-bit floats) become ``ml_dtypes`` types if that package
+is installed, and unsigned integers of the same width otherwise. Types that pack several numbers into a byte (F4, F6)
+stay packed and flat in both frameworks.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _TORCH: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Memory of one tensor, and what it is once it is filled.
+    """Memory of one tensor with the array over it.
 
     Attributes:
         memory: writable bytes.
@@ -80,23 +80,23 @@ class Allocation:
 
 
 class ArrayMaker(Protocol):
-    """Makes arrays of one framework."""
+    """Maker of one framework's arrays."""
 
     def allocate(self, info: TensorInfo, shape: tuple[int, ...]) -> Allocation:
-        """Return memory for a tensor, or for some rows of it.
+        """Return memory for a tensor or some of its rows.
 
         Args:
-            info: its name and kind.
-            shape: of what is wanted; packed kinds ignore it.
+            info: name and type of the tensor.
+            shape: of the requested part; packed types ignore it.
         """
         ...
 
 
 def array_maker(framework: Framework) -> ArrayMaker:
-    """Return the maker of a framework's arrays.
+    """Return the array maker of a framework.
 
     Raises:
-        ConfigurationError: ``tensor-framework-unavailable``: it is not installed.
+        ConfigurationError: ``tensor-framework-unavailable``: not installed.
         ValueError: another framework.
     """
     makers: dict[str, Callable[[], ArrayMaker]] = {"numpy": _NumpyMaker, "torch": _TorchMaker}
@@ -115,7 +115,7 @@ def array_maker(framework: Framework) -> ArrayMaker:
 
 
 def require_bools(info: TensorInfo, memory: memoryview) -> None:
-    """Require that what was read as BOOL is 0 or 1 throughout: anything else is no value of the type.
+    """Require that all bytes of a BOOL tensor are 0 or 1, the type's only values.
 
     Raises:
         SealedFileError: ``safetensors-malformed``.

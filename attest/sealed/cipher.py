@@ -1,4 +1,4 @@
-"""The cryptography of a sealed file: its header, the key derived for it, and one segment at a time.
+"""The cryptography of a sealed file: its header, its derived key, and single segments.
 
 ::
 
@@ -7,8 +7,8 @@
     segment = AES-256-GCM(key', nonce, content, no associated data)
     nonce   = nonce prefix (7) ‖ index (4, big-endian) ‖ 0x01 for the file's last segment, otherwise 0x00
 
-The associated data enters through the key alone, and the header through key and nonces: a file under another name, a
-changed salt and a changed prefix all fail in the first tag that is checked. That the file ends where it was sealed is
+The associated data enters through the key alone, and the header through key and nonces: another file name, another salt
+and another prefix all fail at the first verified tag. The last byte of the nonce authenticates the end of the file.
 in the last byte of the nonce.
 
 Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming; RFC 5869.
@@ -45,11 +45,11 @@ _ENDS = (b"\x00", b"\x01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHeader:
-    """What stands before segment 0; nothing in it is secret.
+    """Public header before segment 0.
 
     Attributes:
-        salt: 32 bytes that make the file's key its own.
-        nonce_prefix: 7 bytes that every nonce of the file begins with.
+        salt: 32 bytes, unique to the file's key.
+        nonce_prefix: first 7 bytes of every nonce of the file.
     """
 
     salt: bytes
@@ -63,7 +63,7 @@ class FileHeader:
 
     @staticmethod
     def parse(raw: bytes) -> FileHeader:
-        """Read the first 40 bytes of a sealed file.
+        """Parse the first 40 bytes of a sealed file.
 
         Raises:
             SealedFileError: ``sealed-header-invalid``: another length, stated or actual.
@@ -84,7 +84,7 @@ class FileHeader:
 
     @staticmethod
     def fresh(random: Callable[[int], bytes]) -> FileHeader:
-        """Make the header of a new file. Every file needs its own, also one that is written again.
+        """Generate the header of a new file. Each file needs its own, also after a rewrite.
 
         Args:
             random: returns so many random bytes.
@@ -96,12 +96,12 @@ class FileHeader:
 
 
 class SegmentCipher:
-    """Encrypt and decrypt the segments of one file, in any order and by any number of threads at once.
+    """Cipher for the segments of one file, in any order; thread-safe.
 
     Args:
         key: 32 bytes, the data key.
         header: the file's header.
-        associated_data: what the file was sealed for, any bytes; the same are needed to open it.
+        associated_data: context of the file, any bytes; opening needs the same.
 
     Raises:
         ValueError: a key of another length.
@@ -125,16 +125,16 @@ class SegmentCipher:
         plaintext: bytes | bytearray | memoryview,
         buffer: memoryview | bytearray,
     ) -> None:
-        """Encrypt a segment's content; under one header and index never another content than before.
+        """Encrypt a segment's content; a header and index must never be reused for other content.
 
         Args:
             index: of the segment, from 0.
-            last: whether the file ends with it.
-            plaintext: its content, at most what a segment of this index holds; all but the last are full.
-            buffer: receives ciphertext and tag; exactly 16 bytes longer. It may begin where the content begins.
+            last: it is the file's last segment.
+            plaintext: its content, within the segment's capacity; all but the last are full.
+            buffer: receives ciphertext and tag; exactly 16 bytes longer. It may start where the content starts.
 
         Raises:
-            ValueError: a size or an index that no segment has.
+            ValueError: an impossible size or index.
         """
         room = PLAINTEXT_BYTES if index else FIRST_PLAINTEXT_BYTES
         size = len(plaintext)
@@ -150,20 +150,20 @@ class SegmentCipher:
         ciphertext: bytes | bytearray | memoryview,
         buffer: memoryview | bytearray,
     ) -> None:
-        """Verify a segment and decrypt it. No unverified byte is left in ``buffer`` when this returns or raises.
+        """Verify a segment and decrypt it. No unverified byte remains in ``buffer`` at the end, also after an error.
 
-        While it runs the buffer holds what is not verified yet, so it must not be seen by anybody before.
+        During the call the buffer holds unverified bytes, so no other thread may read it.
 
         Args:
             index: of the segment, from 0.
-            last: whether the file ends with it, by the file's size.
+            last: it is the file's last segment, by the file's size.
             ciphertext: of the segment, with its tag.
-            buffer: receives the content; exactly 16 bytes shorter. It may begin where the ciphertext begins.
+            buffer: receives the content; exactly 16 bytes shorter. It may start where the ciphertext starts.
 
         Raises:
-            SealedTamperError: ``sealed-segment-invalid``: altered, of another place or another file, or another key
-                or other associated data.
-            ValueError: a buffer of another size, or an index that no segment has.
+            SealedTamperError: ``sealed-segment-invalid``: altered, or for another position, file, key or
+                associated data.
+            ValueError: another buffer size, or an impossible index.
         """
         nonce = self._nonce(index, last)
         if len(ciphertext) != len(buffer) + TAG_BYTES:
@@ -172,7 +172,7 @@ class SegmentCipher:
         try:
             self._aead.decrypt_into(nonce, ciphertext, None, buffer)
         except InvalidTag as exc:
-            # The library has written what it decrypted before it knew that the tag is wrong.
+            # The library writes the decrypted bytes before it checks the tag.
             buffer[:] = bytes(len(buffer))
             raise SealedTamperError(
                 f"segment {index} does not verify: the file was altered or cut, or it was sealed under another key or "
@@ -190,6 +190,6 @@ class SegmentCipher:
         return self._prefix + index.to_bytes(_INDEX_BYTES, "big") + _ENDS[last]
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a SegmentCipher does not leave its process"
         raise TypeError(msg)

@@ -1,4 +1,4 @@
-"""Comparing files with what was signed: their names, and every byte of them."""
+"""Comparison of files with the signed list: their names, sizes and digests."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from attest.sealed.worker_threads import spread, thread_count
 __all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
 
 Progress = Callable[[str, int], object]
-"""Gets the name of a file and how many more of its bytes are done. May be called from several threads."""
+"""Called with the name of a file and its number of newly processed bytes; from several threads."""
 
 _PIECE_BYTES: Final = 1 << 20
 _SHOWN: Final = 5
-"""Names of files in a message."""
+"""Largest number of file names in a message."""
 
 
 def require_same_files(found: Collection[str], expected: Collection[str], *, where: str) -> None:
-    """Require two sets of names to be the same.
+    """Require two equal sets of names.
 
     Raises:
         SealedTamperError: ``sealed-files-mismatch``.
@@ -45,7 +45,7 @@ def require_same_files(found: Collection[str], expected: Collection[str], *, whe
 
 
 def require_size(name: str, got: int, expected: int) -> None:
-    """Require a file to have the size that it was sealed with.
+    """Require the sealed size of a file.
 
     Raises:
         SealedTamperError: ``sealed-size-mismatch``.
@@ -69,18 +69,18 @@ def require_digests(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Require every byte of these files to be what was signed.
+    """Require the signed digests of these files.
 
     Args:
-        store: where they lie.
-        resources: what was signed.
-        sizes: of files in bytes, where they are known: of one that a store says is longer, nothing is read.
-        threads: how many compare.
-        progress: is told what was compared.
+        store: of the files.
+        resources: the signed names and digests.
+        sizes: known sizes of files in bytes; a longer file in the store is not read.
+        threads: that compare.
+        progress: called with the compared bytes.
 
     Raises:
         SealedTamperError: ``sealed-digest-mismatch`` or ``sealed-size-mismatch``.
-        SealedSourceError: a file is not there, cannot be read, or changes.
+        SealedSourceError: a file is missing, unreadable, or changes.
     """
 
     def compare(at: int) -> None:
@@ -98,10 +98,10 @@ def require_digests(
 
 
 def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) -> bytes:
-    """Return SHA-256 of a source, 32 bytes, read in constant memory.
+    """Return the SHA-256 of a source, 32 bytes, in constant memory.
 
     Raises:
-        SealedSourceError: it cannot be read, or changed.
+        SealedSourceError: unreadable, or changed.
     """
     digest = sha256()
     buffer = memoryview(bytearray(min(_PIECE_BYTES, max(1, source.size))))
@@ -115,7 +115,7 @@ def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) 
 
 
 def digest_mismatch(name: str, *, expected: bytes, got: bytes) -> SealedTamperError:
-    """Say that a file is another one than was signed."""
+    """Return the error for a file other than the signed one."""
     return SealedTamperError(
         f"{name} is not the file that was signed",
         code="sealed-digest-mismatch",

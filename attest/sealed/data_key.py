@@ -1,4 +1,4 @@
-"""The data key of a sealed directory, encrypted under a released key; see ``attest.sealed.manifest`` for its form."""
+"""The data key of a sealed directory, encrypted under a released key in the form of ``attest.sealed.manifest``."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A sealed model: verified before it is opened, and opened file by file.
+"""Sealed models: verified before they are opened, and opened file by file.
 
-The order, in which each step relies on the ones before::
+The order, in which each step relies on the previous ones::
 
-    (1) the signature, by a key that the caller names       (4) the files that are there, and their sizes
-    (2) the names that it lists                             (5) the key, released only now
-    (3) the manifest, and that it speaks of those files     (6) the segments, when they are read
+    (1) the signature, by a key of the caller's choice      (4) presence and sizes of the files
+    (2) the listed names                                    (5) the key, released only now
+    (3) the manifest, which must match those files          (6) the segments, as they are read
 
-What protects content is (6). Steps (1) to (4) let nobody add, leave out, exchange or rename a file, and let nobody ask
-for a key for a model that its owner did not sign.
+Step (6) protects the content. Steps (1) to (4) prevent added, missing, exchanged or renamed files, and requests for
+the keys of models that the owner did not sign.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ __all__ = [
 
 
 def as_store(place: FileStore | str | os.PathLike[str]) -> FileStore:
-    """Return a store: the place itself, or the folder that it names."""
+    """Return the store, or one over the given folder."""
     return FolderStore(place) if isinstance(place, (str, os.PathLike)) else place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedDirectory:
-    """A directory that a trusted key signed, whose files are there with their sizes. ``verify_directory`` makes it.
+    """A directory with a trusted signature and all its files. ``verify_directory`` makes it.
 
     Attributes:
-        store: where it lies.
-        manifest: what its owner says of it.
-        model: what was signed.
-        digests_verified: whether every byte of ciphertext was compared too.
+        store: of the files.
+        manifest: the owner's, verified.
+        model: the signed list.
+        digests_verified: all ciphertext was compared too.
     """
 
     store: FileStore
@@ -65,16 +65,16 @@ class VerifiedDirectory:
     digests_verified: bool
 
     def unlock(self, key: bytes | KeySource | KeyProvider, *, threads: int | None = None) -> SealedDirectory:
-        """Open it with the key that its manifest names.
+        """Open it with the key that the manifest names.
 
         Args:
-            key: 32 bytes as released, or where to get them: see ``open_directory``.
-            threads: how many decrypt a file; by default one for each processor.
+            key: 32 bytes as released, or a source of them: see ``open_directory``.
+            threads: for decryption of a file; by default one for each processor.
 
         Raises:
             SealedTamperError: ``sealed-key-mismatch``.
             ConfigurationError: ``sealed-key-length``.
-            AttestError: whatever obtaining the key raises.
+            AttestError: as the source of the key raises.
         """
         source = key_source(key)
         released = source if isinstance(source, bytes) else source(self.manifest)
@@ -82,12 +82,12 @@ class VerifiedDirectory:
 
 
 class SealedDirectory:
-    """The plaintext of a model, file by file. Closing it forgets the key; readers that are open stay so.
+    """The plaintext of a model, file by file. Closing it drops the key; open readers stay usable.
 
     Args:
-        verified: what it is.
-        data_key: opens its files.
-        threads: how many decrypt a file; by default one for each processor.
+        verified: the verified directory.
+        data_key: of its files.
+        threads: for decryption of a file; by default one for each processor.
     """
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
@@ -99,31 +99,31 @@ class SealedDirectory:
 
     @property
     def manifest(self) -> SealedManifest:
-        """What its owner says of it, verified."""
+        """The owner's manifest, verified."""
         return self._verified.manifest
 
     @property
     def verified(self) -> VerifiedDirectory:
-        """What was verified of it."""
+        """The verified directory."""
         return self._verified
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return self._verified.store.name
 
     @property
     def entries(self) -> Mapping[str, SealedEntry]:
-        """Its files by their paths, in their order."""
+        """Its files by path, in order."""
         return self._entries
 
     def open(self, path: str) -> SealedReader:
-        """Open a file, and verify that it is this file of this model, and whole.
+        """Open a file, and verify that it is complete and belongs to this path and model.
 
         Raises:
-            SealedSourceError: ``sealed-file-missing``: the model has no such file; or it cannot be read.
-            SealedTamperError: it was altered, exchanged, renamed or cut.
-            SealedFileError: it is no sealed file.
+            SealedSourceError: ``sealed-file-missing``: not in the model; or unreadable.
+            SealedTamperError: altered, exchanged, renamed or truncated.
+            SealedFileError: not a sealed file.
             ValueError: the directory is closed.
         """
         entry = self._entries.get(path)
@@ -146,12 +146,12 @@ class SealedDirectory:
         )
 
     def read(self, path: str) -> bytearray:
-        """Return a whole file; the errors are those of ``open`` and of ``SealedReader.read_into``."""
+        """Return a whole file; errors as ``open`` and ``SealedReader.read_into``."""
         with self.open(path) as reader:
             return reader.read(0, reader.size)
 
     def data_key(self) -> bytes:
-        """Return the key of its files, 32 bytes, for a Tink keyset. It is as secret as the model.
+        """Return the key of its files, 32 bytes, for a Tink keyset; as secret as the model.
 
         Raises:
             ValueError: the directory is closed.
@@ -159,7 +159,7 @@ class SealedDirectory:
         return self._open_key()
 
     def close(self) -> None:
-        """Forget the key. Twice is allowed."""
+        """Drop the key; repeated calls are harmless."""
         self._key = None
 
     def _open_key(self) -> bytes:
@@ -177,7 +177,7 @@ class SealedDirectory:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a SealedDirectory does not leave its process"
         raise TypeError(msg)
 
@@ -191,15 +191,15 @@ def open_directory(
     verify_digests: bool = False,
     threads: int | None = None,
 ) -> SealedDirectory:
-    """Verify a sealed directory and open it. The key is not asked for before everything else holds.
+    """Verify a sealed directory and open it. The key is requested after all other checks.
 
     Args:
         place: a folder, or a store.
-        key: 32 bytes as released, or where to get them: an ``attest.Session``, or a function of the manifest.
-        trusted: the keys whose signatures count; none accepts nothing.
-        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
-        verify_digests: also compare every byte of ciphertext with the signature first.
-        threads: how many work at a time; by default one for each processor.
+        key: 32 bytes as released, or a source of them: an ``attest.Session``, or a function of the manifest.
+        trusted: accepted signers; an empty collection accepts nothing.
+        model: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
+        verify_digests: first compare all ciphertext with the signature.
+        threads: parallel threads; by default one for each processor.
 
     Raises:
         AttestError: as ``verify_directory`` and ``VerifiedDirectory.unlock``.
@@ -217,15 +217,15 @@ def verify_directory(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> VerifiedDirectory:
-    """Check that a trusted key signed this directory, and that its files are there. It takes no key to open it.
+    """Verify the signature of a directory and the presence of its files. No key is necessary.
 
     Args:
-        place: a folder, or a store; where a store lists nothing, unlisted files are not looked for.
-        trusted: the keys whose signatures count; none accepts nothing.
-        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
-        digests: also compare every byte of ciphertext.
-        threads: how many compare.
-        progress: is told what was compared.
+        place: a folder, or a store; in a store without listing, surplus files go unnoticed.
+        trusted: accepted signers; an empty collection accepts nothing.
+        model: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
+        digests: also compare all ciphertext.
+        threads: that compare.
+        progress: called with the compared bytes.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
@@ -233,12 +233,12 @@ def verify_directory(
             ``sealed-folder-unsafe``.
         SealedTamperError: ``sealed-files-mismatch``, ``sealed-size-mismatch``, ``sealed-digest-mismatch`` or
             ``sealed-model-mismatch``.
-        SealedSourceError: something cannot be read.
+        SealedSourceError: a file is unreadable.
     """
     store = as_store(place)
-    # (1) A key of the owner signed a list of files, (2) whose names are safe. (3) The manifest speaks of exactly these.
+    # (1) The owner's key signed a list of files, (2) whose names are safe. (3) The manifest matches these files.
     manifest, signed = verify_manifest(store, trusted=trusted, model=model)
-    # (4) The files are there, no others, with their sizes.
+    # (4) Exactly these files are present, with their sizes.
     _require_sizes(store, manifest, signed)
     if digests:
         sizes = {MANIFEST_NAME: len(manifest.to_bytes()), **{one.sealed: one.sealed_size for one in manifest.files}}
@@ -263,19 +263,19 @@ def verify_manifest(
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
 ) -> tuple[SealedManifest, VerifiedModel]:
-    """Check that a trusted key signed a manifest and the list of files that it speaks of; look at no other file.
+    """Verify the signature of a manifest and of its list of files, without the other files.
 
     Args:
         place: a folder, or a store, with ``model.sig`` and ``sealed.json``.
-        trusted: the keys whose signatures count; none accepts nothing.
-        model: the identity that it must have, 16 bytes; None takes any model of the owner's, an older one too.
+        trusted: accepted signers; an empty collection accepts nothing.
+        model: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
         SealedFileError: ``sealed-manifest-malformed``, ``sealed-manifest-unsupported`` or ``sealed-name-unsafe``.
-        SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: another manifest was signed; or
+        SealedTamperError: ``sealed-files-mismatch``, or ``sealed-digest-mismatch``: not the signed manifest; or
             ``sealed-model-mismatch``.
-        SealedSourceError: one of the two cannot be read.
+        SealedSourceError: one of the two is unreadable.
     """
     _require_keys(trusted)
     store = as_store(place)
@@ -287,11 +287,11 @@ def verify_manifest(
 
 
 def unverified_manifest(place: FileStore | str | os.PathLike[str]) -> SealedManifest:
-    """Read what a directory says of itself. A stranger's word: nothing is verified.
+    """Parse the manifest of a directory without verification.
 
     Raises:
         SealedFileError: as ``SealedManifest.parse``.
-        SealedSourceError: it cannot be read.
+        SealedSourceError: it is unreadable.
     """
     return SealedManifest.parse(as_store(place).read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES))
 
@@ -343,7 +343,7 @@ def _require_sizes(store: FileStore, manifest: SealedManifest, model: VerifiedMo
     expected = {one.sealed: one.sealed_size for one in manifest.files}
     found = store.sizes()
     if found is None:
-        return  # Each file's size is compared when it is opened.
+        return  # Opening a file compares its size.
     there = {name for name in found if not model.is_ignored(name)}
     require_same_files(there - {MANIFEST_NAME, SIGNATURE_NAME}, expected.keys(), where=store.name)
     for name, size in expected.items():

@@ -1,4 +1,4 @@
-"""A sealed file as a file object: what reads a file reads a sealed one.
+"""Sealed files as file objects.
 
 ::
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["SealedFileObject", "as_file", "open", "open_file"]
 
 LOCAL_BUFFER_BYTES: Final = 1 << 20
-"""Of a file that is here: one segment at a time."""
+"""For local files: one segment."""
 REMOTE_BUFFER_BYTES: Final = 32 << 20
-"""Of a file far away, so that reading from its beginning to its end keeps several connections busy."""
+"""For remote files: sequential reading keeps several connections busy."""
 
 
 class _Reader(Protocol):
@@ -46,7 +46,7 @@ class _Reader(Protocol):
 
 
 class _Raw(io.RawIOBase):
-    """The position in a reader; ``BufferedReader`` guards it against several threads."""
+    """A position in a reader; ``BufferedReader`` makes it thread-safe."""
 
     def __init__(self, reader: _Reader) -> None:
         self.reader = reader
@@ -113,10 +113,10 @@ class _Raw(io.RawIOBase):
 
 
 def _up_to_a_border(position: int, wanted: int, size: int) -> int:
-    """Return how many bytes to read: no part of a segment more than is needed.
+    """Return the number of bytes to read, ending at a segment boundary if possible.
 
-    Reading ahead into the beginning of a segment would decrypt all of it, and would do so again for the next read; and
-    what it reads ahead must not fail what was asked for.
+    Reading ahead into the next segment would decrypt all of it, again at the next read; and a failure there must not
+    affect the requested bytes.
     """
     end = min(size, position + wanted)
     if end <= position:
@@ -126,32 +126,32 @@ def _up_to_a_border(position: int, wanted: int, size: int) -> int:
 
 
 class SealedFileObject(io.BufferedReader):
-    """The plaintext of a sealed file as a binary file: read-only, seekable, buffered, usable by several threads.
+    """The plaintext of a sealed file as a binary file: read-only, seekable, buffered, thread-safe.
 
-    Every byte that it gives was verified. A range that does not verify raises, and gives nothing.
+    All returned bytes are verified. A range that fails verification raises and returns nothing.
 
     Args:
         reader: of the plaintext; closed with this object.
-        buffer_size: bytes that are read ahead.
+        buffer_size: bytes to read ahead.
     """
 
     def __init__(self, reader: _Reader, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
-        """Begin at the first byte."""
+        """Start at the first byte."""
         self.reader = reader
         super().__init__(_Raw(reader), max(1, min(buffer_size, reader.size)))
 
     @property
     def size(self) -> int:
-        """Bytes of plaintext."""
+        """Size of the plaintext in bytes."""
         return self.reader.size
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "an open sealed file does not leave its process"
         raise TypeError(msg)
 
 
-def open(  # noqa: A001  it is what open is, for sealed files: attest.sealed.open
+def open(  # noqa: A001  the counterpart of open: attest.sealed.open
     place: Source | str | os.PathLike[str],
     *,
     key: bytes,
@@ -160,20 +160,20 @@ def open(  # noqa: A001  it is what open is, for sealed files: attest.sealed.ope
     threads: int | None = None,
     buffer_size: int | None = None,
 ) -> SealedFileObject:
-    """Open a sealed file for reading, as ``open(path, "rb")`` opens a plain one.
+    """Open a sealed file for reading, like ``open(path, "rb")``.
 
     Args:
-        place: a path, an address of the web, ``s3://bucket/key``, or a source, which is closed with the file.
+        place: a path, a URL, ``s3://bucket/key``, or a source, which is closed with the file.
         key: 32 bytes, the data key.
-        associated_data: what the file was sealed for.
-        expected_size: of the plaintext, by a signed manifest; None where there is none.
-        threads: how many read and decrypt long ranges; by default one for each processor, or for each connection.
-        buffer_size: bytes that are read ahead; by default 1 MiB of what is here and 32 MiB of what is far away.
+        associated_data: context that the file was sealed with.
+        expected_size: of the plaintext, from a signed manifest; None without one.
+        threads: for long ranges; by default one for each processor, or for each connection.
+        buffer_size: bytes to read ahead; by default 1 MiB for local files and 32 MiB for remote ones.
 
     Raises:
-        SealedFileError: it is no sealed file.
-        SealedTamperError: it does not verify under this key and associated data, or has another size.
-        SealedSourceError: it cannot be read.
+        SealedFileError: not a sealed file.
+        SealedTamperError: invalid under this key and associated data, or of another size.
+        SealedSourceError: unreadable.
         ConfigurationError: as ``source_of``.
         ValueError: a key of another length.
     """
@@ -197,9 +197,9 @@ def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> Se
     """Open a file of a sealed model for reading.
 
     Args:
-        model: as ``open_directory`` opens it.
+        model: from ``open_directory``.
         path: of the file in the model.
-        buffer_size: bytes that are read ahead; by default 1 MiB.
+        buffer_size: bytes to read ahead; by default 1 MiB.
 
     Raises:
         AttestError: as ``SealedDirectory.open``.
@@ -208,12 +208,12 @@ def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> Se
 
 
 def as_file(reader: _Reader, *, buffer_size: int | None, remote: bool) -> SealedFileObject:
-    """Return a file over a reader.
+    """Return a file object over a reader.
 
     Args:
         reader: of the plaintext; closed with the file.
-        buffer_size: bytes that are read ahead; None chooses.
-        remote: whether it is far away, where reading ahead is worth more.
+        buffer_size: bytes to read ahead; None uses the default.
+        remote: reading ahead gains more.
     """
     default = REMOTE_BUFFER_BYTES if remote else LOCAL_BUFFER_BYTES
     return SealedFileObject(reader, buffer_size=default if buffer_size is None else buffer_size)

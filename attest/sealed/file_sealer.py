@@ -1,4 +1,4 @@
-"""Sealing a file and unsealing one, so that no half of either is ever taken for the whole.
+"""Sealing and unsealing of single files, atomically.
 
 Both give the target its name when every byte is on the disk, see ``attest.files``. A process that is killed leaves the
 target as it was.
@@ -31,14 +31,14 @@ __all__ = ["SealedFile", "seal_file", "seal_to", "unseal_file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedFile:
-    """What was written.
+    """Sizes, header and digests of a sealed file.
 
     Attributes:
         plaintext_size: in bytes.
-        ciphertext_size: in bytes; of the sealed file.
-        header: its first 40 bytes, which no other file has.
-        plaintext_sha256: 32 bytes; None unless digests were asked for.
-        ciphertext_sha256: likewise, of the sealed file.
+        ciphertext_size: size of the sealed file in bytes.
+        header: its first 40 bytes, unique to the file.
+        plaintext_sha256: 32 bytes; None without ``digests``.
+        ciphertext_sha256: of the sealed file; None without ``digests``.
     """
 
     plaintext_size: int
@@ -62,20 +62,20 @@ def seal_file(
     """Seal a regular file.
 
     Args:
-        source: its path, or a descriptor of it; that one stays open, and its position does not count.
-        target: where the sealed file shall be; replaced when there is one.
+        source: its path, or a descriptor of it, which stays open; its position is ignored.
+        target: path of the sealed file; an existing one is replaced.
         key: 32 bytes, the data key.
-        associated_data: what it is sealed for, any bytes; opening it needs the same.
-        random: returns so many random bytes, ``os.urandom`` say; makes salt, nonce prefix and the temporary name.
-        threads: how many encrypt; by default one for each processor that this process may use.
-        progress: called with the number of bytes of plaintext sealed so far, in the calling thread.
-        digests: hash plaintext and sealed file too. Hashing is slower than encrypting, whatever the number of threads.
+        associated_data: context, any bytes; opening needs the same.
+        random: returns so many random bytes, such as ``os.urandom``; for salt, nonce prefix and temporary name.
+        threads: for encryption; by default one for each available processor.
+        progress: called with the number of sealed plaintext bytes, in the calling thread.
+        digests: hash plaintext and sealed file too. Hashing is slower than encryption, with any number of threads.
 
     Raises:
-        SealedSourceError: ``sealed-source-unreadable``, ``sealed-source-not-a-file``; ``sealed-source-changed``: it was
-            written to while it was read; ``sealed-target-unwritable``.
+        SealedSourceError: ``sealed-source-unreadable``, ``sealed-source-not-a-file``; ``sealed-source-changed``:
+            modified while it was read; ``sealed-target-unwritable``.
         SealedFileError: ``sealed-size-invalid``: more than 4 PiB.
-        ValueError: a key of another length, or fewer threads than one.
+        ValueError: a key of another length, or no threads.
     """
     # The source is opened first: the number of a descriptor that was closed by mistake must not become our own file's.
     with _opened(source) as opened, whole_file(target, random=random) as out:
@@ -94,19 +94,19 @@ def seal_to(
     progress: Callable[[int], object] | None = None,
     digests: bool = False,
 ) -> SealedFile:
-    """Seal a regular file to wherever ``write_at`` puts it; the errors are those of ``seal_file``.
+    """Seal a regular file to ``write_at``; errors as ``seal_file``.
 
-    What was put there is a sealed file only when this has returned: until then the source may turn out to have changed.
+    The output is valid only once this returns: the source may still turn out to have changed.
 
     Args:
         source: its path or descriptor, as for ``seal_file``.
-        write_at: gets the offset in the sealed file and a piece of it: the header, or a segment. It is called in any
-            order and from several threads at once, and must be done with the piece's memory when it returns.
+        write_at: called with an offset in the sealed file and a piece, the header or a segment, in any
+            order and from several threads; it must not keep the piece.
         key: 32 bytes, the data key.
-        associated_data: what it is sealed for, any bytes.
-        random: returns so many random bytes; makes salt and nonce prefix.
-        threads: how many encrypt, as for ``seal_file``.
-        progress: called with the number of bytes of plaintext sealed so far, in the calling thread.
+        associated_data: context, any bytes.
+        random: returns so many random bytes; for salt and nonce prefix.
+        threads: as ``seal_file``.
+        progress: called with the number of sealed plaintext bytes, in the calling thread.
         digests: hash plaintext and sealed file too.
     """
     with _opened(source) as opened:
@@ -116,7 +116,7 @@ def seal_to(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A source, and what it was when it was opened: see ``_identity``."""
+    """A source with its identity at opening: see ``_identity``."""
 
     fd: int
     name: str
@@ -129,7 +129,7 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sealing:
-    """One file on its way."""
+    """State of one sealing operation."""
 
     source: _Opened
     header: FileHeader
@@ -150,7 +150,7 @@ class _Sealing:
     ) -> SealedFile:
         file_size = ciphertext_size(self.source.size)
         count = segment_count(file_size)
-        # With digests a segment waits for its turn to be hashed, while others are encrypted.
+        # With digests, segments are hashed in order while others are encrypted.
         slots = min(workers + SPARE_SLOTS if digests else workers, count)
         scratch = Scratch(file_size)
         plain, sealed = ([scratch.take() for _ in range(slots)] for _ in range(2))
@@ -209,20 +209,20 @@ def unseal_file(
     random: Callable[[int], bytes],
     progress: Callable[[int], object] | None = None,
 ) -> None:
-    """Write the plaintext of a sealed file; nothing that is not verified comes into the new file.
+    """Write the plaintext of a sealed file; only verified bytes reach the new file.
 
-    The file is the owner's alone to read and write. In a memory file system (``/dev/shm``) the plaintext never comes
-    near a disk, unless memory is swapped.
+    Only the owner can access the file. In a memory file system (``/dev/shm``) the plaintext reaches no disk,
+    except by swapping.
 
     Args:
         reader: the sealed file; it stays open.
-        target: where the plaintext shall be; replaced when there is one.
-        random: returns so many random bytes; makes the temporary name.
-        progress: called with the number of bytes written so far, in the calling thread.
+        target: path of the plaintext; an existing one is replaced.
+        random: returns so many random bytes, for the temporary name.
+        progress: called with the number of written bytes, in the calling thread.
 
     Raises:
-        SealedTamperError: ``sealed-segment-invalid``: a segment does not verify; nothing is left behind.
-        SealedSourceError: the source cannot be read or changed; ``sealed-target-unwritable``.
+        SealedTamperError: ``sealed-segment-invalid``: a segment is invalid; no file is left behind.
+        SealedSourceError: the source is unreadable or changed; ``sealed-target-unwritable``.
         ValueError: the reader is closed.
     """
     with whole_file(target, random=random) as out:
@@ -237,7 +237,7 @@ def _opened(source: str | os.PathLike[str] | int) -> Iterator[_Opened]:
         return
     name = os.fspath(source)
     try:
-        # Not blocking: opening a pipe without a writer would wait for one.
+        # Non-blocking: opening a pipe without a writer would wait for one.
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
         raise unreadable(name, exc) from exc
@@ -248,7 +248,7 @@ def _opened(source: str | os.PathLike[str] | int) -> Iterator[_Opened]:
 
 
 def _identity(fd: int, name: str) -> tuple[int, int, int, int, int]:
-    """Return the size first, and then what changes when somebody writes."""
+    """Return the size, followed by properties that change with every write."""
     try:
         status = os.fstat(fd)
     except OSError as exc:

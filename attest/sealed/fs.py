@@ -1,13 +1,13 @@
-"""``sealed://``: a sealed model as a file system of fsspec, for whatever reads files through that.
+"""``sealed://``: a sealed model as an fsspec file system.
 
 ::
 
     fs = fsspec.filesystem("sealed", place="https://models.example/bge-small", key=key, trusted=("owner.pem",))
     fs.ls("", detail=False); fs.open("config.json"); fs.get("tokenizer.json", "/dev/shm/tokenizer.json")
 
-Paths are those of the model; ``sealed://`` before them is optional. Where the model lies, the key and the trusted keys
-are options, and no option is ever part of an address: addresses are logged and shared. The key is kept out of what
-fsspec remembers of a file system (its options, its cache, its JSON form).
+Paths are those of the model; the prefix ``sealed://`` is optional. Place, key and trusted keys are options and never
+part of an address: addresses are logged and shared. The key stays out of fsspec's records of a file system (options,
+cache, JSON form).
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ Trusted = Collection[ec.EllipticCurvePublicKey | str | os.PathLike[str]]
 
 
 class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ships no types
-    """A sealed model, read-only. It is verified, and its key asked for, when the first thing is wanted of it.
+    """A sealed model, read-only. It is verified, and its key requested, on first use.
 
     Args:
-        place: a folder, an address of the web, ``s3://bucket/prefix``, or a store.
-        key: 32 bytes; or a function that gets the verified manifest; or an object whose ``key(name)`` gives them.
-        trusted: public keys whose signatures count, or PEM files of such; none accepts nothing.
-        model_id: which sealing it must be, 16 bytes; None takes any of the owner's, an older one too.
-        fo: what fsspec calls ``place`` in chained addresses.
+        place: a folder, a URL, ``s3://bucket/prefix``, or a store.
+        key: 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
+        trusted: accepted signers as public keys or PEM files; an empty collection accepts nothing.
+        model_id: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
+        fo: fsspec's name of ``place`` in chained URLs.
         options: fsspec's own, and those of ``store_of``: ``headers``, ``endpoint_url``, ``patience``.
 
     Raises:
-        TypeError: no place, or a key of another kind: never text, which would end up in files and addresses.
+        TypeError: no place, or an invalid kind of key; text is refused, since it would end up in files and URLs.
         ConfigurationError: as ``store_of`` and ``read_trusted_key``.
     """
 
     protocol: ClassVar[str] = "sealed"
     root_marker: ClassVar[str] = ""
-    # fsspec keeps instances for ever, and writes the options of an instance into its JSON form. A key is for neither.
+    # fsspec caches instances indefinitely, and writes their options as JSON. Neither may contain a key.
     cachable: ClassVar[bool] = False
     _strip_tokenize_options: ClassVar[tuple[str, ...]] = ("key", "trusted", "headers", "patience")
 
@@ -71,7 +71,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         fo: str | None = None,
         **options: Any,  # noqa: ANN401  fsspec's own
     ) -> None:
-        """Keep what is needed to open the model."""
+        """Keep the settings."""
         reaching = {name: options.pop(name) for name in ("headers", "endpoint_url", "patience") if name in options}
         super().__init__(**options)
         place = fo if place is None else place
@@ -103,7 +103,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         return self._opened
 
     def close(self) -> None:
-        """Forget the key, and close the connections that are its own; it is of no use any more."""
+        """Drop the key, and close its own connections; the object is unusable afterwards."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
@@ -115,7 +115,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         """List a folder of the model, or a file.
 
         Raises:
-            FileNotFoundError: the model has neither.
+            FileNotFoundError: not in the model.
             AttestError: as ``open_directory``.
         """
         folder = self._strip_protocol(path)
@@ -128,7 +128,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         return found if detail else [one["name"] for one in found]
 
     def info(self, path: str, **_: object) -> dict[str, Any]:
-        """Describe a file or a folder of the model; the errors are those of ``ls``."""
+        """Return the description of a file or folder; errors as ``ls``."""
         path = self._strip_protocol(path)
         if path in self.model.entries:
             return self._file(path)
@@ -140,7 +140,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         """Return a range of a file; negative bounds count from its end.
 
         Raises:
-            FileNotFoundError: the model has no such file.
+            FileNotFoundError: not in the model.
             AttestError: as opening and reading raise.
         """
         with self._reader(path) as reader:
@@ -155,19 +155,19 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         on_error: str = "return",
         **_: object,
     ) -> list[Any]:
-        """Return many ranges, each file opened once and several ranges read side by side.
+        """Return several ranges in parallel, opening each file once.
 
         Args:
-            paths: a list, of each range its file.
+            paths: list with the file of each range.
             starts: of each range, or of all.
             ends: of each range, or of all.
-            max_gap: not used: neighbours in one segment are read once anyway.
-            on_error: ``raise``, or ``return`` an exception in the place of its range.
+            max_gap: ignored: neighbours in one segment are read once anyway.
+            on_error: ``raise``, or ``return`` exceptions in place of their ranges.
 
         Raises:
-            FileNotFoundError: the model has no such file, and errors are raised.
-            AttestError: as opening and reading raise, where errors are raised.
-            ValueError: as many starts and ends as paths are needed.
+            FileNotFoundError: not in the model, with ``raise``.
+            AttestError: as opening and reading raise, with ``raise``.
+            ValueError: the lists differ in length.
         """
         del max_gap
         wanted = list(zip(paths, _each(starts, len(paths)), _each(ends, len(paths)), strict=True))
@@ -195,7 +195,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         return results
 
     def created(self, path: str) -> NoReturn:
-        """Refuse: a sealed model keeps no times of its files."""
+        """Refuse: sealed models have no file times."""
         raise NotImplementedError(path)
 
     modified = created
@@ -226,20 +226,20 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         return [found[name] for name in sorted(found)]
 
     def _refuse_writing(self, *_given: object, **_options: object) -> NoReturn:
-        """Refuse: nothing is ever written to a sealed model, and nothing taken from it."""
+        """Refuse writing and deletion."""
         raise _read_only()
 
     mkdir = makedirs = rmdir = cp_file = touch = rm = rm_file = _rm = mv = pipe_file = put_file = _refuse_writing
 
     def to_dict(self, *, include_password: bool = True) -> NoReturn:
-        """Refuse: what opens a model does not leave the process."""
+        """Refuse serialisation."""
         del include_password
         raise _stays_here()
 
     to_json = to_dict
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         raise _stays_here()
 
 
@@ -251,7 +251,7 @@ def _trusted_key(given: ec.EllipticCurvePublicKey | str | os.PathLike[str]) -> e
 
 
 def _range_of(reader: SealedReader, start: int | None, end: int | None) -> bytes:
-    """Return what the slice of these bounds is."""
+    """Return the range of these slice bounds."""
     begin, stop, _ = slice(start, end).indices(reader.size)
     return bytes(reader.read(begin, max(0, stop - begin)))
 
@@ -261,7 +261,7 @@ def _each(bound: int | Iterable[int | None] | None, count: int) -> list[int | No
 
 
 def _or_error(work: Callable[[], object], on_error: str) -> object:
-    """Return what the work returns, or its error where errors are returned."""
+    """Return the result, or the error if errors are returned."""
     if on_error != "return":
         return work()
     try:

@@ -1,4 +1,4 @@
-"""Requests for ranges of files on web servers: addresses, redirects, and refusals by their status."""
+"""HTTP connections to web servers with sealed files: addresses, redirects, and errors by status."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 HeaderSource = Callable[[], Mapping[str, str]]
-"""Returns the caller's own headers, such as Authorization, anew for each request."""
+"""Returns the caller's own headers, such as Authorization, for each request."""
 
 
 class HttpConnections:
-    """Requests to some hosts, and to wherever they redirect.
+    """Connections to web servers and their redirect targets.
 
     Args:
-        headers: returns the caller's own headers, asked for with each request.
-        patience: connections and time-outs.
+        headers: returns the caller's own headers for each request.
+        patience: connections and time limits.
         trust_env: honour the environment's proxies and certificate stores.
     """
 
     def __init__(
         self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
-        """Prepare; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         self.patience = patience or RetryPolicy()
         self._headers = headers
         self._trust_env = trust_env
@@ -53,7 +53,7 @@ class HttpConnections:
         self._closed = False
 
     def close(self) -> None:
-        """Close the connections; twice is no error."""
+        """Close the connections; repeated calls are harmless."""
         with self._lock:
             self._closed = True
             client, self._client = self._client, None
@@ -81,7 +81,7 @@ class HttpConnections:
                 limits=library.Limits(max_connections=patience.connections),
                 headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
             )
-        except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
+        except (ValueError, OSError, ImportError) as exc:  # an invalid proxy or certificate store
             raise ConfigurationError(
                 f"the environment's proxy or certificate settings cannot be used: {exc}",
                 code="network-settings-invalid",
@@ -91,7 +91,7 @@ class HttpConnections:
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """Open the answer to a GET, redirects followed, body not read; status 4xx and 5xx raise.
+        """Send a GET, follow redirects, and yield the unread answer; status 4xx and 5xx raise.
 
         Raises:
             Interruption: the service is busy or the connection failed.
@@ -105,7 +105,7 @@ class HttpConnections:
                 yield response
             finally:
                 response.close()
-        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: of a host that no name can be
+        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: an invalid host name
             raise bad_url(shown(url), "a host and a path that can be") from exc
         except (httpx.TransportError, httpx.StreamError) as exc:
             raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
@@ -126,7 +126,7 @@ class HttpConnections:
 
 
 def require_url(url: str) -> None:
-    """Refuse an address that is none.
+    """Refuse an invalid address.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``.
@@ -145,7 +145,7 @@ def require_url(url: str) -> None:
 
 
 def shown(url: str) -> str:
-    """Return an address as messages may show it: without user information and query, which may be secrets."""
+    """Return an address for messages, without user information and query, which may be secrets."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:MAX_SHOWN]
 
@@ -156,7 +156,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _redirected(place: str, location: str | None) -> str:
-    """Return where a redirect leads.
+    """Return the target of a redirect.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid``.
@@ -203,7 +203,7 @@ def _require_no_refusal(place: str, response: httpx.Response) -> None:
 
 
 def answer_invalid(name: str, expected: str, got: str) -> SealedSourceError:
-    """Return the error for an answer that is none to the question."""
+    """Return the error for an answer that does not match its request."""
     return SealedSourceError(
         f"{name}: the server's answer cannot be used: expected {expected}, got {got}",
         code="sealed-source-answer-invalid",
@@ -214,7 +214,7 @@ def answer_invalid(name: str, expected: str, got: str) -> SealedSourceError:
 
 
 def changed(name: str) -> SealedSourceError:
-    """Return the error for a file that is another one by now."""
+    """Return the error for a file that has changed."""
     return SealedSourceError(
         f"{name} changed while it was read",
         code="sealed-source-changed",
@@ -223,7 +223,7 @@ def changed(name: str) -> SealedSourceError:
 
 
 def bad_url(name: str, expected: str) -> ConfigurationError:
-    """Return the error for an address that is refused."""
+    """Return the error for an invalid address."""
     return ConfigurationError(
         f"{name} cannot be read from: expected {expected}", code="sealed-url-invalid", expected=expected
     )

@@ -1,14 +1,14 @@
-"""Sealed files on a web server: ranges over HTTP (RFC 9110 §14), pinned to the file that was there when it was opened.
+"""Sealed files on a web server: ranges over HTTP (RFC 9110 §14), pinned to the version at opening.
 
-The content needs no trust in the server: every segment is authenticated. What is checked here keeps a server that is
-confused, or lies, from wasting memory and time, and tells the reader what is wrong instead of "does not decrypt":
+The server is not trusted with content: every segment is authenticated. These checks keep a faulty or malicious server
+from wasting memory and time, and give precise errors in place of a failed decryption:
 
-* the first answer fixes size and validator (a strong ETag, or else Last-Modified); each further request carries it in
-  ``If-Range``, and an answer about another size or another validator is refused as changed;
-* an answer to a range has status 206, states exactly that range, and has no content coding; a server that ignores
-  ranges is refused before its whole file comes down the line;
-* redirects are followed a few times, never from https to http, and the caller's own headers stay with the host that
-  they were meant for.
+* the first answer fixes size and validator (a strong ETag, or else Last-Modified); each later request has it in
+  ``If-Range``, and another size or validator is refused as a change;
+* an answer has status 206, exactly the requested range, and no content coding; a server without ranges is
+  refused before it sends the whole file;
+* redirects are limited in number, never lead from https to http, and the caller's own headers stay with the
+  original host.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["HttpConnections", "HttpSource", "HttpStore"]
 
 MAX_SIZE: Final = 1 << 52
-"""4 PiB, the longest sealed file."""
+"""4 PiB, the largest sealed file."""
 
 
 _CONTENT_RANGE: Final = re.compile(r"bytes ([0-9]{1,16})-([0-9]{1,16})/([0-9]{1,16})")
@@ -48,11 +48,11 @@ _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pin:
-    """What the file was when it was opened.
+    """Version of the file at opening.
 
     Attributes:
         size: in bytes.
-        header: which header tells one version from another.
+        header: name of the validator's header.
         value: of that header.
     """
 
@@ -62,14 +62,14 @@ class _Pin:
 
 
 class HttpSource:
-    """One file on a web server, read by ranges from any number of threads.
+    """One file on a web server, read by ranges; thread-safe.
 
     Args:
-        url: ``https://…`` or ``http://…``, without user information. A query is sent and never shown.
-        headers: returns the caller's own headers, asked for with each request.
-        patience: connections, attempts and time-outs.
+        url: ``https://…`` or ``http://…``, without user information. A query is sent, but never shown.
+        headers: returns the caller's own headers for each request.
+        patience: connections, attempts and time limits.
         trust_env: honour the environment's proxies and certificate stores.
-        over: connections that several files share, in place of the arguments before; whoever made them closes them.
+        over: shared connections in place of the previous arguments; their owner closes them.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid`` or ``network-settings-invalid``.
@@ -85,7 +85,7 @@ class HttpSource:
         trust_env: bool = True,
         over: HttpConnections | None = None,
     ) -> None:
-        """Ask for the first byte, which tells size and validator."""
+        """Request the first byte, which gives size and validator."""
         require_url(url)
         self._own = over is None
         self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
@@ -134,16 +134,16 @@ class HttpSource:
         return self._pin.size
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the buffer from that offset.
+        """Fill the buffer from this offset.
 
         Raises:
-            ValueError: the range is not within the file, or the source is closed.
+            ValueError: the range exceeds the file, or the source is closed.
             SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
         """
         self._reader.read_into(offset, buffer)
 
     def close(self) -> None:
-        """Close the connections that are its own; twice is no error."""
+        """Close its own connections; repeated calls are harmless."""
         self._reader.close()
         self._let_go()
 
@@ -161,10 +161,10 @@ class HttpSource:
 
 
 class HttpStore:
-    """A sealed directory below an address; see ``attest.sealed.open_directory``. Its files share their connections.
+    """A sealed directory below a URL; see ``attest.sealed.open_directory``. Its files share connections.
 
     Args:
-        url: of the directory, with or without a slash at its end, and without a query.
+        url: of the directory, with or without a final slash, and without a query.
         headers: as ``HttpSource``.
         patience: as ``HttpSource``.
         trust_env: as ``HttpSource``.
@@ -195,23 +195,23 @@ class HttpStore:
         return shown(self._base)
 
     def sizes(self) -> Mapping[str, int] | None:
-        """List nothing: web servers do not, in any way that two of them share."""
+        """Return None: web servers have no common form of listing."""
         return None
 
     def open(self, name: str) -> HttpSource:
         """Open a file of the directory.
 
         Args:
-            name: relative, with ``/``, as the manifest has it.
+            name: relative, with ``/``, as in the manifest.
         """
         return HttpSource(self._base + quote(name, safe="/"), over=self._client)
 
     def close(self) -> None:
-        """Close the connections; its files cannot be read any more. Twice is no error."""
+        """Close the connections of all its files; repeated calls are harmless."""
         self._client.close()
 
     def read_small(self, name: str, limit: int) -> bytes:
-        """Return a whole file; of one that is larger than the limit one byte more than the limit.
+        """Return a whole file, or limit + 1 bytes of a larger one.
 
         Raises:
             SealedSourceError: as ``HttpSource``.
@@ -221,7 +221,7 @@ class HttpStore:
 
 
 def _pin_of(name: str, response: httpx.Response) -> _Pin:
-    """Read size and validator from the answer to ``Range: bytes=0-0``.
+    """Parse size and validator from the answer to ``Range: bytes=0-0``.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid`` or ``sealed-source-unpinned``.
@@ -243,13 +243,13 @@ def _pin_of(name: str, response: httpx.Response) -> _Pin:
 
 
 def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
-    """Compare the version of an answer with the one that was opened.
+    """Require the version that was opened.
 
     Raises:
         SealedSourceError: ``sealed-source-changed``.
     """
     if response.status_code in {200, 416} or response.headers.get(pin.header, "") != pin.value:
-        # The server knows ranges, or opening would have failed: all of it means that If-Range did not hold.
+        # The server supports ranges, or opening would have failed: a whole file means that If-Range did not match.
         raise changed(name)
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if match is not None and int(match[3]) != pin.size:
@@ -257,7 +257,7 @@ def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
 
 
 def _require_range(name: str, start: int, stop: int, response: httpx.Response) -> int:
-    """Check that an answer is about exactly ``[start, stop)``, and return the size of the file.
+    """Require an answer with exactly ``[start, stop)``, and return the size of the file.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid``.

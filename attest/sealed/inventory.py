@@ -1,4 +1,4 @@
-"""What there is to seal: the files of a folder, looked at once before and once after."""
+"""Inventory of the files to seal, with identities that reveal changes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from attest.sealed.names import MAX_FILES, names_problem
 __all__ = ["LEFT_OUT", "ModelScan", "SourceFile", "scan_model"]
 
 LEFT_OUT: Final = frozenset({".git", ".github"})
-"""Folders at the top that are no part of a model, by the format of its signature."""
+"""Top-level folders outside the model, by the format of its signature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file to be sealed.
+    """A file to seal.
 
     Attributes:
         path: its name in the model.
         size: bytes.
-        identity: changes when the file does: device, inode, size, and the times of its last changes.
+        identity: changes with the file: device, inode, size, and the times of its last changes.
     """
 
     path: str
@@ -39,7 +39,7 @@ class ModelScan:
 
     Attributes:
         files: in the order of their paths.
-        left_out: folders that are no part of a model.
+        left_out: folders outside the model.
     """
 
     files: tuple[SourceFile, ...]
@@ -47,7 +47,7 @@ class ModelScan:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """Total bytes of all files."""
         return sum(one.size for one in self.files)
 
 
@@ -56,11 +56,11 @@ def scan_model(folder: Path, *, follow_symlinks: bool = False) -> ModelScan:
 
     Args:
         folder: the model.
-        follow_symlinks: take the files that links lead to; links to folders are refused all the same.
+        follow_symlinks: seal the targets of links; links to folders are always refused.
 
     Raises:
-        ConfigurationError: ``model-unsealable``: a link, pipe or device, a name that no sealed model may have, no file
-            at all or too many; ``file-unreadable``: something cannot be read.
+        ConfigurationError: ``model-unsealable``: a link, pipe or device, an invalid name, no file
+            or too many; ``file-unreadable``: a file or folder is unreadable.
     """
     left_out: list[str] = []
     files: list[SourceFile] = []
@@ -88,7 +88,7 @@ def scan_model(folder: Path, *, follow_symlinks: bool = False) -> ModelScan:
 
 
 def _entries(folder: Path, above: str, left_out: list[str]) -> Iterator[tuple[os.DirEntry[str], str]]:
-    """Walk a folder; links to folders come out as what they are, and are refused."""
+    """Walk a folder; links to folders appear as links, and are refused."""
     pending = [(folder, above)]
     while pending:
         top, prefix = pending.pop()

@@ -1,13 +1,13 @@
-"""Another key for a sealed model: two small files are written anew, and no byte of data.
+"""Key rotation of a sealed model: two small files are replaced, and no data is encrypted again.
 
 ::
 
     .NAME.rewrapping/sealed.json       first the new manifest, then
-    .NAME.rewrapping/model.sig         the new signature; with it the decision is made
+    .NAME.rewrapping/model.sig         the new signature, which commits the change
     NAME/sealed.json, NAME/model.sig   then both get their places
 
-Killed before the decision, the model is as it was. Killed after it, between the two names, the model refuses to open,
-and the next run, or ``finish_rewrap``, ends what was begun.
+Killed before the commit, the model is unchanged. Killed between the two renames, the model refuses to open until
+the next run, or ``finish_rewrap``, completes the change.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ def rewrap(
     random: Callable[[int], bytes],
     model_id: bytes | None = None,
 ) -> SealedManifest:
-    """Put a sealed model under another released key, or another version of it, and sign it again.
+    """Put a sealed model under another released key or version, and sign it again.
 
-    Whoever has had the old key can open copies from before: the data key stays the same. When a data key may be known,
+    The data key stays the same, so a holder of the old key can still open old copies. If the data key may be exposed,
     seal the model again.
 
     Args:
-        folder: the sealed model, on this machine; its two small files are enough.
-        key: the key that it is under now, 32 bytes, or where to get it.
-        new_key: the key that it shall be under, 32 bytes.
-        names: what it says of itself from now on.
-        signer: signs it again, P-384 or P-256.
-        trusted: the keys whose signature over the model of now counts.
+        folder: the local sealed model; its two small files are enough.
+        key: its current key, 32 bytes, or a source of it.
+        new_key: its new key, 32 bytes.
+        names: its new description.
+        signer: of the new signature, P-384 or P-256.
+        trusted: accepted signers of the current model.
         random: returns so many random bytes.
-        model_id: which sealing it must be, 16 bytes; None takes any that is signed. Where others can write, an older
-            one that they brought back would come under the new key.
+        model_id: required identity, 16 bytes; None accepts any signed one. If others can write the folder, they could
+            restore an older model, which would come under the new key.
 
     Raises:
         AttestError: as ``verify_manifest``, ``unwrap_data_key`` and ``finish_rewrap``.
@@ -104,19 +104,19 @@ def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer
 
 
 def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.EllipticCurvePublicKey]) -> bool:
-    """End a rewrapping that was interrupted: forwards where it was decided, otherwise back.
+    """Finish an interrupted rewrapping: complete it if it was committed, otherwise undo it.
 
     Args:
         folder: the sealed model.
-        trusted: the keys whose signature over the new manifest counts.
+        trusted: accepted signers of the new manifest.
 
     Returns:
-        Whether there was one that was decided.
+        True if a committed one was completed.
 
     Raises:
-        EvidenceError, SignatureError: as ``verify_model``, about what was prepared.
-        ConfigurationError: ``sealed-work-differs``: what was prepared is not whole; ``sealed-work-unsafe``.
-        SealedSourceError: something cannot be read, or ``sealed-target-unwritable``.
+        EvidenceError, SignatureError: as ``verify_model``, about the new files.
+        ConfigurationError: ``sealed-work-differs``: the new files are incomplete; ``sealed-work-unsafe``.
+        SealedSourceError: unreadable, or ``sealed-target-unwritable``.
     """
     place = Path(folder)
     work = workplace_of(place, kind="rewrapping")

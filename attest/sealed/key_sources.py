@@ -1,4 +1,4 @@
-"""Keys of sealed models from wherever they come: bytes, a function, or a session with a key-release service."""
+"""Sources of keys of sealed models: bytes, a function, or a session with a key-release service."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from attest.sealed.manifest import SealedManifest
 __all__ = ["KeyMaterial", "KeyProvider", "KeySource", "key_source"]
 
 KeySource = Callable[[SealedManifest], bytes]
-"""Obtains the key that a verified manifest names: from a service, say."""
+"""Obtains the key that a verified manifest names, for example from a service."""
 
 
 class KeyMaterial(Protocol):
-    """A key that is more than its bytes; an ``attest.SessionKey`` is one."""
+    """A key with attributes, such as ``attest.SessionKey``."""
 
     @property
     def material(self) -> memoryview:
@@ -24,7 +24,7 @@ class KeyMaterial(Protocol):
 
 @runtime_checkable
 class KeyProvider(Protocol):
-    """Gives keys by their references; an ``attest.Session`` is one."""
+    """A source of keys by reference, such as ``attest.Session``."""
 
     def key(self, name: str, /) -> bytes | KeyMaterial:
         """Return the key of a reference such as ``team/model@3``."""
@@ -32,13 +32,13 @@ class KeyProvider(Protocol):
 
 
 def key_source(key: bytes | KeySource | KeyProvider) -> bytes | KeySource:
-    """Return what ``open_directory`` takes as ``key``.
+    """Return a ``key`` for ``open_directory``.
 
     Args:
-        key: 32 bytes; or a function that gets the verified manifest; or an object whose ``key(name)`` gives them.
+        key: 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
 
     Raises:
-        TypeError: anything else. Never text, which would end up in files, addresses and the environment.
+        TypeError: any other type. Text is refused, since it would end up in files, addresses and the environment.
     """
     if isinstance(key, bytes):
         return key

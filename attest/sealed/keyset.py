@@ -1,6 +1,6 @@
-"""The data key as a Tink keyset, for reading and writing sealed files with any Tink library.
+"""The data key as a Tink keyset, for use with any Tink library.
 
-The keyset is the key: as secret as it, never to be logged.
+The keyset contains the key: keep it secret, and never log it.
 
 Spec: Tink, ``tink.proto`` (its JSON form) and ``aes_gcm_hkdf_streaming.proto``.
 """
@@ -18,17 +18,17 @@ from attest.sealed.cipher import KEY_BYTES
 __all__ = ["MAX_KEYSET_BYTES", "key_from_tink", "tink_keyset"]
 
 MAX_KEYSET_BYTES = 64 << 10
-"""Ours; a keyset of one key has 400."""
+"""Own limit; a keyset with one key has 400."""
 _TYPE_URL: Final = "type.googleapis.com/google.crypto.tink.AesGcmHkdfStreamingKey"
 _KEY_ID = 1
 _PARAMETERS = bytes.fromhex("12080880804010201803")
-"""Field 2, 8 bytes: segments of 1 MiB (field 1), derived keys of 32 bytes (2), SHA-256 (3). Version 0 is left out."""
+"""Field 2, 8 bytes: segments of 1 MiB (field 1), derived keys of 32 bytes (2), SHA-256 (3). Version 0 is omitted."""
 _KEY_VALUE = bytes((0x1A, KEY_BYTES))
-"""Field 3: so many bytes of key."""
+"""Field 3: the key's bytes."""
 
 
 def tink_keyset(key: bytes) -> str:
-    """Return the JSON keyset that opens and makes our sealed files in any Tink library.
+    """Return the JSON keyset for these sealed files in Tink libraries.
 
     Args:
         key: 32 bytes, the data key.
@@ -44,26 +44,26 @@ def tink_keyset(key: bytes) -> str:
         "value": base64.b64encode(_PARAMETERS + _KEY_VALUE + key).decode(),
         "keyMaterialType": "SYMMETRIC",
     }
-    # Streaming encryption never writes the prefix that TINK would stand for.
+    # Streaming encryption has no output prefix, which TINK would otherwise select.
     entry = {"keyData": data, "status": "ENABLED", "keyId": _KEY_ID, "outputPrefixType": "RAW"}
     return json.dumps({"primaryKeyId": _KEY_ID, "key": [entry]}, indent=2) + "\n"
 
 
 def key_from_tink(keyset: bytes) -> bytes:
-    """Return the data key of a JSON keyset with exactly one key of our kind.
+    """Return the data key of a JSON keyset with exactly one key of this kind.
 
     Args:
-        keyset: UTF-8 JSON as ``tink_keyset`` or a Tink library writes it, not encrypted.
+        keyset: UTF-8 JSON from ``tink_keyset`` or a Tink library, not encrypted.
 
     Raises:
-        SealedFileError: ``sealed-keyset-invalid``: no such keyset. No part of it is in the message.
+        SealedFileError: ``sealed-keyset-invalid``: another form. The message contains no part of it.
     """
     if len(keyset) > MAX_KEYSET_BYTES:
         raise _invalid("keyset", f"at most {MAX_KEYSET_BYTES} bytes")
     try:
         document = json_value(keyset, what="keyset")
     except EvidenceError:
-        # Not chained: what cannot be parsed may be quoted there, and it may be a key.
+        # Not chained: the parser may quote its input, which may be a key.
         raise _invalid("keyset", "a JSON document") from None
     members = _members(document, "keyset")
     keys = members.get("key")

@@ -1,13 +1,13 @@
-"""Where everything lies in a sealed file: pure arithmetic over sizes and offsets, in bytes.
+"""Layout of a sealed file: pure arithmetic over sizes and offsets, in bytes.
 
 ::
 
     file    = header (40) ‖ segment 0 ‖ segment 1 ‖ … ‖ segment k-1
     segment = ciphertext ‖ tag (16)
 
-Segment *i* begins at file offset *i* · 1 MiB, segment 0 behind the header, and ends at the next multiple of 1 MiB or
-with the file. All but the last are full, and the last holds at least one byte unless the file is empty: so every
-plaintext size has exactly one file size, and the other way round.
+Segment *i* begins at file offset *i* · 1 MiB, segment 0 after the header, and ends at the next multiple of 1 MiB or
+with the file. All but the last are full, and the last has at least one byte unless the file is empty: plaintext and
+file sizes therefore correspond one to one.
 
 Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming, parameter set AES256_GCM_HKDF_1MB.
 """
@@ -57,11 +57,11 @@ MAX_PLAINTEXT_BYTES = MAX_CIPHERTEXT_BYTES - HEADER_BYTES - MAX_SEGMENTS * TAG_B
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """The place of one segment in the file and of its content in the plaintext.
+    """Position of one segment in the file and of its content in the plaintext.
 
     Attributes:
         index: from 0.
-        last: whether it is the file's last one, which its nonce says too.
+        last: the file's last segment, as its nonce states too.
         offset: of its ciphertext in the file.
         size: of its ciphertext with the tag.
         plaintext_offset: of its content in the plaintext.
@@ -81,13 +81,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPart:
-    """What one segment gives to a range of the plaintext.
+    """Contribution of one segment to a range of the plaintext.
 
     Attributes:
-        segment: where it lies.
-        begin: first byte that is wanted, counted in the segment's content.
-        end: behind the last one.
-        at: where ``begin`` belongs, counted from the start of the range.
+        segment: its position.
+        begin: first byte of the range, as an offset in the segment's content.
+        end: offset after the last byte.
+        at: offset of ``begin`` in the range.
     """
 
     segment: Segment
@@ -97,15 +97,15 @@ class SegmentPart:
 
     @property
     def whole(self) -> bool:
-        """Whether the range takes everything that the segment holds."""
+        """Whether the range contains the whole segment."""
         return self.begin == 0 and self.end == self.segment.plaintext_size
 
 
 def ciphertext_size(plaintext: int) -> int:
-    """Return the size of the sealed file of so many bytes of plaintext.
+    """Return the size of the sealed file for a plaintext size.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid``: more than 2³² segments hold.
+        SealedFileError: ``sealed-size-invalid``: more than 2³² segments.
         ValueError: a negative size.
     """
     if plaintext < 0:
@@ -124,22 +124,22 @@ def ciphertext_size(plaintext: int) -> int:
 
 
 def plaintext_size(ciphertext: int) -> int:
-    """Return how many bytes of plaintext a sealed file of this size holds.
+    """Return the plaintext size of a sealed file of this size.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
+        SealedFileError: ``sealed-size-invalid``: not the size of a sealed file.
     """
     return ciphertext - HEADER_BYTES - TAG_BYTES * segment_count(ciphertext)
 
 
 def segment_count(ciphertext: int) -> int:
-    """Return how many segments a sealed file of this size has; at least one.
+    """Return the number of segments in a sealed file of this size; at least one.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid``: no sealed file has this size. It is shorter than the empty one (56
-            bytes) or longer than 4 PiB, or what is left for its last segment holds no byte of plaintext.
+        SealedFileError: ``sealed-size-invalid``: not the size of a sealed file: shorter than the empty one (56
+            bytes), longer than 4 PiB, or with a last segment without plaintext.
     """
-    # A last segment of a tag alone would be a second file for the same plaintext; no writer makes it.
+    # A last segment of only a tag would be a second form of the same plaintext; writers never make it.
     fits = ciphertext <= SEGMENT_BYTES or (ciphertext - 1) % SEGMENT_BYTES >= TAG_BYTES
     if not (MIN_CIPHERTEXT_BYTES <= ciphertext <= MAX_CIPHERTEXT_BYTES and fits):
         raise SealedFileError(
@@ -154,11 +154,11 @@ def segment_count(ciphertext: int) -> int:
 
 
 def segment_place(index: int, ciphertext: int) -> Segment:
-    """Return where a segment lies in a sealed file of this size.
+    """Return the position of a segment in a sealed file of this size.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
-        ValueError: the file has no segment of this index.
+        SealedFileError: ``sealed-size-invalid``: not the size of a sealed file.
+        ValueError: no such segment.
     """
     count = segment_count(ciphertext)
     if not 0 <= index < count:
@@ -168,24 +168,24 @@ def segment_place(index: int, ciphertext: int) -> Segment:
 
 
 class Split(Sequence[SegmentPart]):
-    """A range of the plaintext, split into what each segment gives to it, in their order.
+    """A range of the plaintext as parts of segments, in order.
 
-    Each part is computed when it is asked for, so a range of a terabyte takes no more memory than one of a byte.
+    Parts are computed lazily, so a range of a terabyte takes no more memory than one of a byte.
 
     Args:
         offset: first byte of the range.
-        length: bytes of it; an empty range has no parts.
+        length: of the range; an empty range has no parts.
         ciphertext: size of the sealed file.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid``: no sealed file has this size.
-        ValueError: the range does not lie within the plaintext.
+        SealedFileError: ``sealed-size-invalid``: not the size of a sealed file.
+        ValueError: the range exceeds the plaintext.
     """
 
     __slots__ = ("_ciphertext", "_count", "_end", "_first", "_number", "_offset")
 
     def __init__(self, offset: int, length: int, ciphertext: int) -> None:
-        """Require the range to lie within the plaintext."""
+        """Require a range within the plaintext."""
         self._count = segment_count(ciphertext)
         size = plaintext_size(ciphertext)
         if offset < 0 or length < 0 or offset + length > size:

@@ -1,4 +1,4 @@
-"""Where sealed files and models lie, by one word: a path, ``https://…``, or ``s3://bucket/key``."""
+"""Sealed files and models by location: a path, ``https://…``, or ``s3://bucket/key``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def source_of(
     endpoint_url: str | None = None,
     patience: RetryPolicy | None = None,
 ) -> Source:
-    """Open a sealed file where it lies.
+    """Open a sealed file at a location.
 
     Args:
-        place: a path, an address of the web, or ``s3://bucket/key``.
-        headers: for the web: returns the caller's own headers, such as Authorization; asked for with each request.
-        endpoint_url: for object storage of another service than Amazon's.
-        patience: connections, attempts and time-outs of what is far away.
+        place: a path, a URL, or ``s3://bucket/key``.
+        headers: for URLs: returns the caller's own headers, such as Authorization, for each request.
+        endpoint_url: of object storage other than Amazon's.
+        patience: connections, attempts and time limits of remote access.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable``, ``s3-settings-invalid`` or
@@ -50,10 +50,10 @@ def store_of(
     endpoint_url: str | None = None,
     patience: RetryPolicy | None = None,
 ) -> FolderStore | HttpStore | S3Store:
-    """Return the store of a sealed model where it lies; nothing is read yet. Closing it is the caller's.
+    """Return the store of a sealed model, without reading. The caller closes it.
 
     Args:
-        place: a folder, an address of the web, or ``s3://bucket/prefix``.
+        place: a folder, a URL, or ``s3://bucket/prefix``.
         headers: as ``source_of``.
         endpoint_url: as ``source_of``.
         patience: as ``source_of``.
@@ -69,9 +69,9 @@ def store_of(
 
 
 def connections_of(place: object) -> int | None:
-    """Return how many requests a source or store makes side by side; None for what is here.
+    """Return the number of parallel requests of a remote source or store; None for local ones.
 
-    A reader of something far away wants as many threads: they wait for the line, not for a processor.
+    Readers of remote files use as many threads: they wait for the network, not for a processor.
     """
     known = getattr(place, "connections", None)
     return known if isinstance(known, int) else None
@@ -82,6 +82,6 @@ def _is_s3(place: str) -> bool:
 
 
 def _is_url(place: str) -> bool:
-    # Any scheme counts, so that a misspelt one is refused as an address instead of looked for as a path.
+    # Any scheme counts, so that a misspelt one is refused instead of taken for a path.
     scheme, separator, _ = place.partition("://")
     return bool(separator) and scheme.isalnum()

@@ -1,10 +1,10 @@
-"""``sealed.json``: what a signature over ciphertext has no place for. JSON in its canonical form (RFC 8785).
+"""``sealed.json``: metadata beside the signature over ciphertext. JSON in its canonical form (RFC 8785).
 
 ::
 
     {"schema": "attest.sealed/1", "cipher": "AES256_GCM_HKDF_1MB",
-     "model": 32 hex digits,                                  random; it is part of what every file is sealed for
-     "key": {"tenant", "key_id", "version", "wrapped"},       which key of the service opens the data key, and that one
+     "model": 32 hex digits,                                  random; part of every file's associated data
+     "key": {"tenant", "key_id", "version", "wrapped"},       reference of the released key, and the encrypted data key
      "kms": {"origin", "vkey", "url"?} | absent, "policy_sha256"?, "creator"?, "created_at"?,
      "files": [{"path", "size", "sealed", "sealed_size", "header", "sha256"?}…]}             in the order of their paths
 
@@ -15,11 +15,11 @@
     context         = CBOR map: context "attest-sealed-key/v1", tenant, key_id, version, kms (the vkey or null)
     associated data = "attest sealed v1" NUL ‖ model identity (16) ‖ NUL ‖ path in UTF-8
 
-Every file is encrypted under the data key, which is made for this directory alone. Another released key means another
-``wrapped`` and another signature, and no byte of data.
+Every file is encrypted under the data key, which is unique to this directory. Another released key means another
+``wrapped`` and another signature, and no new ciphertext.
 
-A header is made for one encryption alone, and the key of its file follows from it: with the header the owner signs the
-content. Without, whoever kept what an interrupted sealing had written could put it in the place of what was signed.
+A header is unique to one encryption, and determines the key of its file: with the header the owner signs the content.
+Without it, remains of an interrupted sealing could replace the signed file.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class SealedEntry:
     """One file of a sealed model.
 
     Attributes:
-        path: its name in the model.
+        path: in the model.
         size: of its plaintext, bytes.
-        sealed: its name in the sealed directory.
-        sealed_size: of its ciphertext, bytes; it follows from ``size``.
-        header: that the sealed file begins with, 40 bytes: no other encryption of this name is this file.
-        sha256: of its plaintext; None where the owner leaves fingerprints out.
+        sealed: name in the sealed directory.
+        sealed_size: of its ciphertext, bytes; determined by ``size``.
+        header: first 40 bytes of the sealed file, which identify this encryption.
+        sha256: of its plaintext; None if the owner omits fingerprints.
     """
 
     path: str
@@ -92,7 +92,7 @@ class SealedEntry:
 
     @staticmethod
     def of(path: str, *, size: int, header: bytes, sha256: bytes | None = None) -> SealedEntry:
-        """Describe a file under the name and with the size that sealing gives it."""
+        """Return an entry with the name and size that sealing produces."""
         return SealedEntry(
             path=path,
             size=size,
@@ -105,18 +105,18 @@ class SealedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedManifest:
-    """What a sealed directory says of itself. Parsed it is a stranger's word, until the signature over it is verified.
+    """A sealed directory's description of itself, untrusted until its signature is verified.
 
     Attributes:
-        model: 16 random bytes that name this sealing of the model.
-        key: which key of the service, and in which version.
-        wrapped_key: the data key, encrypted under that.
+        model: 16 random bytes that identify this sealing of the model.
+        key: reference of the released key, with its version.
+        wrapped_key: the data key, encrypted under the released key.
         files: in the order of their paths.
-        service: who releases the key; None where no service does.
-        service_url: where that is; nothing is trusted because it answers there.
-        policy_digest: SHA-256 of the policy under which the owner expects the key to be released.
-        creator: who sealed, for people.
-        created_at: when, for people.
+        service: verifier key of the key-release service; None without one.
+        service_url: address of the service, which is no reason for trust.
+        policy_digest: SHA-256 of the owner's policy for the release of the key.
+        creator: name for people.
+        created_at: moment for people.
     """
 
     model: bytes
@@ -130,7 +130,7 @@ class SealedManifest:
     created_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no directory may say (``SealedFileError``: ``sealed-manifest-malformed``)."""
+        """Refuse invalid members (``SealedFileError``: ``sealed-manifest-malformed``)."""
         _require(len(self.model) == MODEL_ID_BYTES, "model", f"{MODEL_ID_BYTES} bytes")
         _require(self.key.version is not None, "key.version", "a version")
         _require(len(self.wrapped_key) == _WRAPPED_BYTES, "key.wrapped", f"{_WRAPPED_BYTES} bytes")
@@ -141,11 +141,11 @@ class SealedManifest:
         _require_files(self.files)
 
     def entry(self, path: str) -> SealedEntry | None:
-        """Return the file of this name, or None."""
+        """Return the file with this path, or None."""
         return next((one for one in self.files if one.path == path), None)
 
     def to_bytes(self) -> bytes:
-        """Return the file, in canonical form."""
+        """Return the canonical form."""
         name = self.key.name
         document: dict[str, JsonValue] = {
             "schema": _SCHEMA,
@@ -172,24 +172,24 @@ class SealedManifest:
 
     @staticmethod
     def parse(raw: bytes) -> SealedManifest:
-        """Read the file. There is one spelling of each manifest, and every other one is refused.
+        """Parse a manifest, in its canonical form only.
 
         Raises:
-            SealedFileError: ``sealed-manifest-malformed``, or ``sealed-manifest-unsupported``: of another version.
+            SealedFileError: ``sealed-manifest-malformed``, or ``sealed-manifest-unsupported``: another version.
         """
         _require(len(raw) <= MAX_MANIFEST_BYTES, MANIFEST_NAME, f"at most {MAX_MANIFEST_BYTES} bytes")
         try:
             manifest = _read_manifest(json_value(raw, what=MANIFEST_NAME))
         except SealedFileError:
             raise
-        except AttestError as exc:  # of names, keys, hex, base64 and times
+        except AttestError as exc:  # from names, keys, hex, base64 and times
             raise _malformed(exc.field or MANIFEST_NAME, exc.message) from exc
         _require(manifest.to_bytes() == raw, MANIFEST_NAME, "its canonical form")
         return manifest
 
 
 def associated_data(model: bytes, path: str) -> bytes:
-    """Return what a file is sealed for: this file of this model, and no other."""
+    """Return a file's associated data: this path in this model."""
     return b"attest sealed v1\0" + model + b"\0" + path.encode()
 
 
@@ -279,7 +279,7 @@ def _require_files(files: tuple[SealedEntry, ...]) -> None:
             )
     _require([one.path for one in files] == sorted(one.path for one in files), "files", "the order of their paths")
     for one in files:
-        # A sealed file never has the name of the manifest or of the signature, which have other endings.
+        # A sealed name cannot equal the manifest's or the signature's, which have other suffixes.
         _require(one.sealed.endswith(SEALED_SUFFIX), one.path[:200], f"a sealed name that ends in {SEALED_SUFFIX}")
         _require(one.size >= 0 and one.sealed_size == ciphertext_size(one.size), one.path[:200], "sizes that agree")
         _require(len(one.header) == HEADER_BYTES and one.header[0] == HEADER_BYTES, one.path[:200], "a file's header")
@@ -311,7 +311,7 @@ def _number(value: JsonValue, where: str, *, least: int = 0, most: int = (1 << 5
     return value
 
 
-def _require(holds: bool, field_name: str, expected: str) -> None:  # noqa: FBT001  it is the only thing asked
+def _require(holds: bool, field_name: str, expected: str) -> None:  # noqa: FBT001  its only condition
     if not holds:
         raise _malformed(field_name, f"expected {expected}")
 

@@ -1,7 +1,7 @@
-"""Sealing a model: every file encrypted, the manifest and the signature last, and the folder's name after them.
+"""Sealing of models: every file is encrypted, then manifest and signature are written, and the folder is renamed last.
 
-Interrupted, it goes on where it was: a file that is done and has not changed since is kept, any other is encrypted anew
-under a new header. The journal beside the files holds the data key as the manifest does, encrypted under the released
+An interrupted run resumes: finished and unchanged files are kept, others are encrypted again under a new header. The
+journal beside the files has the data key in encrypted form, as the manifest does.
 one, and never in the clear.
 """
 
@@ -38,14 +38,14 @@ _SCHEMA: Final = "attest.sealing/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealingNames:
-    """What a sealed model says of itself beside its files.
+    """Description of a sealed model in its manifest.
 
     Attributes:
-        key: which key it is sealed under, with its version.
-        service: who releases that key; None where no service does.
-        service_url: where that is, for whoever looks for it.
+        key: released key to seal under, with its version.
+        service: verifier key of the key-release service; None without one.
+        service_url: address of the service, as information.
         policy_digest: SHA-256 of the policy under which the key is to be released.
-        creator: who seals, for people.
+        creator: name for people.
     """
 
     key: KeyReference
@@ -57,12 +57,12 @@ class SealingNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedModel:
-    """What was made.
+    """Result of sealing.
 
     Attributes:
         manifest: as it was written.
-        left_out: folders that are no part of a model.
-        kept: how many files an interrupted run had finished.
+        left_out: folders outside the model.
+        kept: number of files that an interrupted run had finished.
     """
 
     manifest: SealedManifest
@@ -84,28 +84,28 @@ def seal_directory(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SealedModel:
-    """Seal a model into a new folder, or go on with that where it was interrupted.
+    """Seal a model into a new folder, or resume an interrupted run.
 
     Args:
-        source: the folder of the model. Folders of git at its top are left out.
-        target: the folder to make; must not be there.
-        key: 32 bytes as released; wraps the data key, which is made here and leaves only wrapped.
-        names: what the model says of itself.
-        signer: signs the sealed folder, P-384 or P-256.
-        random: returns so many random bytes, ``os.urandom`` say.
-        at: when, for people; None says nothing.
-        fingerprints: state the SHA-256 of plaintexts. They tell which public model this is.
-        follow_symlinks: seal the files that links lead to.
-        threads: how many encrypt; by default one for each processor.
-        progress: is told how many more bytes of which file are done, also of those that were done before.
+        source: folder of the model. Git's folders at its top are left out.
+        target: folder to create; must not exist.
+        key: 32 bytes as released; wraps the data key, which is generated here.
+        names: description of the model.
+        signer: of the sealed folder, P-384 or P-256.
+        random: returns so many random bytes, such as ``os.urandom``.
+        at: moment for people; None omits it.
+        fingerprints: state the SHA-256 of plaintexts, which identify public models.
+        follow_symlinks: seal the targets of links.
+        threads: for encryption; by default one for each processor.
+        progress: called with a file and its newly finished bytes, those of an interrupted run included.
 
     Raises:
         ConfigurationError: ``model-unsealable``, ``output-exists``, ``output-no-room``, ``output-unwritable``,
-            ``sealed-key-length``, ``sealed-work-in-use``; ``sealed-work-differs``: what was interrupted had another key
-            or other names.
-        SealedSourceError: a file cannot be read or written, or changed meanwhile.
-        SealedFileError: ``sealed-manifest-malformed``: names that no manifest may hold; or a file is too large.
-        SealedTamperError: ``sealed-journal-invalid``, or ``sealed-key-mismatch``: the interrupted work is not ours.
+            ``sealed-key-length``, ``sealed-work-in-use``; ``sealed-work-differs``: the interrupted run had another key
+            or description.
+        SealedSourceError: a file is unreadable or unwritable, or changed meanwhile.
+        SealedFileError: ``sealed-manifest-malformed``: an invalid description; or a file is too large.
+        SealedTamperError: ``sealed-journal-invalid``, or ``sealed-key-mismatch``: the interrupted run is not ours.
     """
     folder, place = Path(source), Path(target)
     scan = scan_model(folder, follow_symlinks=follow_symlinks)
@@ -136,7 +136,7 @@ def _begin(
     at: datetime | None,
     fingerprints: bool,
 ) -> tuple[SealedManifest, bytes, tuple[SealedSource, ...]]:
-    """Begin, or take up what was interrupted: the manifest without files, the data key, and what is done."""
+    """Start or resume: return the manifest without files, the data key, and the finished files."""
     head = work.journal.head()
     if head is not None:
         stub = _stub_of(head, work)
@@ -217,12 +217,12 @@ def _write_last(
 def sign_directory(
     manifest: SealedManifest, sealed: tuple[ModelResource, ...], *, name: str, signer: ec.EllipticCurvePrivateKey
 ) -> bytes:
-    """Return the signature over a manifest and the sealed files that it lists.
+    """Return the signature over a manifest and its sealed files.
 
     Args:
-        manifest: as it is written.
+        manifest: its bytes.
         sealed: the sealed files with the SHA-256 of their ciphertext.
-        name: what the model is called; nothing depends on it.
+        name: of the model, as information.
         signer: P-384 or P-256.
     """
     own = ModelResource(name=MANIFEST_NAME, digest=sha256(manifest.to_bytes()).digest())

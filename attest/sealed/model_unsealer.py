@@ -1,4 +1,4 @@
-"""Unsealing a model into a folder in memory: every file, or no folder at all."""
+"""Unsealing of models into a folder in memory, atomically."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SCHEMA: Final = "attest.unsealing/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsealedModel:
-    """What was made.
+    """Result of unsealing.
 
     Attributes:
-        folder: where the plaintext is.
-        in_memory: whether that is a file system in memory.
-        kept: how many files an interrupted run had finished.
-        plaintext_key: hint of the key whose signature over the plaintext was verified; None where none was asked for.
+        folder: of the plaintext.
+        in_memory: the folder is in a memory file system.
+        kept: number of files that an interrupted run had finished.
+        plaintext_key: hint of the verified signer of the plaintext; None without that check.
     """
 
     folder: Path
@@ -53,28 +53,28 @@ def unseal_directory(
     plaintext_trusted: Collection[ec.EllipticCurvePublicKey] | None = None,
     progress: Progress | None = None,
 ) -> UnsealedModel:
-    """Write the plaintext of a model into a new folder, or go on with that where it was interrupted.
+    """Write the plaintext of a model into a new folder, or resume an interrupted run.
 
-    Folders and files are their owner's alone. What an interrupted run has written stays until the next one, or until
+    Only the owner can access folders and files. The output of an interrupted run stays until the next one, or until
     the folder ``.NAME.unsealing`` beside the target is removed.
 
     Args:
         directory: the model.
-        target: the folder to make; must not be there.
-        random: returns so many random bytes; makes names of half files.
-        allow_disk: also write to file systems that are not in memory.
-        verify_digests: also compare each plaintext with the SHA-256 that the manifest states.
-        plaintext_trusted: demand that the model holds a signature over its plaintext (``model.sig``), by one of these
-            keys, and that it holds; None demands nothing, an empty collection accepts nothing.
-        progress: is told how many more bytes of which file are done.
+        target: folder to create; must not exist.
+        random: returns so many random bytes, for temporary names.
+        allow_disk: also write to disk file systems.
+        verify_digests: also compare each plaintext with the manifest's SHA-256.
+        plaintext_trusted: require a signature over the plaintext (``model.sig`` in the model) by one of these keys;
+            None requires none, an empty collection accepts nothing.
+        progress: called with a file and its newly finished bytes.
 
     Raises:
         ConfigurationError: ``target-not-memory``, ``output-exists``, ``output-no-room``, ``output-unwritable``,
-            ``sealed-work-in-use``; ``sealed-work-differs``: what was interrupted was of another model;
-            ``sealed-no-digests``: the manifest states none.
-        SealedTamperError: a file does not verify, or ``sealed-journal-invalid``. Nothing of the file is left.
+            ``sealed-work-in-use``; ``sealed-work-differs``: the interrupted run was for another model;
+            ``sealed-no-digests``: the manifest has none.
+        SealedTamperError: an invalid file, or ``sealed-journal-invalid``. No part of the file is left.
         EvidenceError, SignatureError: as ``verify_model``, about the signature over the plaintext.
-        SealedSourceError: a file cannot be read or written.
+        SealedSourceError: a file is unreadable or unwritable.
     """
     place = Path(target)
     memory = require_memory(place, allow_disk=allow_disk)
@@ -86,7 +86,7 @@ def unseal_directory(
         )
     work = Workplace(place, kind="unsealing")
     try:
-        _require_memory(work.model, place, allow_disk=allow_disk)  # something may be mounted where it is made
+        _require_memory(work.model, place, allow_disk=allow_disk)  # the new folder may be a mount point
         done = _begin(work, directory)
         kept = _run(work, directory, done, random=random, progress=progress)
         if verify_digests:
@@ -106,12 +106,12 @@ def verify_plaintext(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> VerifiedModel:
-    """Check that a trusted key signed exactly the files of a folder, by the ``model.sig`` in it.
+    """Require a trusted signature over exactly the files of a folder, from its ``model.sig``.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
         SealedTamperError: ``sealed-files-mismatch`` or ``sealed-digest-mismatch``.
-        SealedSourceError: there is no signature, or a file cannot be read.
+        SealedSourceError: no signature, or an unreadable file.
         SealedFileError: ``sealed-folder-unsafe``.
     """
     store = FolderStore(folder)
@@ -123,7 +123,7 @@ def verify_plaintext(
 
 
 def _begin(work: Workplace, directory: SealedDirectory) -> Mapping[str, JsonValue]:
-    """Begin, or take up what was interrupted: the files that are done, each with its time of change."""
+    """Start or resume: return the finished files with their times of change."""
     head = work.journal.head()
     first: dict[str, JsonValue] = {"schema": _SCHEMA, "model": directory.manifest.model.hex()}
     if head is None:
@@ -181,12 +181,12 @@ def _unseal(
 
 
 def _changed(work: Workplace, entry: SealedEntry) -> str | None:
-    """Return what changes when a file that was written is written to; None where it is not there."""
+    """Return the properties of a written file that every write changes; None for a missing file."""
     try:
         status = (work.model / entry.path).lstat()
     except OSError:
         return None
-    # Whoever may write to it may also set its time of change back, but not the time of that.
+    # A writer can restore the modification time, but not the time of the inode's change.
     return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
@@ -207,10 +207,10 @@ def _tell(progress: Progress | None, path: str, count: int) -> None:
 
 
 def require_memory(target: Path, *, allow_disk: bool) -> bool:
-    """Require a target to lie in memory, unless a disk is allowed; return whether it does.
+    """Require a target in memory, unless disks are allowed; return whether it is in memory.
 
     Raises:
-        ConfigurationError: ``target-not-memory``, or ``output-unwritable``: it would be in a folder that is not there.
+        ConfigurationError: ``target-not-memory``, or ``output-unwritable``: the parent folder is missing.
     """
     if not target.parent.is_dir():
         raise ConfigurationError(

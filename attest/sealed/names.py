@@ -1,7 +1,7 @@
-"""Names of files in a model: relative, with ``/``, and one spelling each on every file system.
+"""Names of files in a model: relative, with ``/``, and unambiguous on every file system.
 
-A name travels from a signed document to somebody's disk. What two file systems could take for one name, or one person
-for another, is refused: letters that differ in case alone, other Unicode forms of the same text, invisible characters.
+Names from signed documents become paths on disk. Names that file systems or people could confuse are refused: letters
+that differ in case alone, other Unicode forms of the same text, invisible characters.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 __all__ = ["MAX_DEPTH", "MAX_FILES", "MAX_NAME_BYTES", "MAX_PART_BYTES", "name_problem", "names_problem"]
 
 MAX_FILES: Final = 100_000
-"""Of one model; the limit of its signature."""
+"""For one model; the limit of its signature."""
 MAX_NAME_BYTES: Final = 1024
 MAX_DEPTH: Final = 32
-"""Parts between slashes; comparing names takes time that grows with it."""
+"""Path components; comparison time grows with it."""
 MAX_PART_BYTES: Final = 240
-"""Of one part between slashes: file systems end at 255, and sealing and half-written files add to a name."""
+"""Bytes of one component: file systems end at 255, and sealing and temporary files add suffixes."""
 
 
 def name_problem(name: str) -> str | None:
-    """Say what is wrong with a name, or None: relative, ``/`` between parts, no ``.`` or ``..``, printable, NFC."""
+    """Return the defect of a name, or None: relative, ``/`` between parts, no ``.`` or ``..``, printable, NFC."""
     if not name.isprintable() or "\\" in name:
         return "it holds a control character, an invisible one or a backslash"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
@@ -41,7 +41,7 @@ def name_problem(name: str) -> str | None:
 
 
 def names_problem(names: Iterable[str]) -> str | None:
-    """Say what is wrong with the names of one model together, or None: each is good, and no two can meet on a disk."""
+    """Return the first defect among the names of one model, or None: all valid, and no two equal on any disk."""
     spellings: dict[tuple[str, ...], str] = {}
     for name in names:
         problem = name_problem(name)
@@ -59,6 +59,6 @@ def names_problem(names: Iterable[str]) -> str | None:
 
 
 def _folded(name: str) -> tuple[str, ...]:
-    """Return what the most forgiving file system would compare."""
+    """Return the form that the most lenient file system compares."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     return tuple(part.rstrip(" .") for part in folded.split("/"))

@@ -1,13 +1,13 @@
-"""Signatures over models: the key method of OpenSSF Model Signing 1.0, so that any of its tools verifies ours.
+"""Signatures over models: the key method of OpenSSF Model Signing 1.0, verifiable with its tools.
 
 ::
 
     model.sig   a Sigstore bundle v0.3 in JSON: the hint of a public key, and a DSSE envelope
     envelope    an in-toto Statement v1, and signatures over  "DSSEv1" SP len(type) SP type SP len(payload) SP payload
-    statement   subject: name and root; predicate: resources (name, sha256) sorted by name, and how they were listed
+    statement   subject: name and root; predicate: resources (name, sha256) sorted by name, and the method of listing
     root        SHA-256 over the digests of the resources, in their order
 
-What is verified are the bytes as received. The hint only chooses among keys that the caller trusts already.
+Verification uses the bytes as received. The hint only selects among keys that the caller trusts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SIGNATURE_NAME: Final = "model.sig"
 MAX_BUNDLE_BYTES: Final = 64 * 1024 * 1024
 MAX_SIGNATURES: Final = 16
 IGNORED: Final = (".git", ".gitattributes", ".github", ".gitignore", SIGNATURE_NAME)
-"""What the format leaves out at the top of a model: its own signature, and what git keeps there."""
+"""Top-level paths that the format omits: the signature, and git's files."""
 
 _BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _PAYLOAD = "application/vnd.in-toto+json"
@@ -54,7 +54,7 @@ class ModelResource:
     """A file of a model.
 
     Attributes:
-        name: its path in the model.
+        name: path in the model.
         digest: SHA-256 of its bytes.
     """
 
@@ -64,14 +64,14 @@ class ModelResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedModel:
-    """What a trusted key signed. Made by ``verify_model`` alone.
+    """A model's list with a trusted signature, made by ``verify_model`` alone.
 
     Attributes:
-        name: what the signer called the model; nothing depends on it.
+        name: the signer's name of the model, as information.
         root: SHA-256 over all digests.
         resources: the files, in the order of their names.
-        ignored: paths that the signer left out, with all that is below them.
-        key: hint of the key that signed.
+        ignored: paths that the signer omitted, with everything below.
+        key: hint of the signer's key.
     """
 
     name: str
@@ -81,7 +81,7 @@ class VerifiedModel:
     key: str
 
     def is_ignored(self, name: str) -> bool:
-        """Say whether the signer left out a file of this name."""
+        """Return whether the signer omitted a file of this name."""
         return any(name == path or name.startswith(f"{path}/") for path in self.ignored)
 
 
@@ -96,15 +96,15 @@ def sign_model(
 
     Args:
         resources: its files, in any order.
-        name: what the model is called.
+        name: of the model.
         signer: P-384 or P-256.
-        ignored: paths of the model that are no part of it.
+        ignored: paths outside the model.
 
     Returns:
         The bundle, JSON.
 
     Raises:
-        ValueError: a name is not safe, two are one, or there are too many.
+        ValueError: an unsafe name, a repeated name, or too many names.
     """
     ordered = sorted(resources, key=lambda one: one.name)
     problem = _listing_problem(ordered, ignored)
@@ -151,11 +151,11 @@ def _signed_bytes(payload: bytes) -> bytes:
 
 
 def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey]) -> VerifiedModel:
-    """Check that a trusted key signed this list of files. The files themselves are not looked at.
+    """Verify a signature over a list of files, without the files.
 
     Args:
         bundle: the signature file as received; not trusted yet.
-        trusted: the keys whose signatures count; none accepts nothing.
+        trusted: accepted signers; an empty collection accepts nothing.
 
     Raises:
         EvidenceError: ``model-signature-malformed``, ``json-invalid``, ``base64-invalid`` or ``hex-invalid``.
@@ -164,7 +164,7 @@ def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey
     """
     # (1) The bundle: one strict JSON document of exactly these members.
     hint, payload, signatures = _read_bundle(bundle)
-    # (2) A key that the caller trusts, chosen by the hint if there is one.
+    # (2) A trusted key, selected by the hint if there is one.
     keys = {key_hint(key): key for key in trusted}
     if hint is not None and hint not in keys:
         raise SignatureError(
@@ -174,7 +174,7 @@ def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey
             got=hint[:64],
             hint="give the public key of the model's owner; the model itself does not say whom to trust",
         )
-    # (3) A signature of that key over the payload as received: stops every change of the list.
+    # (3) A signature of that key over the payload as received: detects every change of the list.
     chosen = keys if hint is None else {hint: keys[hint]}
     message = _signed_bytes(payload)
     signers = [one for one, key in chosen.items() if any(is_signed(key, sig, message) for sig in signatures)]
@@ -185,7 +185,7 @@ def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey
             expected=f"a signature of {', '.join(sorted(chosen)) or 'a trusted key'}",
             hint="the signature was changed, or made by another key: get the model again from its owner",
         )
-    # (4) Only then is the list read.
+    # (4) Only then is the list parsed.
     return _read_statement(payload, key=signers[0])
 
 
@@ -228,7 +228,7 @@ def _read_signature(value: JsonValue) -> bytes:
 
 
 def _read_statement(payload: bytes, *, key: str) -> VerifiedModel:
-    """Read what was signed. Members that later versions add to predicate and resources are passed over, as they ask."""
+    """Parse the signed statement. Members of later versions are ignored, as the format requires."""
     top = _object(
         json_value(payload, what="statement"), "statement", {"_type", "subject", "predicateType", "predicate"}
     )

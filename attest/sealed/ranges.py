@@ -1,8 +1,8 @@
-"""Filling a buffer from far away: in pieces, several at once, patiently, and never more than was asked for.
+"""Remote reads into a buffer: in pieces, in parallel, with retries, and bounded by the requested size.
 
-What speaks the protocol (HTTP, S3) opens a stream of the bytes ``[start, stop)``; everything else is here: cutting at
-multiples of the segment size, connections side by side, picking up in the middle of a piece after a dropped
-connection, and waiting between attempts with jitter, so that a thousand machines that start together do not come
+A protocol (HTTP, S3) opens a stream of the bytes ``[start, stop)``; this module does the rest: cutting at multiples of
+the segment size, parallel connections, resumption in the middle of a piece after a dropped connection, and pauses with
+jitter between attempts, so that machines that start together do not retry together.
 back together.
 """
 
@@ -22,27 +22,27 @@ from attest.errors import AttestError, SealedSourceError
 __all__ = ["Interruption", "RangeReader", "RetryPolicy", "read_at_most", "unreachable"]
 
 SEGMENT_BYTES: Final = 1 << 20
-"""Pieces are cut at multiples of this, which is where sealed segments begin (formats.md §1.2, rule 4)."""
+"""Pieces end at multiples of this, the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PIECE_BYTES: Final = 8 * SEGMENT_BYTES
-"""One request asks for at most this much: large enough to hide a round trip, small enough to share out."""
+"""Largest request: large enough to hide a round trip, small enough to distribute."""
 PROGRESS_BYTES: Final = 64 << 10
-"""An attempt that brought this much was none in vain; one byte now and then is no progress."""
+"""Least progress of a useful attempt; single bytes now and then do not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How much is asked at once, how long to wait, and with which clock and dice.
+    """Parallelism, retries and time limits, with their sources of time and randomness.
 
     Attributes:
-        connections: requests side by side, 1 to 64.
-        attempts: in a row that bring nothing, before the last error is raised.
-        first_wait_seconds: upper bound of the first wait; doubles with each attempt in vain.
-        max_wait_seconds: upper bound of every wait; a service that asks for a longer one is taken at its word.
-        connect_seconds: to open a connection.
+        connections: parallel requests, 1 to 64.
+        attempts: in a row without progress, before the last error is raised.
+        first_wait_seconds: upper bound of the first pause; doubles with each failed attempt.
+        max_wait_seconds: upper bound of every pause, except that a service may request a longer one.
+        connect_seconds: for the connection.
         read_seconds: between two pieces of an answer.
-        answer_seconds: for one answer; a slower one is given up and resumed on another connection.
+        answer_seconds: for one answer; a slower one is abandoned and resumed on another connection.
         random: draws from [0, 1).
-        sleep: waits for that many seconds.
+        sleep: waits for a number of seconds.
         monotonic: seconds that never run backwards.
     """
 
@@ -58,7 +58,7 @@ class RetryPolicy:
     monotonic: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
+        """Refuse values out of range."""
         if not 1 <= self.connections <= 64:
             msg = f"connections must be 1 to 64, not {self.connections}"
             raise ValueError(msg)
@@ -67,11 +67,11 @@ class RetryPolicy:
             raise ValueError(msg)
 
     def wait_after(self, failures: int, asked: float | None) -> float | None:
-        """Return how many seconds to wait after that many attempts in vain, or None when that is too many.
+        """Return the seconds to wait after this many failed attempts, or None after too many.
 
         Args:
             failures: in a row, from 1.
-            asked: seconds that the service asked for, if it did.
+            asked: seconds requested by the service, if any.
         """
         if failures >= self.attempts or (asked is not None and asked > self.max_wait_seconds):
             return None
@@ -81,38 +81,38 @@ class RetryPolicy:
         return longest * (0.5 + self.random() / 2)
 
 
-class Interruption(Exception):  # noqa: N818  no error yet: the same bytes may be asked for again
-    """An answer broke off, or did not come; what it would have brought may be asked for again.
+class Interruption(Exception):  # noqa: N818  not an error yet: the same bytes can be requested again
+    """An interrupted or missing answer, whose bytes can be requested again.
 
     Attributes:
-        error: what to raise when nothing helps.
-        wait: seconds that the service asked for, if it did.
+        error: raised after the last attempt.
+        wait: seconds requested by the service, if any.
     """
 
     def __init__(self, error: AttestError, *, wait: float | None = None) -> None:
-        """Keep both."""
+        """Keep error and pause."""
         super().__init__(error.message)
         self.error = error
         self.wait = wait
 
 
 Ask = Callable[[int, int], AbstractContextManager[Iterator[bytes]]]
-"""Opens the stream of the bytes [start, stop). It raises ``Interruption`` for what may be tried again, before or while
-it is read, and any ``AttestError`` for what may not. It may end early; bytes too many are found by whoever reads."""
+"""Opens the stream of the bytes [start, stop). It raises ``Interruption`` for retryable failures, before or during
+reading, and ``AttestError`` for others. It may end early; its consumer detects surplus bytes."""
 
 
 class RangeReader:
-    """Bytes of one thing far away, read by any number of threads.
+    """Bytes of one remote file; thread-safe.
 
     Args:
         name: for people.
         size: in bytes.
         ask: opens a stream of a range.
-        patience: how to go about it.
+        patience: parallelism, retries and time limits.
     """
 
     def __init__(self, *, name: str, size: int, ask: Ask, patience: RetryPolicy) -> None:
-        """Prepare; nothing is asked for and no thread is started yet."""
+        """Keep the settings; no request is sent and no thread started yet."""
         self._name = name
         self._size = size
         self._ask = ask
@@ -122,7 +122,7 @@ class RangeReader:
         self._closed = False
 
     def close(self) -> None:
-        """End the threads; a read that is under way ends first."""
+        """Stop the threads, after a read in progress."""
         with self._lock:
             self._closed = True
             workers, self._workers = self._workers, None
@@ -130,11 +130,11 @@ class RangeReader:
             workers.shutdown()
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the buffer from that offset. Nothing writes to it any more when this returns or raises.
+        """Fill the buffer from this offset. Afterwards no thread writes to it, also after an error.
 
         Raises:
-            ValueError: the range is not within the file, or the source is closed.
-            AttestError: as ``ask``; or what the last attempt of too many failed with.
+            ValueError: the range exceeds the file, or the source is closed.
+            AttestError: as ``ask``; or the error of the last attempt.
         """
         if not 0 <= offset <= offset + buffer.nbytes <= self._size:
             msg = f"{buffer.nbytes} bytes from {offset} are not within {self._size}"
@@ -158,7 +158,7 @@ class RangeReader:
             outcomes = [future.exception() for future in futures]
         except BaseException:  # interrupted from outside
             given_up.set()
-            wait(futures)  # the buffer belongs to the caller again once this ends
+            wait(futures)  # the buffer belongs to the caller after this
             raise
         for exc in outcomes:
             if exc is not None:
@@ -171,7 +171,7 @@ class RangeReader:
             return self._workers
 
     def _fill(self, start: int, view: memoryview, given_up: threading.Event) -> None:
-        """Fill one piece; when that fails, the other pieces of the same read hear of it and stop."""
+        """Fill one piece; a failure stops the other pieces of the read."""
         try:
             self._resume(start, view, given_up)
         except BaseException:
@@ -179,7 +179,7 @@ class RangeReader:
             raise
 
     def _resume(self, start: int, view: memoryview, given_up: threading.Event) -> None:
-        """Fill one piece, going on where an answer broke off.
+        """Fill one piece, resuming interrupted answers.
 
         Raises:
             AttestError: see ``read_into``.
@@ -197,7 +197,7 @@ class RangeReader:
             self._patience.sleep(seconds)
 
     def _receive(self, start: int, view: memoryview, done: int) -> tuple[int, Interruption | None]:
-        """Return how much of the view is filled now, and what cut it short, if something did."""
+        """Return the filled size of the view, and the interruption if there was one."""
         clock = self._patience.monotonic
         began = clock()
         try:
@@ -224,11 +224,11 @@ class RangeReader:
 
 
 def unreachable(name: str, why: str) -> SealedSourceError:
-    """Return the error for a service that does not answer, or not to the end.
+    """Return the error for a service without an answer, or with an incomplete one.
 
     Args:
         name: of the file, for people; without a query, which may hold a signature.
-        why: in words.
+        why: the reason in words.
     """
     return SealedSourceError(
         f"{name} cannot be read: {why}",
@@ -246,7 +246,7 @@ class _Readable(Protocol):
 
 
 def read_at_most(source: _Readable, limit: int) -> bytes:
-    """Return the content of a source, or of one that is larger than the limit one byte more than the limit."""
+    """Return the content of a source, or limit + 1 bytes of a larger one."""
     buffer = bytearray(min(source.size, limit + 1))
     source.read_into(0, memoryview(buffer))
     return bytes(buffer)

@@ -1,8 +1,8 @@
-"""Sealed files in object storage that speaks S3: ranges of one object, pinned to the version that was opened.
+"""Sealed files in S3 object storage: ranges of one object, pinned to the version at opening.
 
-Requests, credentials and signatures are boto3's, which the extra ``s3`` brings. Its own retries are off: what breaks
-off is resumed in the middle here, as for HTTP. Every request carries ``If-Match`` with the ETag of the first answer,
-and the version where the bucket keeps versions: an object that was written over is refused as changed.
+Requests, credentials and signatures are boto3's, from the extra ``s3``. Its retries are off: interrupted answers are
+resumed here, as for HTTP. Every request has ``If-Match`` with the ETag of the first answer, and the version in
+versioned buckets: an overwritten object is refused as changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GONE: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NoSuchVersion", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Address:
-    """Where an object lies, or a prefix of objects.
+    """Location of an object, or of a prefix of objects.
 
     Attributes:
         bucket: its name.
@@ -46,7 +46,7 @@ class S3Address:
 
     @staticmethod
     def parse(url: str) -> S3Address:
-        """Read ``s3://bucket/key``.
+        """Parse ``s3://bucket/key``.
 
         Raises:
             ConfigurationError: ``sealed-url-invalid``.
@@ -67,12 +67,12 @@ class S3Address:
 
 
 def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
-    """Return a client of boto3 that suits these sources; credentials come from where boto3 looks for them.
+    """Return a boto3 client for these sources, with boto3's own credentials.
 
     Args:
-        patience: connections and time-outs.
-        endpoint_url: another service than Amazon's, such as ``https://minio.example``.
-        region: where the bucket is; by default what boto3's configuration says.
+        patience: connections and time limits.
+        endpoint_url: a service other than Amazon's, such as ``https://minio.example``.
+        region: of the bucket; by default from boto3's configuration.
 
     Raises:
         ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
@@ -94,20 +94,20 @@ def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region:
         user_agent_extra="attest",
     )
     try:
-        # A session of its own: the process-wide one keeps what it once found for ever.
+        # A separate session: the process-wide one caches credentials indefinitely.
         return Session().client("s3", endpoint_url=endpoint_url, region_name=region, config=settings)
     except (BotoCoreError, ValueError) as exc:
         raise _settings_invalid(exc) from exc
 
 
 class S3Source:
-    """One object, read by ranges from any number of threads.
+    """One object, read by ranges; thread-safe.
 
     Args:
         url: ``s3://bucket/key``.
-        client: of boto3, as ``s3_client`` makes it; closed by whoever made it. None makes one.
-        endpoint_url: as ``s3_client``, where no client is given.
-        patience: connections, attempts and time-outs.
+        client: from ``s3_client``, closed by its owner. None creates one.
+        endpoint_url: as ``s3_client``, without a client.
+        patience: connections, attempts and time limits.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
@@ -122,7 +122,7 @@ class S3Source:
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Ask for size, ETag and version."""
+        """Request size, ETag and version."""
         self._address = S3Address.parse(url)
         if not self._address.key:
             raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
@@ -167,16 +167,16 @@ class S3Source:
         return self._size
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the buffer from that offset.
+        """Fill the buffer from this offset.
 
         Raises:
-            ValueError: the range is not within the object, or the source is closed.
+            ValueError: the range exceeds the object, or the source is closed.
             SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
         """
         self._reader.read_into(offset, buffer)
 
     def close(self) -> None:
-        """Close the connections that are its own; twice is no error."""
+        """Close its own connections; repeated calls are harmless."""
         self._reader.close()
         self._let_go()
 
@@ -227,7 +227,7 @@ class S3Source:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn boto3's errors into ours."""
+        """Translate boto3's errors."""
         from botocore import exceptions as boto
 
         try:
@@ -238,7 +238,7 @@ class S3Source:
             raise _settings_invalid(exc) from exc
         except (boto.ParamValidationError, boto.CredentialRetrievalError) as exc:
             raise _settings_invalid(exc) from exc
-        except (boto.BotoCoreError, OSError) as exc:  # connections, time-outs, streams that end early
+        except (boto.BotoCoreError, OSError) as exc:  # connections, time limits, truncated streams
             raise Interruption(unreachable(self.name, _one_line(exc))) from exc
 
     def _refusal(self, exc: ClientError) -> AttestError | Interruption:
@@ -271,8 +271,8 @@ class S3Store:
 
     Args:
         url: ``s3://bucket`` or ``s3://bucket/prefix``.
-        client: as ``S3Source``; one is shared by all its files.
-        endpoint_url: as ``s3_client``, where no client is given.
+        client: as ``S3Source``; shared by all its files.
+        endpoint_url: as ``s3_client``, without a client.
         patience: as ``S3Source``.
 
     Raises:
@@ -287,7 +287,7 @@ class S3Store:
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Make the client, which may look for credentials; the bucket is not asked yet."""
+        """Create the client, which may look for credentials; no request is sent yet."""
         self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
         self._patience = patience or RetryPolicy()
         self._own_client = client is None
@@ -300,26 +300,26 @@ class S3Store:
         return str(self._address)
 
     def sizes(self) -> Mapping[str, int] | None:
-        """List nothing: that would want another permission than reading. Sizes are compared when files are opened."""
+        """Return None: listing needs more permissions than reading. Opening a file compares its size."""
         return None
 
     def open(self, name: str) -> S3Source:
         """Open a file of the directory.
 
         Args:
-            name: relative, with ``/``, as the manifest has it.
+            name: relative, with ``/``, as in the manifest.
         """
         prefix = f"{self._address.key}/" if self._address.key else ""
         url = f"s3://{self._address.bucket}/{prefix}{name}"
         return S3Source(url, client=self._client, patience=self._patience)
 
     def close(self) -> None:
-        """Close the connections that are its own; its files cannot be read any more. Twice is no error."""
+        """Close its own connections, and with them its files; repeated calls are harmless."""
         if self._own_client:
             self._client.close()
 
     def read_small(self, name: str, limit: int) -> bytes:
-        """Return a whole file; of one that is larger than the limit one byte more than the limit.
+        """Return a whole file, or limit + 1 bytes of a larger one.
 
         Raises:
             SealedSourceError: as ``S3Source``.

@@ -1,4 +1,4 @@
-"""Tensors of a sealed model, decrypted straight into the arrays that the caller keeps; no plaintext touches a disk.
+"""Tensors of a sealed file, decrypted directly into the caller's arrays; no plaintext touches a disk.
 
 ::
 
@@ -21,23 +21,23 @@ from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, 
 __all__ = ["Plaintext", "TensorFile", "TensorSlice", "load_tensors", "open_tensors"]
 
 BATCH_BYTES: Final = 16 << 20
-"""Small neighbours are read together, or each would pay for the whole segment that it lies in."""
+"""Small neighbours are read together, since each read decrypts whole segments."""
 
 Progress = Callable[[int], object]
-"""Called with the number of bytes of tensors read so far, in the calling thread."""
+"""Called with the number of tensor bytes read so far, in the calling thread."""
 
 
 class Plaintext(Protocol):
-    """The plaintext of a file, verified before it is given out; a ``SealedReader`` is one."""
+    """The verified plaintext of a file, such as ``SealedReader``."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Its name in messages."""
         ...
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
         ...
 
     def read_into(self, offset: int, buffer: memoryview, /) -> None:
@@ -45,37 +45,37 @@ class Plaintext(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
 
 class TensorSlice:
-    """A tensor that is read when it is indexed, and then only the rows that are wanted."""
+    """A lazily read tensor: indexing reads only the selected rows."""
 
     def __init__(self, tensors: TensorFile, info: TensorInfo) -> None:
-        """Keep both."""
+        """Keep the file and the tensor's entry."""
         self._tensors = tensors
         self._info = info
 
     def get_shape(self) -> list[int]:
-        """Return the lengths of its axes."""
+        """Return the lengths of the axes."""
         return list(self._info.shape)
 
     def get_dtype(self) -> str:
-        """Return its kind of number, as the format names it."""
+        """Return the type, as the format names it."""
         return self._info.dtype
 
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401  whatever the framework's arrays take and give
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401  any index and value of the framework's arrays
         """Index it as an array; an integer or a slice along the first axis reads only those rows."""
         return self._tensors.rows(self._info, index)
 
 
 class TensorFile:
-    """The tensors of one file. Its header is read and judged when it is made; tensors are read when they are asked for.
+    """The tensors of one file. The constructor validates the header; tensors are read on demand.
 
     Args:
         plaintext: of the file; closed with this object, and when the header is refused.
-        framework: whose arrays it gives.
+        framework: of the arrays.
 
     Raises:
         SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
@@ -105,12 +105,12 @@ class TensorFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file; arrays that it gave stay."""
+        """Close the file; arrays stay valid."""
         self._plaintext.close()
 
     @property
     def name(self) -> str:
-        """What the file is called in messages."""
+        """Name of the file in messages."""
         return self._plaintext.name
 
     def keys(self) -> list[str]:
@@ -118,11 +118,11 @@ class TensorFile:
         return sorted(self.header.tensors)
 
     def metadata(self) -> dict[str, str] | None:
-        """Return the free text of its writer, or None."""
+        """Return the writer's free text, or None."""
         return dict(self.header.metadata) or None
 
     def info(self, name: str) -> TensorInfo:
-        """Return what the header says of a tensor.
+        """Return the header's entry for a tensor.
 
         Raises:
             ConfigurationError: ``tensor-unknown``.
@@ -142,10 +142,10 @@ class TensorFile:
         return self._whole(self.info(name))
 
     def get_slice(self, name: str) -> TensorSlice:
-        """Return a tensor that is read when it is indexed.
+        """Return a lazily read tensor.
 
         Raises:
-            ConfigurationError: ``tensor-unknown``, or ``tensor-packed``: its numbers share bytes.
+            ConfigurationError: ``tensor-unknown``, or ``tensor-packed``: numbers share bytes.
         """
         info = self.info(name)
         if info.packed:
@@ -158,11 +158,11 @@ class TensorFile:
         return TensorSlice(self, info)
 
     def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
-        """Read many tensors, in the order in which they lie.
+        """Read several tensors, in the order of the file.
 
         Args:
-            names: which; None for all.
-            progress: is told how many bytes of tensors were read.
+            names: of the tensors; None means all.
+            progress: called with the number of tensor bytes read.
 
         Raises:
             ConfigurationError: ``tensor-unknown``.
@@ -180,7 +180,7 @@ class TensorFile:
         return {name: arrays[name] for name in sorted(arrays)}
 
     def rows(self, info: TensorInfo, index: Any) -> Any:  # noqa: ANN401  see TensorSlice
-        """Read what an index wants of a tensor; see ``TensorSlice``."""
+        """Read the part of a tensor that an index selects; see ``TensorSlice``."""
         first, rest = (index[0], index[1:]) if isinstance(index, tuple) and index else (index, ())
         if not info.shape or not isinstance(first, (int, slice)) or isinstance(first, bool):
             return self._whole(info)[index]
@@ -216,7 +216,7 @@ class TensorFile:
 
 
 def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> TensorFile:
-    """Open a safetensors file for reading tensor by tensor; see ``TensorFile``."""
+    """Open a safetensors file for single tensors; see ``TensorFile``."""
     return TensorFile(plaintext, framework=framework)
 
 
@@ -227,13 +227,13 @@ def load_tensors(
     framework: Framework = "numpy",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Read all tensors of a safetensors file, or some, and close it; see ``TensorFile``."""
+    """Read all or some tensors of a safetensors file, and close it; see ``TensorFile``."""
     with open_tensors(plaintext, framework=framework) as tensors:
         return tensors.load(names, progress=progress)
 
 
 def _read_raw_header(plaintext: Plaintext) -> bytes:
-    """Return the header of a safetensors file as it stands there, spaces behind it included.
+    """Return the raw header of a safetensors file, trailing spaces included.
 
     Raises:
         SealedFileError: ``safetensors-malformed``.
@@ -247,7 +247,7 @@ def _read_raw_header(plaintext: Plaintext) -> bytes:
 
 
 def unknown_tensor(name: str, where: str, known: Iterable[str]) -> ConfigurationError:
-    """Return the error for a tensor that is not there."""
+    """Return the error for an unknown tensor."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), n=1)
@@ -260,7 +260,7 @@ def unknown_tensor(name: str, where: str, known: Iterable[str]) -> Configuration
 
 
 def _batches(infos: Sequence[TensorInfo]) -> Iterator[list[TensorInfo]]:
-    """Group neighbours without a gap whose sum is small; a large tensor stands alone."""
+    """Group adjacent small tensors; a large tensor stays alone."""
     batch: list[TensorInfo] = []
     for info in infos:
         if batch and (info.begin != batch[-1].end or info.end - batch[0].begin > BATCH_BYTES):
@@ -272,7 +272,7 @@ def _batches(infos: Sequence[TensorInfo]) -> Iterator[list[TensorInfo]]:
 
 
 def _covering(index: int | slice, length: int) -> tuple[int, int, int | slice]:
-    """Return which rows an index needs, and the index within them."""
+    """Return the rows that an index needs, and the index within them."""
     if isinstance(index, int):
         at = index + length if index < 0 else index
         if not 0 <= at < length:

@@ -1,4 +1,4 @@
-"""The files of a model on their way into a sealed one: which are done, and the others one after another."""
+"""One run of sealing over the files of a model, with resumption of finished ones."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["SealedSource", "SealingRun"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSource:
-    """A file that is sealed.
+    """A finished sealed file.
 
     Attributes:
-        source: what it was when that was done.
+        source: the source's identity at that time.
         header: of the sealed file, 40 bytes.
         digest: SHA-256 of its plaintext.
         sealed_digest: SHA-256 of its ciphertext.
@@ -50,7 +50,7 @@ class SealedSource:
 
     @staticmethod
     def of(record: Mapping[str, JsonValue]) -> SealedSource:
-        """Read a line that this program wrote: it is authenticated."""
+        """Parse an authenticated line of the journal."""
         size = record["size"]
         return SealedSource(
             source=SourceFile(
@@ -67,11 +67,11 @@ class SealingRun:
 
     Args:
         folder: the model.
-        scan: what was found in it.
+        scan: its inventory.
         random: returns so many random bytes.
-        follow_symlinks: seal the files that links lead to.
-        threads: how many encrypt.
-        progress: is told how many more bytes of which file are done.
+        follow_symlinks: seal the targets of links.
+        threads: for encryption.
+        progress: called with a file and its newly finished bytes.
     """
 
     def __init__(
@@ -95,20 +95,20 @@ class SealingRun:
     def run(
         self, work: Workplace, model: bytes, data_key: bytes, done: tuple[SealedSource, ...]
     ) -> tuple[SealedSource, ...]:
-        """Seal what is not sealed yet, and return everything in the order of the paths.
+        """Seal the remaining files, and return all in the order of their paths.
 
         Args:
-            work: where.
+            work: folder of the output.
             model: identity of the model, 16 bytes.
             data_key: 32 bytes.
-            done: what an interrupted run has finished, in its order.
+            done: files finished by an interrupted run, in its order.
 
         Raises:
             ConfigurationError: ``output-no-room``.
-            SealedSourceError: a file cannot be read or written, or changed meanwhile.
+            SealedSourceError: a file is unreadable or unwritable, or changed meanwhile.
             SealedFileError: a file is too large.
         """
-        # Of a file that was sealed twice, the last line is the one that counts.
+        # For a file sealed twice, the last line counts.
         known = {one.source.path: one for one in done}
         finished: dict[str, SealedSource] = {
             one.path: known[one.path]
@@ -128,7 +128,7 @@ class SealingRun:
 
     @staticmethod
     def _is_whole(folder: Path, known: SealedSource, source: SourceFile, model: bytes, data_key: bytes) -> bool:
-        """Say whether a file is sealed: the source is what it was, and header and last segment are this file's."""
+        """Return whether a file is finished: source unchanged, and header and last segment present."""
         if known.source != source:
             return False
         try:
@@ -155,7 +155,7 @@ class SealingRun:
             before = done
 
         name = self._folder / source.path
-        # A file that became a link since it was found is not what was found.
+        # A file that has become a link since the inventory is refused.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if self._follow_symlinks else os.O_NOFOLLOW)
         try:
             descriptor = os.open(name, flags)

@@ -1,4 +1,4 @@
-"""Reading a sealed file: anywhere, in parallel, in constant memory, and never a byte that is not verified."""
+"""Reader of sealed files: random access, parallel, in constant memory, and returning verified bytes only."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, spread,
 __all__ = ["SealedReader"]
 
 _SEGMENTS_A_THREAD = 4
-"""Fewer are read before a thread has started."""
+"""Fewer segments are read sooner than a thread starts."""
 
 
 class SealedReader:
-    """The plaintext of a sealed file, for any number of threads at once.
+    """The plaintext of a sealed file; thread-safe.
 
-    The last segment is verified when it is opened, and with it the file's size: the nonce of the last segment says that
-    it is the last. Every other one is verified when it is read, before any of it is given out.
+    Opening verifies the last segment, and with it the file's size: the nonce of the last segment marks it as the
+    last. Every other segment is verified when it is read, before any of it is returned.
 
     Args:
-        source: where the file comes from; closed with the reader, and when opening fails.
+        source: of the file; closed with the reader, and when opening fails.
         key: 32 bytes, the data key.
-        associated_data: what the file was sealed for, any bytes.
-        expected_size: size of the plaintext by a signed manifest; None where there is none.
-        expected_header: 40 bytes that the file begins with, by a signed manifest; None where there is none.
-        threads: how many decrypt a long range; by default one for each processor that this process may use.
+        associated_data: context of the file, any bytes.
+        expected_size: size of the plaintext from a signed manifest; None without one.
+        expected_header: first 40 bytes of the file from a signed manifest; None without one.
+        threads: for long ranges; by default one for each available processor.
 
     Raises:
-        SealedFileError: ``sealed-size-invalid`` or ``sealed-header-invalid``: it is no sealed file.
-        SealedTamperError: ``sealed-segment-invalid``: the last segment does not verify under this key and associated
-            data; ``sealed-size-mismatch`` or ``sealed-header-mismatch``: it is another file than was expected.
-        SealedSourceError: the source cannot be read.
-        ValueError: a key of another length, or fewer threads than one.
+        SealedFileError: ``sealed-size-invalid`` or ``sealed-header-invalid``: not a sealed file.
+        SealedTamperError: ``sealed-segment-invalid``: the last segment is invalid under this key and associated
+            data; ``sealed-size-mismatch`` or ``sealed-header-mismatch``: not the expected file.
+        SealedSourceError: the source is unreadable.
+        ValueError: a key of another length, or no threads.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SealedReader:
         expected_header: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Open it and verify its last segment."""
+        """Open the file and verify its last segment."""
         self._source = source
         self._scratch = Scratch(source.size)
         self._lock = threading.Lock()
@@ -113,23 +113,23 @@ class SealedReader:
 
     @property
     def name(self) -> str:
-        """What the source is called in messages."""
+        """Name of the source in messages."""
         return self._source.name
 
     def read_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill a buffer with the plaintext from this offset.
 
-        Whole segments are decrypted straight into the buffer: until this returns it may hold bytes that are not
-        verified. When it raises, the whole buffer is zeros.
+        Whole segments are decrypted directly into the buffer: it may hold unverified bytes until this returns.
+        After an error the whole buffer is zeros.
 
         Args:
             offset: in the plaintext.
             buffer: contiguous and writable; ``offset`` plus its length in bytes is at most ``size``.
 
         Raises:
-            SealedTamperError: ``sealed-segment-invalid``: a segment of the range does not verify.
-            SealedSourceError: the source cannot be read, or changed.
-            ValueError: the range does not lie within the plaintext, or the reader is closed.
+            SealedTamperError: ``sealed-segment-invalid``: a segment of the range is invalid.
+            SealedSourceError: the source is unreadable, or changed.
+            ValueError: the range exceeds the plaintext, or the reader is closed.
             TypeError: the buffer is read-only or not contiguous.
         """
         view = memoryview(buffer)
@@ -147,7 +147,7 @@ class SealedReader:
             raise
 
     def read(self, offset: int, length: int) -> bytearray:
-        """Return so many bytes of the plaintext from this offset; the errors are those of ``read_into``."""
+        """Return ``size`` bytes of the plaintext from this offset; errors as ``read_into``."""
         if offset < 0 or length < 0 or offset + length > self._size:
             msg = f"bytes {offset} to {offset + length} of a file of {self._size}"
             raise ValueError(msg)
@@ -156,18 +156,18 @@ class SealedReader:
         return buffer
 
     def stream(self, write: Callable[[memoryview], object]) -> None:
-        """Give the whole plaintext to ``write``, a segment at a time and in order, in constant memory.
+        """Pass the whole plaintext to ``write``, a segment at a time and in order, in constant memory.
 
-        What is given is verified, and that the file ends where it was sealed was verified when it was opened. But a
-        later segment can still fail: take nothing that was written for the whole file before this returns.
+        Each piece is verified, and opening has verified the end of the file. A later segment can still fail: the
+        output is complete only once this returns.
 
         Args:
-            write: gets each piece in the calling thread and must be done with its memory when it returns. It has to
-                take all of it; a count that it returns is ignored, so give it the method of a buffered file.
+            write: called with each piece in the calling thread; it must not keep the piece. It has to
+                accept all of it; its return value is ignored, so use the method of a buffered file.
 
         Raises:
-            SealedTamperError: ``sealed-segment-invalid``: a segment does not verify.
-            SealedSourceError: the source cannot be read, or changed.
+            SealedTamperError: ``sealed-segment-invalid``: a segment is invalid.
+            SealedSourceError: the source is unreadable, or changed.
             ValueError: the reader is closed.
         """
         self._segments(None, lambda _, piece: write(piece))
@@ -175,17 +175,17 @@ class SealedReader:
     def scatter(
         self, write_at: Callable[[int, memoryview], object], *, progress: Callable[[int], object] | None = None
     ) -> None:
-        """Give the whole plaintext to ``write_at``, a segment at a time, in any order and from several threads at once.
+        """Pass the whole plaintext to ``write_at``, a segment at a time, in any order and from several threads.
 
-        What is given is verified, and as for ``stream`` another segment can still fail.
+        Each piece is verified; as for ``stream``, another segment can still fail.
 
         Args:
-            write_at: gets the offset in the plaintext and the piece, and must be done with its memory when it returns.
-            progress: called in the calling thread with how many bytes from the start were given out.
+            write_at: called with an offset in the plaintext and a piece, which it must not keep.
+            progress: called in the calling thread with the number of bytes passed.
 
         Raises:
-            SealedTamperError: ``sealed-segment-invalid``: a segment does not verify.
-            SealedSourceError: the source cannot be read, or changed.
+            SealedTamperError: ``sealed-segment-invalid``: a segment is invalid.
+            SealedSourceError: the source is unreadable, or changed.
             ValueError: the reader is closed.
         """
 
@@ -198,7 +198,7 @@ class SealedReader:
     def _segments(
         self, anyhow: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
     ) -> None:
-        """Decrypt all segments; give each to ``anyhow`` where it was decrypted, and in order to ``ordered``."""
+        """Decrypt all segments; pass each to ``anyhow`` in its thread, and in order to ``ordered``."""
         self._require_open()
         places = [self._scratch.take() for _ in range(min(self._count, self._threads + SPARE_SLOTS))]
 
@@ -219,7 +219,7 @@ class SealedReader:
                 self._scratch.give(place)
 
     def close(self) -> None:
-        """Overwrite every buffer that held plaintext and close the source; nothing may be reading. Twice is allowed."""
+        """Overwrite all plaintext buffers and close the source, without a read in progress; harmless when repeated."""
         if self._closed:
             return
         self._closed = True
@@ -285,7 +285,7 @@ class SealedReader:
             return True
 
     def _keep(self, index: int, content: memoryview) -> None:
-        """Remember the content of one segment: small reads in a row decrypt each segment once."""
+        """Cache the content of one segment: small sequential reads decrypt each segment once."""
         with self._lock:
             before, self._cached = self._cached, (index, content)
         if before is not None:

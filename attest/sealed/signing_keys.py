@@ -1,4 +1,4 @@
-"""Keys that sign models: ECDSA with P-384, or P-256, each with its one hash. The signature format knows no Ed25519."""
+"""Keys for signatures over models: ECDSA with P-384 or P-256, each with one hash. The format has no Ed25519."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _HASHES: Final[Mapping[str, hashes.HashAlgorithm]] = {"secp256r1": hashes.SHA256
 
 
 def read_signing_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
-    """Read a key to sign models with: P-384 or P-256, PEM, not encrypted.
+    """Parse a private key for signatures over models: P-384 or P-256, PEM, not encrypted.
 
     Raises:
         ConfigurationError: ``model-key-invalid``.
     """
     try:
         key = load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:  # TypeError: it is encrypted
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:  # TypeError: encrypted
         raise _bad_key("a private key in PEM, not encrypted") from exc
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name not in _HASHES:
         raise _bad_key("a P-384 or P-256 key")
@@ -39,7 +39,7 @@ def read_signing_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def read_trusted_key(pem: bytes) -> ec.EllipticCurvePublicKey:
-    """Read a key whose signatures count: P-384 or P-256, PEM. A private key is refused: it has no business here.
+    """Parse a trusted public key: P-384 or P-256, PEM. Private keys are refused.
 
     Raises:
         ConfigurationError: ``model-key-invalid``.
@@ -54,17 +54,17 @@ def read_trusted_key(pem: bytes) -> ec.EllipticCurvePublicKey:
 
 
 def key_hint(key: ec.EllipticCurvePublicKey) -> str:
-    """Return by what a signature names its key: SHA-256 of the PEM text, lower-case hex."""
+    """Return the hint of a key in signatures: SHA-256 of the PEM text, lower-case hex."""
     return sha256(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def raw_signature(key: ec.EllipticCurvePrivateKey, message: bytes) -> bytes:
-    """Sign: DER, deterministic (RFC 6979)."""
+    """Sign deterministically (RFC 6979); DER."""
     return key.sign(message, ec.ECDSA(_HASHES[key.curve.name], deterministic_signing=True))
 
 
 def is_signed(key: ec.EllipticCurvePublicKey, signature: bytes, message: bytes) -> bool:
-    """Say whether a signature (DER) verifies."""
+    """Return whether a signature (DER) is valid."""
     try:
         key.verify(signature, message, ec.ECDSA(_HASHES[key.curve.name]))
     except InvalidSignature:

@@ -1,4 +1,4 @@
-"""Where the bytes of a sealed file come from: the protocol that the reader asks, and local files."""
+"""Sources of sealed bytes: the protocol, and local files."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ __all__ = ["FileSource", "Source", "changed", "unreadable"]
 
 @runtime_checkable
 class Source(Protocol):
-    """Bytes that can be read anywhere, by several threads at once. They are not trusted.
+    """Random access to untrusted bytes; thread-safe.
 
-    ``FileSource`` is one; anything with these members is.
+    ``FileSource`` and any object with these members implement it.
     """
 
     @property
     def name(self) -> str:
-        """What to call it in messages; no secret, no query of a signed URL."""
+        """Its name in messages, without secrets such as the query of a signed URL."""
         ...
 
     @property
     def size(self) -> int:
-        """Size in bytes, as it was when the source was opened; it never changes."""
+        """Size in bytes at opening; it never changes."""
         ...
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the whole buffer from this offset, or raise; what it then holds is undefined.
+        """Fill the whole buffer from this offset, or raise and leave it undefined.
 
         Args:
             offset: in bytes; ``offset + len(buffer)`` is at most ``size``.
-            buffer: of bytes (format ``B``), contiguous and writable, never kept after the call.
+            buffer: of bytes (format ``B``), contiguous and writable, not kept after the call.
 
         Raises:
-            SealedSourceError: it cannot be read, or it is no longer what was opened.
-            ValueError: the range does not lie within the source, or the source is closed.
+            SealedSourceError: unreadable, or changed since opening.
+            ValueError: the range exceeds the source, or the source is closed.
         """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. Closing twice is allowed."""
+        """Release files and connections; repeated calls are harmless."""
         ...
 
 
 def unreadable(name: str, exc: OSError) -> SealedSourceError:
-    """Say that something cannot be read, in the words of the system."""
+    """Return the error for an unreadable file, with the system's reason."""
     return SealedSourceError(
         f"{name} cannot be read: {exc.strerror or exc}",
         code="sealed-source-unreadable",
@@ -59,7 +59,7 @@ def unreadable(name: str, exc: OSError) -> SealedSourceError:
 
 
 def changed(name: str, expected: str, got: str) -> SealedSourceError:
-    """Say that something is no longer what was opened."""
+    """Return the error for a file that changed since opening."""
     return SealedSourceError(
         f"{name} changed while it was read: expected {expected}, got {got}",
         code="sealed-source-changed",
@@ -73,11 +73,11 @@ def changed(name: str, expected: str, got: str) -> SealedSourceError:
 class FileSource:
     """A local file, read by ``preadv`` into the caller's memory.
 
-    It is never mapped: bytes that somebody else can still change must be copied before they are verified, and a mapped
-    file that becomes shorter kills the process.
+    It is never mapped: bytes that others can change must be copied before verification, and truncation of a mapped
+    file kills the process.
 
     Args:
-        path: of a regular file; a link to one is followed.
+        path: of a regular file; links are followed.
 
     Raises:
         SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-not-a-file``: a folder, device, socket or
@@ -91,7 +91,7 @@ class FileSource:
         self._fd = -1
         self._name = os.fspath(path)
         try:
-            # Not blocking: opening a pipe without a writer would wait for one.
+            # Non-blocking: opening a pipe without a writer would wait for one.
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as exc:
             raise unreadable(self._name, exc) from exc
@@ -106,7 +106,7 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """The path as it was given."""
+        """The given path."""
         return self._name
 
     @property
@@ -120,7 +120,7 @@ class FileSource:
         Raises:
             SealedSourceError: ``sealed-source-unreadable``, or ``sealed-source-changed``: it became shorter or
                 longer.
-            ValueError: the range does not lie within the file, or the file is closed.
+            ValueError: the range exceeds the file, or the file is closed.
         """
         if self._fd < 0:
             msg = f"{self._name} is closed"
@@ -137,13 +137,13 @@ class FileSource:
             if count == 0:
                 break
             done += count
-        # Also when it became longer: then it is another file than its last segment was verified for.
+        # Also after growth: the last segment was verified for another size.
         now = os.fstat(self._fd).st_size
         if done < wanted or now != self._size:
             raise changed(self._name, f"{self._size} bytes", f"{now} bytes")
 
     def close(self) -> None:
-        """Close the file; nothing may be reading it."""
+        """Close the file; no read may be in progress."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Where a sealed directory lies: something that lists, and opens by name. Nothing that it says is trusted."""
+"""Stores of sealed directories: untrusted listing and access by name."""
 
 from __future__ import annotations
 
@@ -14,64 +14,64 @@ from attest.sealed.sources import FileSource, Source, unreadable
 __all__ = ["FileStore", "FolderStore", "read_whole"]
 
 _MAX_ENTRIES: Final = 4 * MAX_FILES
-"""Of a folder, folders counted: what has more is no sealed model."""
+"""Largest number of entries in a folder, subfolders included; sealed models have fewer."""
 _OF_GIT: Final = frozenset({".git", ".github"})
-"""At the top; what is in them is no part of a model, by the format of its signature."""
+"""Top-level folders outside the model, by the format of its signature."""
 
 
 @runtime_checkable
 class FileStore(Protocol):
-    """Files by name. ``FolderStore`` is one; anything with these members is."""
+    """Files by name; ``FolderStore`` and any object with these members implement it."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages; no secret, no query of a signed URL."""
+        """Its name in messages, without secrets such as the query of a signed URL."""
         ...
 
     def sizes(self) -> Mapping[str, int] | None:
-        """Return the size of every file by its name, with ``/`` between parts; None where nothing lists them.
+        """Return the size of every file by name, with ``/`` between parts; None without a listing.
 
         Raises:
-            SealedSourceError: it cannot be listed.
-            SealedFileError: ``sealed-folder-unsafe``: links, devices or other things that are no files.
+            SealedSourceError: listing fails.
+            SealedFileError: ``sealed-folder-unsafe``: links, devices or other non-files.
         """
         ...
 
     def read_small(self, name: str, limit: int) -> bytes:
-        """Return a whole file; of one that is larger than the limit at most one byte more than the limit.
+        """Return a whole file, or at most limit + 1 bytes of a larger one.
 
         Raises:
-            SealedSourceError: it is not there, or cannot be read.
+            SealedSourceError: missing or unreadable.
         """
         ...
 
     def open(self, name: str) -> Source:
-        """Open a file to be read anywhere.
+        """Open a file for random access.
 
         Raises:
-            SealedSourceError: it is not there, or cannot be read.
+            SealedSourceError: missing or unreadable.
         """
         ...
 
 
 class FolderStore:
-    """A folder of this machine.
+    """A local folder.
 
     Args:
-        folder: where it is.
+        folder: its path.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Remember the folder; nothing is read yet."""
+        """Keep the path."""
         self.folder = Path(folder)
 
     @property
     def name(self) -> str:
-        """The path as it was given."""
+        """The given path."""
         return str(self.folder)
 
     def sizes(self) -> Mapping[str, int]:
-        """List the folder; see ``FileStore``. What git keeps at its top is passed over."""
+        """List the folder; see ``FileStore``. Git's files at its top are left out."""
         found: dict[str, int] = {}
         for count, entry in enumerate(self._entries(self.folder, top=True)):
             if count >= _MAX_ENTRIES:
@@ -118,14 +118,14 @@ class FolderStore:
         return FileSource(self.folder / name)
 
     def close(self) -> None:
-        """Do nothing, as stores far away close their connections."""
+        """Do nothing; remote stores close their connections here."""
 
 
 def read_whole(source: Source, *, limit: int) -> bytes:
-    """Return the content of a source, or of one that is larger than the limit one byte more than the limit.
+    """Return the content of a source, or limit + 1 bytes of a larger one.
 
     Raises:
-        SealedSourceError: it cannot be read.
+        SealedSourceError: unreadable.
     """
     buffer = bytearray(min(source.size, limit + 1))
     source.read_into(0, memoryview(buffer))
@@ -133,7 +133,7 @@ def read_whole(source: Source, *, limit: int) -> bytes:
 
 
 def missing(store: FileStore, name: str) -> SealedSourceError:
-    """Say that a file is not there."""
+    """Return the error for a missing file."""
     return SealedSourceError(
         f"{store.name} has no file {name!r}", code="sealed-file-missing", field=name, hint="is this a sealed model?"
     )

@@ -1,13 +1,13 @@
-"""The header of a safetensors file: which tensors it holds, of which kind and shape, and where.
+"""The header of a safetensors file: its tensors with type, shape and position.
 
 ::
 
     file   = length (8, little-endian, at most 100 MB) ‖ header (JSON, that many bytes, spaces behind it) ‖ data
     header = {"__metadata__": {text: text}?, name: {"dtype", "shape", "data_offsets": [begin, end]}…}
 
-Tensors lie one behind the other in the data, from its first byte to its last: no hole, no overlap, nothing behind.
-This reader refuses everything that the ``safetensors`` library refuses, and besides what two readers could take in two
-ways: a member that stands twice, members without a meaning, a header that begins with a blank or ends in anything but
+Tensors are contiguous in the data, from its first byte to its last: no gap, no overlap, no trailing bytes.
+This parser refuses everything that the ``safetensors`` library refuses, and all forms that two parsers could interpret
+differently: repeated members, unknown members, a header that begins with a blank or ends in anything but
 spaces.
 
 Spec: huggingface/safetensors, README, section "Format"; its library in version 0.8.0.
@@ -65,13 +65,13 @@ DTYPE_BITS: Final[Mapping[str, int]] = MappingProxyType(
         "U64": 64,
     }
 )
-"""Every kind of number that the format has, and how many bits one takes."""
+"""All types of the format, with the bits of one number."""
 
 _WORD: Final = 1 << 64
-"""The library computes sizes in 64 bits and refuses what does not fit."""
+"""The library computes sizes in 64 bits and refuses larger ones."""
 _MAX_AXES: Final = 64
 _MAX_ARRAY_BYTES: Final = 1 << 63
-"""NumPy and PyTorch hold no array of more axes, or whose axes other than empty ones would take more."""
+"""Limit of NumPy and PyTorch for axes, and for elements of non-empty axes."""
 _MEMBERS: Final = frozenset({"dtype", "shape", "data_offsets"})
 
 
@@ -80,11 +80,11 @@ class TensorInfo:
     """One tensor of a file.
 
     Attributes:
-        name: as the header has it; any text.
+        name: as in the header; any text.
         dtype: one of ``DTYPE_BITS``.
         shape: lengths of the axes; none for a scalar.
         begin: offset of its first byte in the data.
-        end: behind its last byte.
+        end: offset after its last byte.
     """
 
     name: str
@@ -95,22 +95,22 @@ class TensorInfo:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Size in bytes."""
         return self.end - self.begin
 
     @property
     def packed(self) -> bool:
-        """Whether several numbers share a byte, so that it cannot be cut between any two of them."""
+        """Whether several numbers share a byte, which prevents slicing."""
         return DTYPE_BITS[self.dtype] % 8 != 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorHeader:
-    """What a file holds.
+    """Tensors and metadata of a file.
 
     Attributes:
-        tensors: in the order of the data, by name.
-        metadata: free text of the writer; nothing that this project relies on.
+        tensors: by name, in the order of the data.
+        metadata: the writer's free text, not used here.
         data_offset: of the data in the file.
     """
 
@@ -120,11 +120,11 @@ class TensorHeader:
 
     @staticmethod
     def parse(raw: bytes, *, data_size: int) -> TensorHeader:
-        """Read a header.
+        """Parse a header.
 
         Args:
-            raw: the JSON with the spaces behind it, without the eight bytes of its length.
-            data_size: bytes behind it.
+            raw: the JSON with trailing spaces, without the eight bytes of its length.
+            data_size: bytes after it.
 
         Raises:
             SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
@@ -146,7 +146,7 @@ def header_length(raw: bytes, *, file_size: int) -> int:
     """Return the length of the header, from the first eight bytes of the file.
 
     Args:
-        raw: the first eight bytes, or all of a shorter file.
+        raw: the first eight bytes, or a shorter file as a whole.
         file_size: of the whole file, in bytes.
 
     Raises:
@@ -214,7 +214,7 @@ def _tensor(name: str, value: JsonValue) -> TensorInfo:
 def _numbers(value: JsonValue, where: str) -> tuple[int, ...]:
     if not isinstance(value, list):
         _refuse(where, "a list", type(value).__name__)
-    numbers = tuple(one for one in value if type(one) is int and 0 <= one < _WORD)  # bool is an int, too
+    numbers = tuple(one for one in value if type(one) is int and 0 <= one < _WORD)  # bool is a subclass of int
     if len(numbers) != len(value):
         _refuse(where, "integers from 0", "something else")
     return numbers

@@ -18,16 +18,16 @@ __all__ = ["INDEX_NAME", "ModelFiles", "TensorSet", "load_model", "open_model"]
 INDEX_NAME: Final = "model.safetensors.index.json"
 SINGLE_NAME: Final = "model.safetensors"
 MAX_INDEX_BYTES: Final = 64 << 20
-"""An index has a line for each tensor: some hundred bytes for each of a few ten thousand."""
+"""Room for some hundred bytes for each of tens of thousands of tensors."""
 MAX_SHARDS: Final = 10_000
 
 
 class ModelFiles(Protocol):
-    """The files of a model; a ``SealedDirectory`` is one."""
+    """The files of a model, such as ``SealedDirectory``."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Its name in messages."""
         ...
 
     @property
@@ -36,15 +36,15 @@ class ModelFiles(Protocol):
         ...
 
     def open(self, path: str, /) -> Plaintext:
-        """Open one."""
+        """Open a file."""
         ...
 
 
 class TensorSet:
-    """The tensors of several files, as if they were one; see ``TensorFile``.
+    """The tensors of several files as one set; see ``TensorFile``.
 
     Args:
-        files: path to tensors; closed with this object.
+        files: by path; closed with this object.
     """
 
     def __init__(self, files: Mapping[str, TensorFile]) -> None:
@@ -63,7 +63,7 @@ class TensorSet:
         self.close()
 
     def close(self) -> None:
-        """Close the files; arrays that they gave stay."""
+        """Close the files; arrays stay valid."""
         with ExitStack() as closing:
             for file in self._files.values():
                 closing.callback(file.close)
@@ -73,19 +73,19 @@ class TensorSet:
         return sorted(self._homes)
 
     def info(self, name: str) -> TensorInfo:
-        """Return what the header of its file says of a tensor; the errors are those of ``TensorFile``."""
+        """Return the header's entry for a tensor; errors as ``TensorFile.info``."""
         return self._home(name).info(name)
 
     def get_tensor(self, name: str) -> Any:  # noqa: ANN401  an array of the framework
-        """Read a tensor; the errors are those of ``TensorFile``."""
+        """Read a tensor; errors as ``TensorFile.get_tensor``."""
         return self._home(name).get_tensor(name)
 
     def get_slice(self, name: str) -> TensorSlice:
-        """Return a tensor that is read when it is indexed; the errors are those of ``TensorFile``."""
+        """Return a lazily read tensor; errors as ``TensorFile.get_slice``."""
         return self._home(name).get_slice(name)
 
     def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
-        """Read many tensors, file by file; the errors are those of ``TensorFile``."""
+        """Read several tensors, file by file; errors as ``TensorFile.load``."""
         wanted = None if names is None else set(names)
         for name in wanted or ():
             self._home(name)
@@ -105,15 +105,15 @@ class TensorSet:
 
 
 def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSet:
-    """Open the tensors of a model: ``model.safetensors``, or the shards that its index names.
+    """Open the tensors of a model: ``model.safetensors``, or the shards in its index.
 
     Args:
         model: its files.
-        framework: whose arrays are wanted.
+        framework: of the arrays.
 
     Raises:
         SealedFileError: ``safetensors-malformed``, ``safetensors-dtype-unknown`` or ``safetensors-index-mismatch``: the
-            index is malformed, or it and the shards do not name the same tensors.
+            index is malformed, or disagrees with the shards.
         ConfigurationError: ``safetensors-missing``: the model has neither file; ``tensor-framework-unavailable``.
         AttestError: as opening and reading raise.
     """
@@ -144,7 +144,7 @@ def load_model(
     framework: Framework = "numpy",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Read all tensors of a model, or some; see ``open_model``."""
+    """Read all or some tensors of a model; see ``open_model``."""
     with open_model(model, framework=framework) as tensors:
         return tensors.load(names, progress=progress)
 
@@ -154,7 +154,7 @@ def _shifted(progress: Progress | None, before: int) -> Progress | None:
 
 
 def _read_index(model: ModelFiles) -> dict[str, str]:
-    """Return tensor to path, by the index.
+    """Return the path of each tensor, from the index.
 
     Raises:
         SealedFileError: ``safetensors-index-mismatch``.
