@@ -1,8 +1,8 @@
-"""Evidence of this machine and its devices, taken at the edge. Nothing here judges what it takes.
+"""Collection of evidence from this machine and its devices, without judgement.
 
-``collect_machine`` takes all of it in one call. The kernel hands out what the CPU says (``tsm.py``, ``ioctl.py``).
-Driver libraries are native code that may crash or never return, so each is called in a child process with a time
-limit (``child.py``). What they say beside the signed evidence (versions, modes) is this machine's own word.
+``collect_machine`` collects all of it in one call. The kernel provides the CPU's evidence (``tsm.py``, ``ioctl.py``).
+Driver libraries are native code that may crash or hang, so each runs in a child process with a time limit
+(``child.py``). Their data beside the signed evidence (versions, modes) is unsigned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How this machine is reached: every file, device, clock and source of randomness of a collection, in one place."""
+"""Access to this machine: every file, device, clock and source of randomness of a collection, in one place."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ _AZURE_HOST = AzureHost()
 
 
 class CollectGpus(Protocol):
-    """``collect_gpus``, or what stands in for it."""
+    """Type of ``collect_gpus``."""
 
     def __call__(self, nonce: bytes, *, timeout: float) -> tuple[CollectedGpu, ...]:
-        """Take the evidence of every GPU."""
+        """Return the evidence of every GPU."""
         ...
 
 
 class AskGpuState(Protocol):
-    """``gpu_state``, or what stands in for it."""
+    """Type of ``gpu_state``."""
 
     def __call__(self, *, timeout: float) -> GpuState:
-        """Ask for the GPUs and their modes."""
+        """Return the GPUs and their modes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineAccess:
-    """How this machine is reached. The defaults are the real one; tests give another.
+    """Access to this machine, by default the real one; tests substitute parts.
 
     Attributes:
         root: the root directory.
-        reports: the requests of configfs-tsm below a root directory.
+        reports: returns the configfs-tsm requests below a root directory.
         open_device: opens a character device.
         collect_gpus: takes evidence of all GPUs.
-        gpu_state: asks for their modes.
+        gpu_state: returns their modes.
         random: returns so many random bytes.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
         monotonic: seconds that never run backwards.
-        tcti: the way to a TPM, named by a person; None is the machine's own where it needs one.
-        open_tpm: opens it.
-        azure: what an Azure host offers its guests.
+        tcti: TPM connection of the user's choice; None is the machine's own if it needs one.
+        open_tpm: opens the TPM.
+        azure: services of an Azure host.
     """
 
     root: Path = Path("/")
@@ -71,12 +71,12 @@ class MachineAccess:
 
     @property
     def tpm_path(self) -> str:
-        """The way to the TPM, as a TCTI."""
+        """Connection to the TPM, as a TCTI."""
         return f"{DEVICE_TCTI}{self.root / TPM}" if self.tcti is None else self.tcti
 
     @property
     def patience(self) -> HostPatience:
-        """How long an Azure host is waited for."""
+        """Retries and time limits for an Azure host."""
         return HostPatience(random=self.random, sleep=self.sleep)
 
     def tpm(self) -> Tpm:
@@ -88,11 +88,11 @@ class MachineAccess:
         return self.open_tpm(self.tpm_path)
 
     def detect(self) -> Detected:
-        """Say what this machine is, and how it gives evidence."""
+        """Return the TEE of this machine and the interface for its evidence."""
         return detect(self.read(), tcti=self.tcti)
 
     def read(self) -> Machine:
-        """Read what the files of the machine say."""
+        """Return the relevant contents of the machine's files."""
         return read_machine(self.root)
 
 

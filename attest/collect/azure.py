@@ -1,12 +1,12 @@
-"""Evidence of an Azure confidential VM: the paravisor's report with user data of ours, and a quote of its TPM.
+"""Evidence of an Azure confidential VM: the paravisor's report with given user data, and a quote of its TPM.
 
-The guest writes 64 bytes into one NV index, and the paravisor remakes its report in another: OpenHCL when somebody
-begins to read it, and no more than once in two seconds, others after some time. So the report is read until it names
-our bytes, and not before they were written, which would spend the one that we want. Then the TPM quotes all registers
-under the nonce. Registers can change between a quote and reading them, reports while they are read: what does not fit
+The guest writes 64 bytes into one NV index, and the paravisor renews its report in another: OpenHCL at the start of a
+read, at most once in two seconds, others after some time. The report is therefore read, only after the write, until it
+has the written bytes. Then the TPM quotes all registers under the nonce. Registers can change between a quote and their
+reading, reports during it: inconsistent results are requested again.
 together is asked anew.
 
-Nothing is verified: what comes out is what a remote verifier will judge.
+Nothing is verified here; that is for a remote verifier.
 
 Spec: specs/azure-cvm.md, sections 5 to 8.
 """
@@ -54,25 +54,25 @@ REPORT_INDEX = 0x01400001
 USER_DATA_INDEX = 0x01400002
 AK_HANDLE = 0x81000003
 REPORT_SECONDS = 30.0
-"""For the paravisor to remake its report; it usually takes none, or three."""
+"""For the renewal of the report by the paravisor; usually none, or three."""
 UNREADABLE_SECONDS = 3.0
-"""For a report that cannot be read, perhaps because it is being written."""
+"""For an unreadable report, perhaps one that is being written."""
 FIRST_WAIT_SECONDS = 0.1
 MAX_WAIT_SECONDS = 1.0
 MAX_QUOTES = 5
-"""Quotes during which a register changed, before we give up; after boot they change seldom."""
+"""Quotes with a concurrent register change before an error; after boot changes are rare."""
 REPORT_DATA_BYTES = 64
 
 AzureTee = Literal["azure-snp", "azure-tdx"]
 _TEES: dict[HclReportType, AzureTee] = {HclReportType.SNP: "azure-snp", HclReportType.TDX: "azure-tdx"}
 
 _one_at_a_time = Lock()
-"""There is one place for user data: two collections at once would each wait for a report that names theirs."""
+"""There is one place for user data: concurrent collections would each wait for their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureAsked:
-    """What the evidence is to commit to, in the two places that there are.
+    """Data that the evidence commits to, in its two places.
 
     Attributes:
         user_data: 64 bytes, covered by the CPU's signature.
@@ -84,19 +84,19 @@ class AzureAsked:
 
     @property
     def version(self) -> int:
-        """Version of the JSON: from 2 on the user data repeats the quote's extraData, and nothing else is there."""
+        """Version of the JSON: from 2 on the user data repeats the quote's extraData, and nothing else."""
         return 2 if self.user_data == self.extra_data.ljust(USER_DATA_BYTES, b"\0") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureParts:
-    """What was collected.
+    """Collected evidence of an Azure VM.
 
     Attributes:
-        tee: which CPU is below the paravisor.
+        tee: CPU below the paravisor.
         item: ``cpu`` of the envelope.
-        beside: the issuers of the VCEK, where the host told them.
-        notes: what was left out, for people.
+        beside: issuers of the VCEK, if the host provides them.
+        notes: omissions, for people.
     """
 
     tee: AzureTee
@@ -106,11 +106,11 @@ class AzureParts:
 
 
 def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
-    """Say what goes where.
+    """Return the placement of a challenge.
 
     Args:
-        challenge: a binding; a nonce of 1 to 48 bytes; or 64 bytes, which are the user data as a whole, and whose first
-            48 are extraData as those of a binding are.
+        challenge: a binding; a nonce of 1 to 48 bytes; or 64 bytes of user data, whose first
+            48 become extraData, as those of a binding do.
 
     Raises:
         CollectionError: ``azure-nonce-length``.
@@ -137,29 +137,29 @@ def collect_azure(
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> AzureParts:
-    """Take the evidence of this VM.
+    """Collect the evidence of this VM.
 
     Args:
         tpm: its virtual TPM.
-        asked: what the evidence is to commit to.
+        asked: data to commit to.
         services: of its host.
-        patience: how long the host is waited for.
+        patience: retries and time limits for the host.
         monotonic: seconds that never run backwards.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     with _one_at_a_time:
-        # (1) Nothing is written to a TPM that has no place for a paravisor's report.
+        # (1) A TPM without a place for a paravisor's report is not written to.
         if tpm.nv_size(REPORT_INDEX) is None:
             raise _no_report("no such index")
-        # (2) The user data, and the report that names it, of this very TPM.
+        # (2) The user data, and this TPM's report with it.
         hcl = _with_user_data(tpm, asked.user_data, monotonic=monotonic, sleep=sleep)
         require_ak(tpm, hcl)
-        # (3) The registers of now, under the nonce.
+        # (3) The current registers, under the nonce.
         quote = _quoted(tpm, asked.extra_data)
-    # (4) What the host adds: a quote instead of a TDREPORT, or the certificate of the chip.
+    # (4) The host's addition: a quote in place of a TDREPORT, or the certificate of the chip.
     added = (from_td if hcl.report_type is HclReportType.TDX else from_snp)(hcl, services, patience)
     value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=asked.version)
     return AzureParts(
@@ -174,7 +174,7 @@ def collect_azure(
 
 
 def read_hcl_report(tpm: Tpm) -> ParsedHclReport:
-    """Read the paravisor's report as it stands.
+    """Read the paravisor's current report.
 
     Raises:
         CollectionError: ``azure-report-missing``, ``collected-malformed``, or the TPM's.
@@ -204,7 +204,7 @@ def _no_report(got: str) -> CollectionError:
 
 
 def require_ak(tpm: Tpm, hcl: ParsedHclReport) -> None:
-    """Require that the key which will sign is the one that the report speaks of: no verifier would take another's.
+    """Require that the report names the signing key: verifiers accept no other.
 
     Raises:
         CollectionError: ``azure-ak-missing``, ``azure-ak-mismatch``, ``collected-malformed``, or the TPM's.
@@ -249,7 +249,7 @@ def _with_user_data(
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> ParsedHclReport:
-    """Write the user data and read the report until it names them, and is whole."""
+    """Write the user data, and read the report until it is consistent and has them."""
     tpm.write_nv(USER_DATA_INDEX, user_data)
     started = monotonic()
     wait = FIRST_WAIT_SECONDS
@@ -275,14 +275,14 @@ _BEING_REMADE = frozenset({"azure-report-missing", "collected-malformed"})
 
 
 def _keep(tpm: Tpm, user_data: bytes) -> None:
-    """Write our user data again where another process wrote its own: each gets its turn, as reports are remade."""
+    """Restore this collection's user data after another process's write; renewals of the report alternate."""
     found = tpm.read_nv(USER_DATA_INDEX, limit=USER_DATA_BYTES)
     if found is None or found.data != user_data:
         tpm.write_nv(USER_DATA_INDEX, user_data)
 
 
 def _is_answer(hcl: ParsedHclReport, user_data: bytes) -> bool:
-    """Say whether a report names this user data, and is of one piece: it is read in several, and may change between."""
+    """Return whether a report has this user data and is consistent: it is read in pieces, and may change between."""
     report = hcl.hardware_report
     committed = hcl.td_report_data if hcl.report_type is HclReportType.TDX else _snp_report_data(report)
     whole = hmac.compare_digest(committed, hcl.runtime_digest)
@@ -312,7 +312,7 @@ def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
 
 
 def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
-    """Have the TPM quote all registers, with the values that it quoted."""
+    """Return the TPM's quote of all registers, with the quoted values."""
     for _ in range(MAX_QUOTES):
         made = tpm.quote(AK_HANDLE, nonce)
         values = tpm.read_pcrs()

@@ -1,4 +1,4 @@
-"""What an Azure host adds to the evidence of its guest: a quote of a TD, or the certificate of its chip.
+"""An Azure host's additions to the evidence of its guest: a quote of a TD, or the certificate of its chip.
 
 Spec: specs/azure-cvm.md, sections 6 and 7.
 """
@@ -23,28 +23,28 @@ __all__ = ["NO_KNOWN_VM", "TPM_OR_HOST", "Added", "AzureServices", "from_snp", "
 
 NO_KNOWN_VM = "this is no confidential VM of a kind that is known here (trusted launch is none)"
 TPM_OR_HOST = "the TPM or the host"
-"""Words of hints: what a piece that cannot be read may mean, and who answers another question."""
+"""Texts of hints for unreadable pieces and mismatched answers."""
 
 
 class AzureServices(Protocol):
-    """``AzureHost``, or what stands in for it."""
+    """Type of ``AzureHost``."""
 
     def certificates(self, patience: HostPatience) -> ThimCertificates:
-        """Ask for the VCEK and its issuers."""
+        """Return the VCEK and its issuers."""
         ...
 
     def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
-        """Have a TD quote made."""
+        """Return a TD quote."""
         ...
 
     def answers(self, patience: HostPatience) -> int:
-        """Say with which status the host answers at all."""
+        """Return the HTTP status of the host's service."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """What the host added to a report: a quote of a TD, or the certificate of a chip."""
+    """Addition to a report: a quote of a TD, or the certificate of a chip."""
 
     td_quote: bytes | None = None
     vcek: bytes | None = None
@@ -53,7 +53,7 @@ class Added:
 
 
 def from_td(hcl: ParsedHclReport, services: AzureServices, patience: HostPatience) -> Added:
-    """Have a quote made of the TDREPORT, without which there is no evidence."""
+    """Return the host's quote of the TDREPORT, which is necessary for evidence."""
     raw = services.td_quote(hcl.hardware_report[:TD_REPORT_BYTES], patience)
     try:
         found = parse_quote(raw).body.report_data
@@ -65,7 +65,7 @@ def from_td(hcl: ParsedHclReport, services: AzureServices, patience: HostPatienc
 
 
 def from_snp(hcl: ParsedHclReport, services: AzureServices, patience: HostPatience) -> Added:
-    """Take the VCEK and its issuers along, as far as they are of use: they are hints, and AMD has them too."""
+    """Return the VCEK and its issuers as far as they are useful: they are hints, and AMD provides them too."""
     try:
         found = services.certificates(patience)
     except CollectionError as exc:
@@ -85,7 +85,7 @@ def _tcb(raw: bytes) -> str:
 
 
 def _issuers(chain_pem: bytes) -> tuple[EvidenceItem, ...]:
-    """Put the issuers of the VCEK beside the evidence, in a bundle that is good for as long as they are valid."""
+    """Return a bundle with the issuers of the VCEK, valid as long as they are."""
     if not chain_pem:
         return ()
     chain = [parse_certificate(der) for _, der in pem_blocks(chain_pem)]

@@ -1,7 +1,7 @@
-"""What an Azure host tells its guests at the link-local address: the VCEK of its chip, and quotes for its TDs.
+"""An Azure host's services at the link-local address: the VCEK of its chip, and quotes for its TDs.
 
-Plain HTTP to the host itself, without proxies and without redirects. Nobody signed the answer but AMD or Intel, so it
-is a hint like every endorsement: the host can withhold, not forge.
+Plain HTTP to the host itself, without proxies and redirects. Only AMD's or Intel's signatures in an answer count, so
+it is a hint like every endorsement: the host can withhold, not forge.
 
 Spec: specs/azure-cvm.md, sections 6 and 7.
 """
@@ -29,27 +29,27 @@ HOST = ("169.254.169.254", 80)
 _THIM_PATH = "/metadata/THIM/amd/certification"
 _QUOTE_PATH = "/acc/tdquote"
 MAX_THIM_BYTES = 64 * 1024
-"""Real answers have about 8 KiB."""
+"""Answers have about 8 KiB."""
 MAX_QUOTE_ANSWER_BYTES = 64 * 1024
 """A quote of 5,006 bytes, in base64."""
 MAX_WAITS_SECONDS = 30.0
 _CHAIN = 2
 _AGAIN = frozenset({408, 410, 425, 429, 500, 502, 503, 504})
-"""What the service says when it is busy or not there yet; 410 is its own word for one that is being updated."""
+"""Status of a busy or absent service; 410 means that it is being updated."""
 _TCB_DIGITS = 16
 _RETRY_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPatience:
-    """How long the host is waited for.
+    """Retries and time limits for the host.
 
     Attributes:
-        attempts: how often a question is sent.
-        first_wait: seconds before the second attempt; doubles each time, and up to as much again is added by chance.
-        seconds: for one attempt, answer and all.
+        attempts: largest number of requests.
+        first_wait: seconds before the second attempt; doubles each time, plus a random part of up to the same length.
+        seconds: for one attempt as a whole.
         random: returns so many random bytes.
-        sleep: waits so many seconds.
+        sleep: waits a number of seconds.
     """
 
     random: Callable[[int], bytes]
@@ -61,12 +61,12 @@ class HostPatience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThimCertificates:
-    """What THIM (trusted hardware identity management) says of the host's chip; nothing of it is verified.
+    """Answer of THIM (trusted hardware identity management) about the host's chip, not verified.
 
     Attributes:
         vcek: DER.
-        chain_pem: ASK and ARK, PEM; empty when there are none.
-        tcb: TCB_VERSION that the VCEK is for, 8 bytes as a report states it.
+        chain_pem: ASK and ARK, PEM; empty without them.
+        tcb: TCB_VERSION of the VCEK, 8 bytes as in a report.
     """
 
     vcek: bytes
@@ -85,7 +85,7 @@ class AzureHost:
     address: tuple[str, int] = HOST
 
     def certificates(self, patience: HostPatience) -> ThimCertificates:
-        """Ask THIM for the VCEK of the chip at its present TCB, and its issuers.
+        """Return the VCEK of the chip at its present TCB with its issuers, from THIM.
 
         Raises:
             CollectionError: ``azure-host-unreachable``, ``azure-host-busy`` or ``azure-host-answer-invalid``.
@@ -94,11 +94,11 @@ class AzureHost:
         return _thim_certificates(asked, _ask(asked, patience))
 
     def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
-        """Have a quote made of a TDREPORT.
+        """Return a quote of a TDREPORT.
 
         Args:
             td_report: 1,024 bytes.
-            patience: how long the host is waited for.
+            patience: retries and time limits for the host.
 
         Raises:
             CollectionError: as ``certificates``.
@@ -117,7 +117,7 @@ class AzureHost:
             raise _invalid(asked, "base64url", exc.message) from exc
 
     def answers(self, patience: HostPatience) -> int:
-        """Return the status with which THIM answers one question, whatever it is; for ``attest doctor``.
+        """Return the HTTP status of THIM for one request, for ``attest doctor``.
 
         Raises:
             CollectionError: ``azure-host-unreachable``.
@@ -128,7 +128,7 @@ class AzureHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """One request; the same may be sent again."""
+    """One repeatable request."""
 
     address: tuple[str, int]
     path: str
@@ -138,15 +138,15 @@ class _Question:
 
     @property
     def url(self) -> str:
-        """What is asked, for people."""
+        """Address, for people."""
         return f"http://{self.address[0]}{self.path}"
 
 
 class _Answer(NamedTuple):
-    """What came back; of a refusal the body is not read.
+    """An answer; the body of a refusal is not read.
 
     Attributes:
-        wait: seconds that the service asked for, if it did.
+        wait: seconds requested by the service, if any.
     """
 
     status: int
@@ -155,7 +155,7 @@ class _Answer(NamedTuple):
 
 
 def _ask(asked: _Question, patience: HostPatience) -> bytes:
-    """Ask until there is an answer or the patience is over."""
+    """Retry until there is an answer or the attempts are used up."""
     for attempt in range(patience.attempts):
         last = attempt + 1 == patience.attempts
         wait = patience.first_wait * 2**attempt
@@ -172,7 +172,7 @@ def _ask(asked: _Question, patience: HostPatience) -> bytes:
             if last:
                 raise _busy(asked, status)
             wait = max(wait, told)
-        # Chance spreads the guests of one host, which all ask at the same moment after it was away.
+        # The random part spreads the guests of one host, which all retry at the same moment after an outage.
         wait = min(wait, MAX_WAITS_SECONDS)
         patience.sleep(wait * (1 + patience.random(1)[0] / 256))
     raise ValueError("a question is sent once at least")
@@ -181,7 +181,7 @@ def _ask(asked: _Question, patience: HostPatience) -> bytes:
 def _once(asked: _Question, patience: HostPatience) -> _Answer:
     """Send one request and read its answer."""
     connection = HTTPConnection(*asked.address, timeout=patience.seconds)
-    # One byte now and then would never run into the time limit of a single read.
+    # Single bytes now and then would never exceed the time limit of one read.
     late = Event()
     alarm = Timer(patience.seconds, _hang_up, (connection, late))
     alarm.daemon = True
@@ -190,10 +190,10 @@ def _once(asked: _Question, patience: HostPatience) -> _Answer:
         connection.request("GET" if asked.body is None else "POST", asked.path, asked.body, dict(asked.headers))
         with connection.getresponse() as response:
             body = _body(asked, response) if response.status == 200 else b""
-            if late.is_set():  # what was cut off by us can look like an end
+            if late.is_set():  # a truncated answer can look complete
                 raise TimeoutError(f"no whole answer within {patience.seconds:g} s")
             return _Answer(response.status, body, _told(response))
-    except (OSError, HTTPException, ValueError, AttributeError) as exc:  # AttributeError: hung up in the middle
+    except (OSError, HTTPException, ValueError, AttributeError) as exc:  # AttributeError: closed in the middle
         raise _unreachable(asked, str(exc) or type(exc).__name__) from exc
     finally:
         alarm.cancel()
@@ -201,7 +201,7 @@ def _once(asked: _Question, patience: HostPatience) -> _Answer:
 
 
 def _told(response: HTTPResponse) -> float:
-    """Return the seconds of ``Retry-After``; a date there is not read."""
+    """Return the seconds of ``Retry-After``; dates are ignored."""
     told = response.headers.get("Retry-After", "").strip()
     return float(told) if told.isascii() and told.isdecimal() and len(told) < _RETRY_DIGITS else 0.0
 
@@ -240,7 +240,7 @@ def _thim_certificates(asked: _Question, body: bytes) -> ThimCertificates:
         raise _invalid(asked, "text in certificateChain", type(chain).__name__)
     if chain:
         _require_chain(asked, _certificates(asked, chain, "certificateChain"))
-    # A number as people write it, most significant byte first; a report has it the other way round.
+    # Most significant byte first; a report has the reverse order.
     return ThimCertificates(vcek=leaf[0].der, chain_pem=chain.encode(), tcb=bytes.fromhex(tcb)[::-1])
 
 
@@ -256,7 +256,7 @@ def _certificates(asked: _Question, text: str, member: str) -> tuple[Certificate
 
 
 def _require_chain(asked: _Question, chain: tuple[Certificate, ...]) -> None:
-    """Refuse what could not go into a bundle: another number of certificates, or some that are never valid together."""
+    """Refuse chains that no bundle may contain: another number of certificates, or no common validity."""
     if len(chain) != _CHAIN:
         raise _invalid(asked, f"{_CHAIN} certificates in certificateChain", f"{len(chain)}")
     if max(one.not_before for one in chain) >= min(one.not_after for one in chain):

@@ -1,4 +1,4 @@
-"""The event log of this machine's boot: of a TDX guest the ACPI table CCEL, of an Azure VM the log of its TPM.
+"""The event log of this machine's boot: a TDX guest's ACPI table CCEL, or the TPM log of an Azure VM.
 
 Spec: specs/intel-tdx-sgx.md, sections 19 and 20; specs/azure-cvm.md, section 5.
 """
@@ -17,18 +17,18 @@ from attest.evidence.eventlog.structure import MAX_LOG_BYTES, ParsedEventLog, pa
 __all__ = ["CCEL", "TCG_LOG", "BootLog", "collect_event_log", "collect_tcg_log"]
 
 CCEL = Path("sys/firmware/acpi/tables/data/CCEL")
-"""Below the root directory: the log of a TDX guest, which replays to RTMRs."""
+"""Below the root directory: the log of a TDX guest, for the RTMRs."""
 TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
-"""Below the root directory: the log of a TPM's machine, which replays to its PCRs."""
+"""Below the root directory: the log of a machine with a TPM, for its PCRs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootLog:
-    """A log as it was read.
+    """A log as read.
 
     Attributes:
-        raw: what is sent, without the unused rest.
-        parsed: the same; not trusted.
+        raw: its bytes, without the unused remainder.
+        parsed: its events, not trusted.
     """
 
     raw: bytes
@@ -36,7 +36,7 @@ class BootLog:
 
 
 def collect_event_log(root: Path) -> bytes | None:
-    """Read the log of a TDX guest, without the unused rest of its area; None if this machine has none.
+    """Read the log of a TDX guest, without the unused remainder of its area; None without a log.
 
     Args:
         root: the root directory of the machine.
@@ -50,7 +50,7 @@ def collect_event_log(root: Path) -> bytes | None:
 
 
 def collect_tcg_log(root: Path) -> BootLog | None:
-    """Read the log that the kernel keeps of what was measured into the TPM; None if there is none, or nothing in it.
+    """Read the kernel's log of measurements into the TPM; None if it is missing or empty.
 
     Only root may read it, and only where securityfs is mounted. Arguments and errors as ``collect_event_log``.
     """

@@ -1,4 +1,4 @@
-"""A child process that answers one request, or is given up on: for native code that may crash or never return."""
+"""A child process for one request, with a time limit: for native code that may crash or hang."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pathlib import Path
 __all__ = ["MAX_ANSWER_BYTES", "ChildAnswer", "ask_child"]
 
 MAX_ANSWER_BYTES = 1 << 20
-"""Of our own workers' answers: the longest holds one report and one certificate chain, about 30 KiB of text."""
+"""For answers of our own workers: the longest has one report and one certificate chain, about 30 KiB of text."""
 GIVE_UP_SECONDS = 1.0
-"""After SIGKILL. A process inside a stuck driver call does not die before the call returns, which may be never."""
+"""After SIGKILL. A process in a hanging driver call does not end before the call."""
 MAX_LAST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildAnswer:
-    """How a child ended.
+    """Result of a child process.
 
     Attributes:
-        code: exit code; below zero the number of the signal that ended it, negated.
-        out: what it wrote to standard output; ``MAX_ANSWER_BYTES`` at most, or empty.
-        last_words: the last line of its standard error, shortened.
+        code: exit code; negative for the number of a signal.
+        out: standard output, up to ``MAX_ANSWER_BYTES``, or empty.
+        last_words: last line of standard error, shortened.
     """
 
     code: int
@@ -42,20 +42,20 @@ def ask_child(
     environment: Mapping[str, str],
     folder: Path | None = None,
 ) -> ChildAnswer:
-    """Start a program without a shell, hand it the request on standard input, and take its answer.
+    """Start a program without a shell, send the request to standard input, and return its answer.
 
     Args:
         command: program and arguments.
         request: all of its standard input.
         seconds: for start, work and end together.
         environment: all of its environment; nothing is inherited.
-        folder: its working directory; None is ours.
+        folder: its working directory; None keeps the current one.
 
     Raises:
-        TimeoutError: it did not end in time. It has been killed; one that hangs in the kernel may live on.
+        TimeoutError: it did not end in time. It was killed; a process hanging in the kernel may survive.
         OSError: it could not be started.
     """
-    # A session of its own, so that an interrupt from the keyboard is for us, and we end it.
+    # A separate session: an interrupt from the keyboard reaches only this process, which ends the child.
     process = subprocess.Popen(  # noqa: S603  the caller names the program; no shell reads it
         list(command),
         stdin=subprocess.PIPE,
@@ -77,8 +77,8 @@ def ask_child(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a child that still runs, and its own children, without waiting for ever: subprocess's clean-up would."""
-    if process.returncode is None:  # not waited for yet, so that its number, and its group's, is still its own
+    """Kill a running child and its children without an unbounded wait, as in subprocess's clean-up."""
+    if process.returncode is None:  # not waited for yet, so that its number and its group's are not reused
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     for pipe in (process.stdin, process.stdout, process.stderr):

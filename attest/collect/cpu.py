@@ -1,6 +1,6 @@
-"""The CPU's report or quote, by whichever interface this kernel has. It is read once, so that it answers our question.
+"""The CPU's report or quote, through this kernel's interface. It is read once, so that it answers the request.
 
-Nothing is verified: what comes out is what a remote verifier will judge.
+Nothing is verified here; that is for a remote verifier.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _REPORT_IT = "please report it to us with the kernel's release"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedCpu:
-    """What the CPU said.
+    """Evidence of the CPU.
 
     Attributes:
-        tee: which kind it is.
-        interface: through which it was asked.
+        tee: its kind.
+        interface: its source.
         item: ``cpu`` of the envelope.
-        beside: endorsements that came along.
-        notes: what was left out, for people.
+        beside: endorsements from the same source.
+        notes: omissions, for people.
     """
 
     tee: Tee
@@ -51,13 +51,13 @@ class CollectedCpu:
 
 
 def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
-    """Ask configfs-tsm for a report or quote; where it has no provider, the drivers' own devices; on Azure the TPM.
+    """Collect a report or quote from configfs-tsm, without a provider there from a driver's device, on Azure from the TPM.
 
     Args:
-        access: how the machine is reached.
-        detected: what it is; it has an interface.
-        asked: what to commit to: a binding, or a nonce of 1 to 64 bytes.
-        vmpl: SNP: what the report is to state; None is the lowest that the kernel allows.
+        access: to the machine.
+        detected: its TEE, with an interface.
+        asked: data to commit to: a binding, or a nonce of 1 to 64 bytes.
+        vmpl: SNP: level in the report; None is the lowest that the kernel allows.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
@@ -118,7 +118,7 @@ def _by_sev_guest(access: MachineAccess, report_data: bytes, *, vmpl: int) -> Co
 
 
 def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
-    """Say what is missing: the device gives TD reports, and no remote verifier can check one.
+    """Refuse: the device gives TD reports, which no remote verifier can check.
 
     Raises:
         CollectionError: ``tdx-quote-unavailable`` always, unless the device itself does not work.
@@ -139,7 +139,7 @@ def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
 
 
 def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
-    """Make the item of a report; a table of the host that cannot be read is left out, and can be fetched."""
+    """Return the item of a report; an unreadable table of the host is omitted, since it can be fetched."""
     try:
         parsed = parse_report(report)
     except EvidenceError as exc:
@@ -177,6 +177,6 @@ def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
 
 
 def _require_ours(got: bytes, wanted: bytes) -> None:
-    """Refuse the answer of a driver that ignores what it was given, or repeats itself."""
-    if got != wanted:  # no secret: both sides of the comparison are public
+    """Refuse the answer of a driver that ignores its input, or repeats itself."""
+    if got != wanted:  # no secret: both values are public
         raise ignored("the report", "REPORT_DATA", wanted, got, who="the kernel or the firmware")

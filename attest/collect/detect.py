@@ -1,6 +1,6 @@
-"""Which TEE is this, and through which interface does it give evidence? Reading and concluding are two functions.
+"""Detection of the TEE and of the interface for its evidence, in two functions: read, and conclude.
 
-What is concluded here decides whom to ask, and nothing else: files of a machine can say anything, evidence cannot.
+The result selects an interface and nothing else: unlike evidence, a machine's files can be forged.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from attest.errors import CollectionError
 __all__ = ["TPM", "Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
 
 Tee = Literal["sev-snp", "tdx", "azure-snp", "azure-tdx"]
-"""The two of Azure are told apart by the evidence, not by a machine's files."""
+"""The evidence distinguishes the two of Azure, not the machine's files."""
 Interface = Literal["configfs-tsm", "sev-guest", "tdx-guest", "azure-vtpm"]
 ConfigfsState = Literal["absent", "not mounted", "without tsm", "tsm", "not permitted"]
 
 TPM = Path("dev/tpmrm0")
-"""Below the root directory; through the kernel's resource manager, so that others may use the TPM too."""
+"""Below the root directory; through the kernel's resource manager, which lets other processes use the TPM too."""
 _DEVICES = {
     "sev-guest": SEV_GUEST,
     "tdx_guest": TDX_GUEST,
@@ -49,21 +49,21 @@ _HOSTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the files of a machine say.
+    """Relevant contents of a machine's files.
 
     Attributes:
         vendor: ``vendor_id`` of the first processor.
-        flags: its features, as the kernel names them.
+        flags: its features, by the kernel's names.
         kernel: release of the kernel.
         system: vendor and product of the (virtual) machine.
         asset_tag: of its chassis.
-        devices: names of the device nodes that there are, of those that we know.
-        configfs: how far the way to configfs-tsm leads.
-        sev_platform: whether the kernel offers what the driver sev-guest, loaded or not, talks to.
-        sev_vmpl: VMPL at which the kernel runs, if it says so.
-        event_log: whether there is a CCEL table.
-        nvidia_pci: how many GPUs of NVIDIA the PCI bus shows.
-        nvidia_driver: whether NVIDIA's kernel driver is loaded.
+        devices: existing device nodes among the known ones.
+        configfs: available part of the path to configfs-tsm.
+        sev_platform: the kernel has the platform device of the driver sev-guest, loaded or not.
+        sev_vmpl: VMPL of the kernel, if stated.
+        event_log: a CCEL table exists.
+        nvidia_pci: number of NVIDIA GPUs on the PCI bus.
+        nvidia_driver: NVIDIA's kernel driver is loaded.
     """
 
     vendor: str = ""
@@ -82,16 +82,16 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detected:
-    """What follows from a machine's files.
+    """Conclusions from a machine's files.
 
     Attributes:
-        tee: what protects it, as far as can be told without asking for evidence.
-        interface: how evidence is had, or None.
-        virtual: whether it is a virtual machine.
-        hypervisor: whose, as far as the machine says.
-        gpus: whether NVIDIA GPUs are to be asked.
-        reason: without TEE or interface: why, for people.
-        hint: what one can do about it.
+        tee: its TEE, as far as it is known without evidence.
+        interface: source of evidence, or None.
+        virtual: it is a virtual machine.
+        hypervisor: as far as the machine states it.
+        gpus: NVIDIA GPUs are to be included.
+        reason: for the absence of a TEE or interface, for people.
+        hint: the remedy.
     """
 
     tee: Tee | None
@@ -107,7 +107,7 @@ class Detected:
 
 
 def read_machine(root: Path = Path("/")) -> Machine:
-    """Read the files that tell what this machine is. What is absent or not permitted is left out; nothing is raised.
+    """Read the machine's files. Absent or unreadable ones are left out, without errors.
 
     Args:
         root: the root directory of the machine.
@@ -133,7 +133,7 @@ def read_machine(root: Path = Path("/")) -> Machine:
 
 
 def _processor(root: Path) -> dict[str, str]:
-    """Read the first processor of /proc/cpuinfo; the others follow after an empty line."""
+    """Parse the first processor of /proc/cpuinfo, which ends at an empty line."""
     first, _, _ = _text(root / "proc/cpuinfo").partition("\n\n")
     lines = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in lines}
@@ -183,11 +183,11 @@ def _line(path: Path) -> str:
 
 
 def detect(machine: Machine, *, tcti: str | None = None) -> Detected:
-    """Say which TEE a machine is, and how it gives evidence. Pure.
+    """Return the TEE of a machine and the interface for its evidence. Pure.
 
     Args:
-        machine: what its files say.
-        tcti: the way to a TPM, if somebody named one: then that is what is asked.
+        machine: contents of its files.
+        tcti: TPM connection of the user's choice, which then is the interface.
     """
     virtual = "hypervisor" in machine.flags
     below_paravisor = tcti is not None or _is_below_paravisor(machine)
@@ -206,13 +206,13 @@ def detect(machine: Machine, *, tcti: str | None = None) -> Detected:
 
 
 def _is_below_paravisor(machine: Machine) -> bool:
-    """Tell a VM on Azure that has a TPM and no interface of its own: a kernel below a paravisor sees no TEE."""
+    """Recognise an Azure VM with a TPM and no other interface: a kernel below a paravisor sees no TEE."""
     own = {"sev-guest", "tdx_guest"} & machine.devices or machine.sev_platform or machine.sev_vmpl is not None
     return machine.asset_tag == _AZURE_TAG and "tpmrm0" in machine.devices and not own
 
 
 def _tee(machine: Machine, *, virtual: bool) -> Tee | None:
-    """Tell the TEE. Flags are not enough: sev_snp stands in hosts too, and is missing in some guests."""
+    """Return the TEE. Flags do not suffice: sev_snp occurs in hosts too, and is missing in some guests."""
     if "tdx_guest" in machine.devices or "tdx_guest" in machine.flags:
         return "tdx"
     offered = "sev-guest" in machine.devices or machine.sev_platform or machine.sev_vmpl is not None
@@ -233,7 +233,7 @@ def _hypervisor(machine: Machine) -> str:
 
 
 def _why(machine: Machine, tee: Tee | None, interface: Interface | None, *, virtual: bool) -> tuple[str, str]:
-    """Explain why there is no TEE, or no way to its evidence."""
+    """Explain the absence of a TEE, or of an interface."""
     if interface is not None and (tee is not None or interface == "azure-vtpm"):
         return "", ""
     if machine.configfs == "not permitted":
@@ -268,7 +268,7 @@ def _no_interface(machine: Machine, tee: Tee) -> tuple[str, str]:
 
 
 def no_tee(detected: Detected) -> CollectionError:
-    """Say that this machine cannot give evidence of a CPU, and why."""
+    """Return the error for a machine without CPU evidence."""
     simulated = "to try it out, 'attest simulate machine -- COMMAND' runs a command on a simulated one"
     if detected.tee is None:
         return CollectionError(

@@ -1,7 +1,7 @@
-"""Is this machine ready to attest? One finding for each thing that collecting needs, with what to do about it.
+"""Readiness check for attestation: one finding for each prerequisite, with its remedy.
 
-Nothing here goes further than the machine's host, and no report is made: a request of configfs-tsm is made and taken
-back, and of an Azure VM's TPM what is there is read.
+The checks reach no further than the machine's host, and make no report: a configfs-tsm request is created and removed,
+and an Azure VM's TPM is only read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from attest.errors import CollectionError, ConfigurationError
 __all__ = ["DoctorFinding", "Outcome", "examine", "finding_of"]
 
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
-"""Before this version was made: a clock that says so is wrong."""
+"""Before the release of this version: an earlier clock is wrong."""
 _LATEST = datetime(2046, 1, 1, tzinfo=UTC)
-"""Behind the end of the vendors' root certificates."""
+"""After the end of the vendors' root certificates."""
 _SYNCHRONISED = Path("run/systemd/timesync/synchronized")
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -35,13 +35,13 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def examine(
     access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float
 ) -> tuple[DoctorFinding, ...]:
-    """Look at everything that collecting and verifying on this machine need.
+    """Check all prerequisites of collection and verification on this machine.
 
     Args:
-        access: how the machine is reached.
-        at: what its clock says.
-        cache: where fetched endorsements are kept, or why there is no such place.
-        timeout: seconds for the question to NVIDIA's driver.
+        access: to the machine.
+        at: its clock's time.
+        cache: folder of fetched endorsements, or why there is none.
+        timeout: seconds for the query of NVIDIA's driver.
     """
     machine = access.read()
     detected = access.detect()
@@ -71,7 +71,7 @@ def _tee(machine: Machine, detected: Detected) -> DoctorFinding:
 
 
 def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[DoctorFinding]:
-    """Look at the kernel's interface, and at whether this user may use it."""
+    """Check the kernel's interface and this user's access to it."""
     if detected.interface is None:
         outcome: Outcome = "fail" if detected.tee is not None else "not evaluated"
         found = detected.reason if detected.tee is not None else "no TEE that could be asked"

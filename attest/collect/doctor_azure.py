@@ -1,6 +1,6 @@
-"""Is this Azure VM ready to attest? Its TPM, what the paravisor put there, and its host's service.
+"""Readiness check of an Azure VM: its TPM, the paravisor's data in it, and its host's service.
 
-Nothing is written to the TPM, and no quote is made. The host is asked once, and for no longer than two seconds.
+The TPM is not written to and makes no quote. The host gets one request with a limit of two seconds.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel
 
 
 def examine_azure(access: MachineAccess) -> Iterator[DoctorFinding]:
-    """Look at everything that collecting through the TPM needs.
+    """Check all prerequisites of collection through the TPM.
 
     Args:
-        access: how the machine is reached.
+        access: to the machine.
     """
     yield from _device(access.tpm_path)
     tpm: Tpm | None = None
@@ -87,13 +87,13 @@ def _report(access: MachineAccess, tpm: Tpm) -> Iterator[DoctorFinding]:
 
 
 def _host(access: MachineAccess, hcl: ParsedHclReport) -> DoctorFinding:
-    """Look whether the host answers: for the certificate of its chip, which AMD has too, or for quotes of its TDs."""
+    """Check the host's service, the source of AMD's certificate or of TD quotes."""
     needed = hcl.report_type is HclReportType.TDX
     try:
         status = access.azure.answers(replace(access.patience, attempts=1, seconds=HOST_SECONDS))
     except CollectionError as exc:
         return finding_of("azure.host", exc, outcome="fail" if needed else "warning")
-    if status == 200 or needed:  # what is asked for is AMD's: elsewhere any answer shows that there is a service
+    if status == 200 or needed:  # the request is for AMD: elsewhere any answer proves the service
         return DoctorFinding(id="azure.host", outcome="pass", found=f"the host's service answers (status {status})")
     return DoctorFinding(
         id="azure.host",
@@ -104,7 +104,7 @@ def _host(access: MachineAccess, hcl: ParsedHclReport) -> DoctorFinding:
 
 
 def _tcg_log(root: Path, tpm: Tpm | None) -> DoctorFinding:
-    """Look at the log of the boot: without it, evidence is as good, and policies that speak of a log cannot be met."""
+    """Check the boot log: evidence works without it, but policies with rules for a log fail."""
     try:
         log = collect_tcg_log(root)
         if log is not None and tpm is not None:

@@ -1,4 +1,4 @@
-"""What ``attest doctor`` finds: one thing that was looked at, how it came out, and what to do about it."""
+"""Findings of ``attest doctor``: a check, its outcome, and the remedy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
         id: stable name (``interface``).
-        outcome: only ``fail`` stands in the way.
-        found: what was found, for people.
-        fix: what to do about it, where there is something to do.
+        outcome: only ``fail`` prevents attestation.
+        found: the facts, for people.
+        fix: the remedy, if there is one.
     """
 
     id: str
@@ -32,12 +32,12 @@ class DoctorFinding:
 
 
 def finding_of(name: str, error: AttestError, *, outcome: Outcome = "fail") -> DoctorFinding:
-    """Make a finding of an error."""
+    """Return an error as a finding."""
     return DoctorFinding(id=name, outcome=outcome, found=error.message, fix=error.hint)
 
 
 def may_use(path: Path, name: str) -> DoctorFinding:
-    """Say whether this user may use a device."""
+    """Return whether this user may use a device."""
     if os.access(path, os.R_OK | os.W_OK):
         return DoctorFinding(id="permissions", outcome="pass", found=f"this user may use {name}")
     return DoctorFinding(

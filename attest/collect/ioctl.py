@@ -1,7 +1,7 @@
 """Reports through the drivers' own devices, for kernels before configfs-tsm: /dev/sev-guest and /dev/tdx_guest.
 
-The tables are those of the kernel headers ``linux/sev-guest.h`` and ``linux/tdx-guest.h``, little-endian, with the
-padding that the compiler puts there on 64-bit machines.
+The tables follow the kernel headers ``linux/sev-guest.h`` and ``linux/tdx-guest.h``, little-endian, with the
+compiler's padding on 64-bit machines.
 
 Spec: specs/sev-snp.md, section 17; specs/intel-tdx-sgx.md, section 20; AMD 56860, MSG_REPORT_REQ.
 """
@@ -110,7 +110,7 @@ TDX_REPORT_REQ = Layout(
 )
 
 CERTS_BYTES: Final = 0x4000
-"""SEV_FW_BLOB_MAX_SIZE: more the kernel does not take."""
+"""SEV_FW_BLOB_MAX_SIZE: the kernel's limit."""
 VMM_LENGTH: Final = 1
 VMM_BUSY: Final = 2
 _NO_FIRMWARE_CALL = (0xFF, 0xFFFFFFFF)
@@ -128,7 +128,7 @@ _FIRMWARE = {
     0x1D: "AEAD_OFLOW: the message counter is used up; start the guest anew",
     0x27: "INVALID_KEY: this machine has no key to sign with; a VLEK that was not loaded, for example",
 }
-"""SEV firmware status codes that can answer a guest's request. AMD 56860, status codes."""
+"""SEV firmware status codes for guest requests. AMD 56860, status codes."""
 _VMM = {VMM_LENGTH: "the host has more certificates than there is room for", VMM_BUSY: "the host throttles requests"}
 
 _REPORT_DATA_BYTES = 64
@@ -139,10 +139,10 @@ class Device(Protocol):
     """An open device."""
 
     def ioctl(self, request: int, buffer: ctypes.Array[ctypes.c_char]) -> None:
-        """Make a call; the kernel reads and writes the buffer, and what its addresses point to.
+        """Make a call; the kernel reads and writes the buffer and the memory that it points to.
 
         Raises:
-            OSError: the kernel refused; it may have written into the buffer all the same.
+            OSError: the kernel refused; the buffer may have changed all the same.
         """
         ...
 
@@ -165,7 +165,7 @@ class _CharacterDevice:
         os.close(self._file)
 
     def ioctl(self, request: int, buffer: ctypes.Array[ctypes.c_char]) -> None:
-        """Make a call by the C library: Python's own may copy short buffers, and what is written on failure is lost."""
+        """Make a call through the C library: Python's own may copy short buffers, and loses output on failure."""
         call = ctypes.CDLL(None, use_errno=True).ioctl
         call.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
         if call(self._file, request, ctypes.addressof(buffer)) < 0:
@@ -174,7 +174,7 @@ class _CharacterDevice:
 
 
 def open_device(path: Path) -> AbstractContextManager[Device]:
-    """Return a device to be opened by ``with``."""
+    """Return a device for use in ``with``."""
     return _CharacterDevice(path)
 
 
@@ -183,11 +183,11 @@ def open_device(path: Path) -> AbstractContextManager[Device]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SevGuestReport:
-    """What /dev/sev-guest handed out; nothing of it is verified.
+    """Output of /dev/sev-guest, not verified.
 
     Attributes:
-        report: as long as the firmware says.
-        certificates: the certificate table that the host supplied, with its padding; or nothing.
+        report: with the firmware's length.
+        certificates: the host's certificate table with its padding, or empty.
     """
 
     report: bytes
@@ -195,12 +195,12 @@ class SevGuestReport:
 
 
 def read_snp_report(device: Device, report_data: bytes, *, vmpl: int) -> SevGuestReport:
-    """Ask the firmware for a report and the host for certificates; without certificates if the host has too many.
+    """Request a report from the firmware and certificates from the host; without the latter if there are too many.
 
     Args:
         device: /dev/sev-guest.
         report_data: 64 bytes.
-        vmpl: what the report is to state; not below the kernel's own.
+        vmpl: level in the report; not below the kernel's own.
 
     Raises:
         ValueError: ``report_data`` is not 64 bytes.
@@ -215,7 +215,7 @@ def read_snp_report(device: Device, report_data: bytes, *, vmpl: int) -> SevGues
     try:
         report = _snp_call(device, SNP_GET_EXT_REPORT, request)
     except _TooManyCertificatesError:
-        # The certificates can be fetched elsewhere; the kernel takes no more room than it was given.
+        # The certificates have other sources; the kernel accepts no larger buffer.
         plain = SNP_REPORT_REQ.encode({"user_data": report_data, "vmpl": vmpl})
         return SevGuestReport(report=_snp_call(device, SNP_GET_REPORT, plain), certificates=b"")
     table = certificates.content()
@@ -223,7 +223,7 @@ def read_snp_report(device: Device, report_data: bytes, *, vmpl: int) -> SevGues
 
 
 class _TooManyCertificatesError(Exception):
-    """The host asks for more room than the kernel takes."""
+    """The host needs a larger buffer than the kernel accepts."""
 
 
 def _snp_call(device: Device, number: int, request: bytes) -> bytes:
@@ -250,7 +250,7 @@ def _snp_call(device: Device, number: int, request: bytes) -> bytes:
 
 
 def _snp_refused(exc: OSError, call: bytes, number: int) -> CollectionError | _TooManyCertificatesError:
-    """Name the firmware's or the host's own error, which the kernel wrote into the call."""
+    """Return the firmware's or host's own error, which the kernel wrote into the call."""
     firmware, host = int.from_bytes(call[24:28], "little"), int.from_bytes(call[28:32], "little")
     if exc.errno == errno.EIO and host == VMM_LENGTH and number == SNP_GET_EXT_REPORT:
         return _TooManyCertificatesError()
@@ -277,7 +277,7 @@ def _meaning(firmware: int, host: int) -> str:
 
 
 def _report_in(response: bytes) -> bytes:
-    """Take the report out of the firmware's response, whose status comes first.
+    """Extract the report from the firmware's response, after its status.
 
     Raises:
         CollectionError: ``sev-guest-refused`` or ``collected-malformed``.
@@ -306,7 +306,7 @@ def _report_in(response: bytes) -> bytes:
 
 
 class _Pages:
-    """A buffer that begins at a page."""
+    """A page-aligned buffer."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -321,10 +321,10 @@ class _Pages:
 
 
 def read_td_report(device: Device, report_data: bytes) -> bytes:
-    """Ask the TDX module for a TD report: 1,024 bytes with a MAC that only this very machine can check.
+    """Request a TD report from the TDX module: 1,024 bytes with a MAC that only this machine can check.
 
-    NOTE: it is no evidence. Only the quoting enclave of this machine can check it and sign a quote, which is what
-    configfs-tsm hands out.
+    NOTE: it is not evidence. Only this machine's quoting enclave can check it and sign a quote, which configfs-tsm
+    provides.
 
     Args:
         device: /dev/tdx_guest.

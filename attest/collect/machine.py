@@ -1,6 +1,6 @@
-"""All evidence of this machine in one call: the CPU's, the event log of its boot, and its GPUs'.
+"""All evidence of this machine in one call: the CPU's, its boot's event log, and the GPUs'.
 
-The GPUs are asked first, under a nonce derived from the challenge; then the CPU commits to what they said. See
+The GPUs come first, under a nonce derived from the challenge; then the CPU commits to their evidence. See
 ``attest.evidence.binding`` for why, and ``docs/collecting.md``.
 """
 
@@ -32,14 +32,14 @@ __all__ = ["Collected", "collect_all", "collect_machine", "unasked_binding"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Evidence, and how it was had.
+    """Collected evidence with its sources.
 
     Attributes:
-        evidence: the envelope's content.
+        evidence: content of the envelope.
         tee: of the CPU.
-        interface: through which the CPU was asked.
-        gpus: how many.
-        notes: what was left out, for people.
+        interface: source of the CPU's evidence.
+        gpus: number of GPUs.
+        notes: omissions, for people.
     """
 
     evidence: Evidence
@@ -58,23 +58,23 @@ def collect_machine(
     with_log: bool = True,
     timeout: float = NVML_SECONDS,
 ) -> Evidence:
-    """Take all evidence of this machine. With a binding this is an ``Attester`` of ``attest.release.client``.
+    """Collect all evidence of this machine. With a binding this is an ``Attester`` of ``attest.release.client``.
 
     Args:
-        challenge: what the evidence commits to: a binding, whose list of devices is filled in; or a nonce of 1 to 64
-            bytes, which stands left-aligned in REPORT_DATA, the rest zero. With GPUs a nonce has 32 bytes and becomes
-            the nonce of ``unasked_binding``. On Azure a nonce has at most 48 bytes; 64 are the user data as a whole.
-        access: how the machine is reached.
-        vmpl: SNP: privilege level that the report states, 0 to 3; None is the lowest that the kernel allows.
-        with_gpus: True demands GPUs, False leaves them out, None takes them where NVIDIA's driver is loaded.
-        with_log: whether the event log comes along where there is one.
-        timeout: seconds for each question to NVIDIA's driver.
+        challenge: data to commit to: a binding, whose list of devices is filled in; or a nonce of 1 to 64
+            bytes, left-aligned in REPORT_DATA and padded with zeros. With GPUs a nonce has 32 bytes and becomes
+            the nonce of ``unasked_binding``. On Azure a nonce has at most 48 bytes; 64 are the whole user data.
+        access: to the machine.
+        vmpl: SNP: privilege level in the report, 0 to 3; None is the lowest that the kernel allows.
+        with_gpus: True requires GPUs, False omits them, None includes them if NVIDIA's driver is loaded.
+        with_log: include the event log if there is one.
+        timeout: seconds for each query of NVIDIA's driver.
 
     Returns:
         the items ``cpu``, ``eventlog``, ``gpu0`` and so on, and ``binding``, as far as they apply.
 
     Raises:
-        ValueError: a nonce or VMPL that is none, or a nonce of another length than 32 bytes with GPUs.
+        ValueError: an invalid nonce or VMPL, or with GPUs a nonce of another length than 32 bytes.
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     return collect_all(
@@ -91,11 +91,11 @@ def collect_all(
     with_log: bool = True,
     timeout: float = NVML_SECONDS,
 ) -> Collected:
-    """Do what ``collect_machine`` does, and also tell how; arguments and errors are the same."""
+    """Collect as ``collect_machine`` does, and return the sources too; arguments and errors are the same."""
     if isinstance(challenge, bytes) and not 0 < len(challenge) <= REPORT_DATA_BYTES:
         msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}"
         raise ValueError(msg)
-    # (1) Who is asked. Without a TEE nothing else is tried: GPUs alone are for 'attest collect gpu'.
+    # (1) The interface. Without a TEE there is no fallback: GPUs alone are for 'attest collect gpu'.
     detected = access.detect()
     if detected.interface is None:
         raise no_tee(detected)
@@ -104,15 +104,15 @@ def collect_all(
     gpus: tuple[EvidenceItem, ...] = ()
     bound: tuple[EvidenceItem, ...] = ()
     if isinstance(asked, Binding):
-        # (2) The GPUs, under a nonce that only this challenge gives, and the binding, which names what they said.
+        # (2) The GPUs, under a nonce unique to this challenge, and the binding, which names their evidence.
         if gpus_wanted:
             gpus = tuple(map(_gpu_item, access.collect_gpus(asked.gpu_nonce(), timeout=timeout)))
         in_order = sorted(gpus, key=lambda item: item.name)
         asked = replace(asked, devices=tuple(item.digest for item in in_order))
         bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=asked.to_bytes()),)
-    # (3) The CPU, which commits to the binding, or to the nonce.
+    # (3) The CPU, which commits to the binding or nonce.
     cpu = collect_cpu(access, detected, asked, vmpl=vmpl)
-    # (4) The log, which replays to registers that the quote just stated.
+    # (4) The log, for the registers in the quote.
     log, notes = _log(access, cpu, with_log=with_log)
     return Collected(
         evidence=Evidence(items=(cpu.item, *log, *gpus, *bound, *cpu.beside)),
@@ -124,9 +124,9 @@ def collect_all(
 
 
 def unasked_binding(nonce: bytes) -> Binding:
-    """Return the binding that ties devices together when a verifier gave a nonce and nothing else.
+    """Return the binding that ties devices together if the verifier gave only a nonce.
 
-    Its key does not exist: nothing can be released to it, and no channel can be opened with it.
+    Its key does not exist: it serves for no release and no channel.
 
     Args:
         nonce: 32 bytes.
@@ -141,7 +141,7 @@ def unasked_binding(nonce: bytes) -> Binding:
 
 
 def _asked(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
-    """Say what the CPU is to commit to: with GPUs always a binding, since nothing else ties them to it."""
+    """Return the data for the CPU: with GPUs always a binding, the only tie between them."""
     if isinstance(challenge, Binding) or not gpus_wanted:
         return challenge
     if len(challenge) != NONCE_BYTES:
@@ -157,7 +157,7 @@ def _gpu_item(one: CollectedGpu) -> EvidenceItem:
 def _log(
     access: MachineAccess, cpu: CollectedCpu, *, with_log: bool
 ) -> tuple[tuple[EvidenceItem, ...], tuple[str, ...]]:
-    """Return the log, of a kind of CPU that has registers to which it replays, and what to say of one that is not."""
+    """Return the log for a CPU with matching registers, and a note about a missing one."""
     if not with_log or cpu.tee == "sev-snp":
         return (), ()
     log, note = _ccel(access) if cpu.tee == "tdx" else _tcg_log(access, cpu)
@@ -171,11 +171,10 @@ def _ccel(access: MachineAccess) -> tuple[bytes | None, str]:
 
 
 def _tcg_log(access: MachineAccess, cpu: CollectedCpu) -> tuple[bytes | None, str]:
-    """Return the log of an Azure VM's boot, or why it is left out.
+    """Return the log of an Azure VM's boot, or the reason for its omission.
 
-    A log that does not lead to the quoted registers stays here. Whoever verifies would refuse the evidence as a whole
-    because of it, also for a policy that asks for no log; and as nothing signs the file, it can be given apart, later,
-    by whoever wants it judged all the same.
+    A log that does not lead to the quoted registers is omitted: verifiers would refuse the evidence as a whole, also
+    under policies without rules for a log. Since the file is unsigned, it can still be submitted separately.
     """
     registers = parse_azure_evidence(cpu.item.value).stated_pcrs
     try:

@@ -1,7 +1,7 @@
 """NVIDIA GPUs of this machine, through the driver's management library (NVML).
 
-What a GPU signs is its report; the chain says who signed. Driver version, modes and the like come from the driver of
-this machine and are unsigned: a remote verifier may believe them only where the CPU's evidence covers the driver.
+The GPU signs its report; the chain identifies the signer. Driver version, modes and so on come from this machine's
+driver and are unsigned: a remote verifier may rely on them only if the CPU's evidence covers the driver.
 
 Spec: specs/nvidia-gpu.md, section 15.
 """
@@ -34,29 +34,29 @@ __all__ = [
 
 NONCE_BYTES = 32
 NVML_SECONDS = 60.0
-"""For one child process. Without NVIDIA's persistence daemon the driver starts each GPU anew, which takes seconds."""
+"""For one child process. Without NVIDIA's persistence daemon the driver restarts each GPU, which takes seconds."""
 _WORKER = Path(__file__).with_name("nvml_worker.py")
 MAX_TEXT = 64
 """Characters of a version or UUID; NVML's buffers for them have 80 and 96."""
 _NONCE_AT = 4
-"""Of the nonce in the SPDM request with which a report begins (section 2)."""
+"""Of the nonce in the SPDM request at the start of a report (section 2)."""
 
 _ARCHITECTURES = {9: "HOPPER", 10: "BLACKWELL"}
-"""NVML's numbers, in order 0, 1, … those of ``ENVIRONMENTS`` and ``MULTI_GPU_MODES``, to names of evidence files."""
+"""NVML's numbers 0, 1, … of ``ENVIRONMENTS`` and ``MULTI_GPU_MODES``, as names in evidence files."""
 
 _one_at_a_time = Lock()
-"""A GPU has one mailbox for SPDM; two sessions in it at once disturb each other."""
+"""A GPU has one mailbox for SPDM; concurrent sessions disturb each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuIdentity:
-    """One GPU, as the driver names it.
+    """One GPU, as the driver identifies it.
 
     Attributes:
-        index: number of the GPU in NVML, from 0; it may change with a restart.
-        uuid: NVML's ``GPU-…``; the driver's word, not the certificate's.
-        architecture: ``HOPPER``, ``BLACKWELL``, or ``NVML architecture N`` for one that cannot attest here.
-        vbios_version: as the driver prints it.
+        index: number of the GPU in NVML, from 0; a restart may change it.
+        uuid: NVML's ``GPU-…``; from the driver, not from the certificate.
+        architecture: ``HOPPER``, ``BLACKWELL``, or ``NVML architecture N`` for one without support here.
+        vbios_version: the driver's text.
     """
 
     index: int
@@ -67,12 +67,12 @@ class GpuIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
-    """The GPUs of this machine and the modes of the system, all of it the driver's word.
+    """The GPUs of this machine and the modes of the system, as the driver states them.
 
     Attributes:
-        driver_version: as the driver prints it.
+        driver_version: the driver's text.
         settings: CC mode, developer tools, multi-GPU mode, ready state.
-        gpus: in the order of NVML.
+        gpus: in NVML's order.
     """
 
     driver_version: str
@@ -87,17 +87,17 @@ class GpuState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedGpu:
-    """What one GPU answered to a nonce; nothing of it is verified.
+    """One GPU's answer to a nonce, not verified.
 
     Attributes:
         index: number of the GPU in NVML.
         uuid: NVML's ``GPU-…``.
-        architecture: ``HOPPER`` or ``BLACKWELL``, as evidence files write it.
-        report: SPDM request and response, as they came.
+        architecture: ``HOPPER`` or ``BLACKWELL``, as in evidence files.
+        report: SPDM request and response.
         chain_pem: the attestation certificate chain, PEM, leaf first.
-        settings: modes of the system at that time.
-        driver_version: as the driver prints it.
-        vbios_version: as the driver prints it.
+        settings: current modes of the system.
+        driver_version: the driver's text.
+        vbios_version: the driver's text.
     """
 
     index: int
@@ -110,15 +110,15 @@ class CollectedGpu:
     vbios_version: str
 
     def item(self) -> bytes:
-        """Write the item of an envelope: NVIDIA's JSON object, with UUID and modes as the driver states them."""
+        """Return the item of an envelope: NVIDIA's JSON object, with UUID and modes from the driver."""
         return device_json(self.report, self.chain_pem, self.architecture, self.settings, self.uuid)
 
 
 def gpu_state(*, timeout: float = NVML_SECONDS) -> GpuState:
-    """Ask the driver which GPUs there are and in which modes.
+    """Return the GPUs and their modes from the driver.
 
     Args:
-        timeout: seconds for the child process that asks.
+        timeout: seconds for the child process.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
@@ -137,15 +137,15 @@ def gpu_state(*, timeout: float = NVML_SECONDS) -> GpuState:
 
 
 def collect_gpus(nonce: bytes, *, timeout: float = NVML_SECONDS) -> tuple[CollectedGpu, ...]:
-    """Take the report and the certificate chain of every GPU of this machine, one after the other.
+    """Collect the report and the certificate chain of every GPU of this machine in turn.
 
     Args:
-        nonce: 32 bytes, the challenge of whoever will verify.
-        timeout: seconds for each child process: one asks for the state, then one per GPU.
+        nonce: 32 bytes, the verifier's challenge.
+        timeout: seconds for each child process: one for the state, then one per GPU.
 
     Raises:
         ValueError: the nonce has another length.
-        CollectionError: the first GPU that cannot attest stops all: a set with a gap must not look complete.
+        CollectionError: for the first GPU that cannot attest: an incomplete set must not look complete.
     """
     if len(nonce) != NONCE_BYTES:
         msg = f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}"
@@ -156,13 +156,13 @@ def collect_gpus(nonce: bytes, *, timeout: float = NVML_SECONDS) -> tuple[Collec
 
 
 def set_gpus_ready(*, timeout: float = NVML_SECONDS) -> bool | None:
-    """Tell the driver that the GPUs may accept work. Only for after their evidence was verified and appraised.
+    """Set the GPUs' ready state. Only after verification and appraisal of their evidence.
 
     Returns:
-        the ready state that the driver tells afterwards.
+        the driver's ready state afterwards.
 
     Raises:
-        CollectionError: the driver refused, or says afterwards that they are not ready (``gpu-not-ready``).
+        CollectionError: the driver refused, or still reports not ready (``gpu-not-ready``).
     """
     with _one_at_a_time:
         ready = _ask({"call": "set-ready"}, seconds=timeout).get("ready")
@@ -176,7 +176,7 @@ def set_gpus_ready(*, timeout: float = NVML_SECONDS) -> bool | None:
 
 
 def _require_attesting(state: GpuState) -> None:
-    """Refuse what cannot lead to evidence, each cause by its own name."""
+    """Refuse states without evidence, with an error for each cause."""
     if not state.gpus:
         raise CollectionError(
             "the driver sees no GPU",
@@ -221,7 +221,7 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
     report = _bytes(told, "report", where)
     _require_same_gpu(told, one, where)
     got = report[_NONCE_AT : _NONCE_AT + NONCE_BYTES]
-    if got != nonce:  # no secret: both sides of the comparison are public
+    if got != nonce:  # no secret: both values are public
         raise CollectionError(
             f"GPU {one.index} answered under another nonce",
             code="gpu-nonce-ignored",
@@ -235,7 +235,7 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
         uuid=one.uuid,
         architecture=one.architecture,
         report=report,
-        chain_pem=_bytes(told, "chain", where).rstrip(b"\0"),  # C text: some drivers count the terminator
+        chain_pem=_bytes(told, "chain", where).rstrip(b"\0"),  # C text: some drivers include the terminator
         settings=state.settings,
         driver_version=state.driver_version,
         vbios_version=one.vbios_version,
@@ -243,7 +243,7 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
 
 
 def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
-    """Refuse another GPU under the same number: one was taken out or came back between two child processes."""
+    """Refuse another GPU under the same number, after a change between two child processes."""
     uuid = _text(told, "uuid", where)
     if uuid != one.uuid:
         raise CollectionError(
@@ -260,12 +260,12 @@ def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) 
 
 
 def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = None) -> dict[str, JsonValue]:
-    """Have a child process call the library, and return what it found.
+    """Run the child process, and return its result.
 
     Raises:
-        CollectionError: of whatever kind went wrong.
+        CollectionError: for any kind of failure.
     """
-    path: list[JsonValue] = [*sys.path]  # the child finds pynvml where we would, and nothing by its environment
+    path: list[JsonValue] = [*sys.path]  # the child finds pynvml on the given path, not by its environment
     try:
         answer = ask_child(
             [sys.executable, "-I", str(_WORKER)],
@@ -281,8 +281,8 @@ def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = N
 
 
 def _environment() -> dict[str, str]:
-    """Make the child's whole environment: where driver libraries lie, and nothing that changes what Python does."""
-    where = os.environ.get("LD_LIBRARY_PATH")  # containers have the driver in a folder of its own
+    """Return the child's whole environment: the paths of driver libraries, without variables of Python."""
+    where = os.environ.get("LD_LIBRARY_PATH")  # containers have the driver in a separate folder
     return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": where} if where else {})}
 
 

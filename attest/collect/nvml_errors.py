@@ -1,4 +1,4 @@
-"""What is wrong when NVML gives no evidence, and what a person can do: one table."""
+"""Errors of NVML with remedies, in one table."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ _UNUSABLE = {
 
 
 def nvml_refused(error: dict[str, JsonValue], where: str | None) -> CollectionError:
-    """Turn a refusal that the worker reports into ours.
+    """Return the error for a failure reported by the worker.
 
     Args:
         error: ``step``, ``value`` (NVML's return code, or null) and ``text``.
-        where: which GPU.
+        where: the GPU.
     """
     step, value, text = (error.get(name) for name in ("step", "value", "text"))
     if step == IMPORT_STEP:
@@ -95,13 +95,13 @@ def nvml_refused(error: dict[str, JsonValue], where: str | None) -> CollectionEr
 
 
 def nvml_unusable(code: str, got: str, where: str | None, last_words: str = "") -> CollectionError:
-    """Make the error of a library that gave no answer.
+    """Return the error for a library without an answer.
 
     Args:
-        code: one of this module's table.
-        got: what happened instead.
-        where: which GPU.
-        last_words: what the child process wrote to standard error.
+        code: of this module's table.
+        got: the actual outcome.
+        where: the GPU.
+        last_words: the child's last line of standard error.
     """
     meaning, hint = _UNUSABLE[code]
     return CollectionError(

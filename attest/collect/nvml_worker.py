@@ -1,12 +1,12 @@
-"""The child process in which NVIDIA's driver library is called: one request on standard input, one answer on output.
+"""Child process for NVIDIA's driver library: one request on standard input, one answer on standard output.
 
-A program of its own, started by its path with ``python -I``. It imports the standard library and pynvml only, so that
-what a broken library can do ends with this process. Request and answer are JSON objects::
+A separate program, started by its path with ``python -I``. It imports the standard library and pynvml only, so that
+damage by a faulty library ends with this process. Request and answer are JSON objects::
 
     {"path": [...], "call": "state" | "device" | "set-ready", "index": 0, "nonce": "hex"}
     {"ok": {...}}  or  {"error": {"step": "nvmlInit", "value": 9, "text": "Driver Not Loaded"}}
 
-``value`` is NVML's return code; null when the library answered something that cannot be.
+``value`` is NVML's return code; null for an impossible answer of the library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READY = 1
 
 
 class NativeError(Exception):
-    """NVML refused a call, or answered something that cannot be."""
+    """A failed call of NVML, or an impossible answer."""
 
     def __init__(self, step: str, value: int | None, text: str) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class NativeError(Exception):
 
 
 class Library:
-    """pynvml, each call with its name kept for the error."""
+    """pynvml, with the name of each call for errors."""
 
     def __init__(self, pynvml: ModuleType) -> None:
         self._pynvml = pynvml
@@ -45,7 +45,7 @@ class Library:
         """Call a function of pynvml by name.
 
         Raises:
-            NativeError: it failed, or this pynvml has none of that name.
+            NativeError: it failed, or this pynvml lacks the function.
         """
         function = getattr(self._pynvml, name, None)
         if function is None:
@@ -58,7 +58,7 @@ class Library:
             raise NativeError(name, None, f"text that cannot be read: {exc}") from exc
 
     def settings(self) -> dict[str, int]:
-        """Ask for the modes of the system, of older drivers by the older call, which knows no multi-GPU mode."""
+        """Return the modes of the system; older drivers have an older call without the multi-GPU mode."""
         structure = getattr(self._pynvml, "c_nvmlSystemConfComputeSettings_v1_t", None)
         if structure is not None:
             asked = structure()
@@ -72,13 +72,13 @@ class Library:
         return {**_modes(self.call("nvmlSystemGetConfComputeState")), "multi_gpu_mode": NO_MULTI_GPU}
 
     def _checked(self, name: str, *arguments: object) -> None:
-        """Call one of the functions whose return code pynvml hands on instead of raising."""
+        """Call a function whose return code pynvml returns instead of raising."""
         value = self.call(name, *arguments)
         if value:
             raise NativeError(name, int(value), str(self._pynvml.NVMLError(value)))
 
     def ready(self) -> bool | None:
-        """Tell whether the GPUs accept work; None where the driver has no such state."""
+        """Return whether the GPUs accept work; None if the driver has no such state."""
         try:
             return bool(self.call("nvmlSystemGetConfComputeGpusReadyState"))
         except NativeError as exc:
@@ -96,7 +96,7 @@ def _modes(given: Any) -> dict[str, int]:  # noqa: ANN401  a ctypes structure of
 
 
 def _taken(step: str, what: str, buffer: ctypes.Array[ctypes.c_uint8], size: int) -> bytes:
-    """Take what was written into a buffer. A size beyond it would silently be cut by a slice."""
+    """Return the filled part of a buffer, and refuse a size beyond it, which a slice would hide."""
     if not 0 < size <= len(buffer):
         raise NativeError(step, None, f"{what} is {size}, expected 1 to {len(buffer)}")
     return bytes(buffer[:size])
@@ -111,7 +111,7 @@ def _identity(library: Library, handle: object) -> dict[str, str | int]:
 
 
 def state(library: Library) -> dict[str, Any]:
-    """Answer ``state``: driver, modes, and which GPUs there are."""
+    """Answer ``state``: driver, modes, and GPUs."""
     driver = library.call("nvmlSystemGetDriverVersion")
     count = int(library.call("nvmlDeviceGetCount"))
     settings: dict[str, Any] = {**library.settings(), "ready": library.ready()}
@@ -134,10 +134,10 @@ def device(library: Library, index: int, nonce: bytes) -> dict[str, Any]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer one request, between start and shutdown of the library."""
+    """Answer one request between initialisation and shutdown of the library."""
     sys.path[:] = request["path"]
     try:
-        import pynvml  # noqa: PLC0415  found on the path that the parent names
+        import pynvml  # noqa: PLC0415  on the path that the parent gives
     except ImportError as exc:
         return {"error": {"step": "import pynvml", "value": None, "text": str(exc)}}
     library = Library(pynvml)
@@ -159,7 +159,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def main() -> int:
     """Answer the request on standard input."""
     own = os.dup(1)
-    os.dup2(2, 1)  # whatever native code prints must not get between the answer and its reader
+    os.dup2(2, 1)  # output of native code must not mix with the answer
     told = json.dumps(answer(json.load(sys.stdin)))
     with os.fdopen(own, "w") as out:
         out.write(told)

@@ -1,4 +1,4 @@
-"""What is wrong when the kernel gives no evidence, by errno, and what a person can do: one table for each interface."""
+"""Errors of the kernel's interfaces by errno, with remedies: one table for each interface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attest.errors import CollectionError, EvidenceError
 __all__ = ["BUSY", "ignored", "malformed", "permission_denied", "refused_by"]
 
 BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
-"""The host throttles reports, and answers requests for a quote when it has time."""
+"""The host throttles reports, and delays quotes under load."""
 _PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 _CONFIGFS = {
@@ -54,7 +54,7 @@ _OTHERWISE = ("collection-failed", "the kernel gave no evidence", "look at the k
 
 
 def permission_denied(exc: OSError, path: str) -> CollectionError:
-    """Say that this user may not, and who may."""
+    """Return the error for a missing permission, with the permitted group."""
     return CollectionError(
         f"this user may not use {path}",
         code="collection-permission-denied",
@@ -65,13 +65,13 @@ def permission_denied(exc: OSError, path: str) -> CollectionError:
 
 
 def refused_by(interface: str, exc: OSError, *, step: str, detail: str = "") -> CollectionError:
-    """Turn an error of the kernel into ours.
+    """Return the error for a kernel's OSError.
 
     Args:
         interface: a name of the table, ``configfs-tsm`` and so on.
-        exc: what the kernel said.
-        step: which file or call.
-        detail: what else is known (the firmware's own error).
+        exc: the kernel's error.
+        step: file or call.
+        detail: further facts, such as the firmware's own error.
     """
     if exc.errno in _PERMISSION:
         return permission_denied(exc, step)
@@ -95,14 +95,14 @@ def _text(exc: OSError) -> str:
 
 
 def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> CollectionError:
-    """Refuse an answer to somebody else's question.
+    """Return the error for an answer to another request.
 
     Args:
-        what: what was answered, as the start of a sentence.
-        field: where it says to what it commits.
-        wanted: what it was asked to commit to.
-        got: what it commits to.
-        who: what did not do as it was asked.
+        what: the answer, as the start of a sentence.
+        field: its member with the commitment.
+        wanted: the requested commitment.
+        got: the actual commitment.
+        who: the component at fault.
     """
     return CollectionError(
         f"{what} commits to something else than it was asked to",
@@ -115,7 +115,7 @@ def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> Co
 
 
 def malformed(what: str, exc: EvidenceError, *, hint: str) -> CollectionError:
-    """Say that a piece is none of its kind; the hint goes on after "ask again; if it stays, "."""
+    """Return the error for a malformed piece; the hint continues "ask again; if it stays, "."""
     return CollectionError(
         f"the {what} cannot be read: {exc.message}",
         code="collected-malformed",

@@ -1,8 +1,8 @@
 """The virtual TPM of this machine, through the TSS (``tpm2-pytss``), which is imported here and nowhere else.
 
-Each question opens the TPM and closes it again: ``/dev/tpm0`` has one user at a time, and whoever remakes a report
-needs it while we wait. The TSS runs in this process, unlike the drivers' libraries: it only puts commands into bytes
-and writes them to a device, whose driver bounds the time of each.
+Each operation opens the TPM and closes it again: ``/dev/tpm0`` has one user at a time, and the paravisor needs it to
+renew a report. Unlike driver libraries, the TSS runs in this process: it only encodes commands
+and writes them to a device, whose driver limits the time of each.
 
 Spec: specs/azure-cvm.md, sections 5 and 8; TPM 2.0 Library, part 3.
 """
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 DEVICE_TCTI = "device:"
-"""What the way to a device begins with; its path follows."""
+"""Prefix of a TCTI for a device; its path follows."""
 NV_PIECE_BYTES = 512
-"""Of one TPM2_NV_Read. Every TPM of a PC hands out as much at once; ``TPM_PT_NV_BUFFER_MAX`` is often 1,024."""
+"""Of one TPM2_NV_Read. Every PC's TPM supports this size; ``TPM_PT_NV_BUFFER_MAX`` is often 1,024."""
 PCRS_AT_ONCE = 8
-"""TPML_DIGEST holds so many."""
+"""Capacity of TPML_DIGEST."""
 _EXPONENT = 65537
-"""What 0 stands for in a TPM's public area."""
+"""Meaning of 0 in a TPM's public area."""
 
 _RC_HANDLE = 0x08B
 """TPM_RC_HANDLE: no such index or key."""
@@ -57,19 +57,19 @@ _RC_KNOWN = {
 }
 _LAYER = 0xFF0000
 _TPM_LAYERS = frozenset({0x000000, 0x0B0000, 0x0C0000})
-"""Whose return codes are the TPM's: its own, and those that resource managers hand on."""
+"""Layers whose return codes are the TPM's: its own, and those of resource managers."""
 _HANDLE_BITS = 0x0BF
-"""Of a return code in format one, without the number of handle, parameter or session."""
+"""Mask of a format-one return code without the number of handle, parameter or session."""
 _FORMAT_ONE = 0x080
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpmQuote:
-    """What the TPM signed.
+    """A TPM's quote.
 
     Attributes:
         message: TPMS_ATTEST, all PCRs of the SHA-256 bank.
-        signature: RSASSA-PKCS1-v1_5 with SHA-256, as many bytes as the key has.
+        signature: RSASSA-PKCS1-v1_5 with SHA-256, of the key's length.
     """
 
     message: bytes
@@ -78,11 +78,11 @@ class TpmQuote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvIndex:
-    """An NV index as it stands.
+    """An NV index.
 
     Attributes:
-        size: how many bytes it was defined with.
-        data: its content; None when nothing was ever written.
+        size: defined size in bytes.
+        data: its content; None before the first write.
     """
 
     size: int
@@ -90,46 +90,46 @@ class NvIndex:
 
 
 class Tpm(Protocol):
-    """What collection asks of a TPM. Every method raises ``CollectionError`` as ``docs/errors.md``, "Collection"."""
+    """Operations of a TPM. Every method raises ``CollectionError`` as ``docs/errors.md``, "Collection"."""
 
     def nv_size(self, index: int) -> int | None:
-        """Return how many bytes an index has, without reading it; None when it is not defined."""
+        """Return the size of an index without reading it; None if it is undefined."""
         ...
 
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
-        """Read an index with its owner's right, in pieces; None when it is not defined."""
+        """Read an index with owner authorisation, in pieces; None if it is undefined."""
         ...
 
     def write_nv(self, index: int, data: bytes) -> None:
-        """Write an index with its owner's right; one that is not there is defined, as long as the data."""
+        """Write an index with owner authorisation; an undefined one is first defined with the data's size."""
         ...
 
     def read_key(self, handle: int) -> rsa.RSAPublicKey | None:
-        """Read the public half of a persistent RSA key; None when there is no key."""
+        """Read the public half of a persistent RSA key; None without a key."""
         ...
 
     def quote(self, handle: int, nonce: bytes) -> TpmQuote:
-        """Have a key sign all PCRs of the SHA-256 bank, under a nonce."""
+        """Return a key's signature over all PCRs of the SHA-256 bank, under a nonce."""
         ...
 
     def read_pcrs(self) -> tuple[bytes, ...]:
-        """Read the 24 PCRs of the SHA-256 bank. They can change between two questions, this one and a quote too."""
+        """Read the 24 PCRs of the SHA-256 bank. They can change between calls, a quote included."""
         ...
 
 
 class OpenTpm(Protocol):
-    """``open_tpm``, or what stands in for it."""
+    """Type of ``open_tpm``."""
 
     def __call__(self, tcti: str) -> Tpm:
-        """Return the TPM behind a TCTI."""
+        """Return the TPM of a TCTI."""
         ...
 
 
 def open_tpm(tcti: str) -> Tpm:
-    """Return the TPM behind a TCTI; nothing is sent yet.
+    """Return the TPM of a TCTI, without sending anything.
 
     Args:
-        tcti: the way to it, as tpm2-tools write it (``device:/dev/tpmrm0``, ``swtpm:host=127.0.0.1,port=2321``).
+        tcti: in tpm2-tools' notation (``device:/dev/tpmrm0``, ``swtpm:host=127.0.0.1,port=2321``).
 
     Raises:
         CollectionError: ``tpm-binding-missing``.
@@ -138,7 +138,7 @@ def open_tpm(tcti: str) -> Tpm:
 
 
 def _pytss() -> ModuleType:
-    # The TSS writes what a TPM refuses to standard error by itself; we say it in our own words.
+    # The TSS prints a TPM's refusals to standard error; here they become errors.
     os.environ.setdefault("TSS2_LOG", "all+none")
     try:
         return import_module("tpm2_pytss")
@@ -153,11 +153,11 @@ def _pytss() -> ModuleType:
 
 
 class _TssTpm:
-    """A TPM behind the TSS.
+    """A TPM through the TSS.
 
     Args:
-        tcti: the way to it.
-        pytss: tpm2-pytss, which has no types: what it returns is checked here.
+        tcti: its address.
+        pytss: tpm2-pytss, which has no types: its results are checked here.
     """
 
     def __init__(self, tcti: str, pytss: ModuleType) -> None:
@@ -260,7 +260,7 @@ class _TssTpm:
             esys.close()
 
     def _find(self, esys: Any, handle: int) -> Any:  # noqa: ANN401  tpm2-pytss has no types
-        """Return the TSS's name for a handle of the TPM; None when nothing is there."""
+        """Return the TSS's name for a handle of the TPM; None if it is undefined."""
         try:
             return esys.tr_from_tpmpublic(handle)
         except self._pytss.TSS2_Exception as exc:
@@ -295,18 +295,18 @@ def _selection(first: int, count: int) -> str:
 
 
 def code_of(value: int) -> int:
-    """Return a TPM's return code without the layer, and without the number of what it is about."""
+    """Return a TPM's return code without layer and number."""
     code = value & ~_LAYER
     return code & _HANDLE_BITS if code & _FORMAT_ONE else code
 
 
 def tpm_refused(step: str, code: int, words: str) -> CollectionError:
-    """Turn a return code of a TPM into our error.
+    """Return the error for a TPM's return code.
 
     Args:
-        step: what was asked.
+        step: the operation.
         code: TPM_RC, without layer and number.
-        words: of the TSS.
+        words: the TSS's text.
     """
     if code in _RC_BUSY:
         return CollectionError(
@@ -328,11 +328,11 @@ def tpm_refused(step: str, code: int, words: str) -> CollectionError:
 
 
 def tpm_unreachable(tcti: str, words: str) -> CollectionError:
-    """Say why a TPM cannot be asked: the TSS tells of a device only that it does not work, the kernel tells more.
+    """Return the error for an unreachable TPM: the TSS reports only a failing device, the kernel has details.
 
     Args:
-        tcti: the way to it.
-        words: of the TSS.
+        tcti: its address.
+        words: the TSS's text.
     """
     if tcti.startswith(DEVICE_TCTI):
         path = tcti.removeprefix(DEVICE_TCTI)

@@ -1,8 +1,8 @@
-"""Reports through configfs-tsm, the one kernel interface that SEV-SNP and TDX guests share (Linux 6.7 and later).
+"""Reports through configfs-tsm, the common kernel interface of SEV-SNP and TDX guests (Linux 6.7 and later).
 
-Making a directory makes a request of its own; ``inblob`` takes what the report commits to, and reading ``outblob``
-lets the firmware, or the host's quoting service, make it. ``generation`` counts writes: it tells whether somebody
-else wrote into the same request meanwhile, whose report would not be the answer to ours.
+Creating a directory creates a request; ``inblob`` takes the data to commit to, and reading ``outblob`` makes the
+firmware, or the host's quoting service, produce the report. ``generation`` counts writes: it reveals a write by another
+process into the same request, whose report would not answer this one.
 
 Spec: Linux, Documentation/ABI/testing/configfs-tsm-report; specs/sev-snp.md, section 17; specs/intel-tdx-sgx.md,
 section 20.
@@ -38,14 +38,14 @@ CONFIGFS = Path("sys/kernel/config")
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
 REPORT_DATA_BYTES = 64
 MAX_BLOB_BYTES = 1024 * 1024
-"""Of outblob, auxblob and manifestblob; kernels of today hand out 32 KiB. See ``evidence.envelope`` for items."""
+"""Of outblob, auxblob and manifestblob; current kernels have up to 32 KiB. See ``evidence.envelope`` for items."""
 MAX_TEXT_BYTES = 4096
 MAX_RACES = 4
-"""Requests into which somebody else wrote, before we give up."""
+"""Requests with foreign writes before an error."""
 MAX_NAMES = 4
 MAX_PRIVLEVEL = 3
 WAITS_SECONDS = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Between attempts to read a report that is not there yet. The kernel's own driver has waited a minute before."""
+"""Between attempts to read a delayed report. The kernel's own driver has waited a minute before."""
 _STEP = "/sys/kernel/config/tsm/report"
 _WHERE = "configfs-tsm"
 _T = TypeVar("_T")
@@ -53,14 +53,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TsmReport:
-    """What the kernel handed out; nothing of it is verified.
+    """The kernel's output, not verified.
 
     Attributes:
         provider: ``sev_guest`` or ``tdx_guest``.
         outblob: the report or quote.
-        auxblob: for ``sev_guest`` the certificate table that the host supplied, or nothing.
-        manifestblob: what a service module (SVSM) says of itself, or nothing.
-        privlevel: the VMPL that was asked for; None where the kernel has no choice.
+        auxblob: for ``sev_guest`` the host's certificate table, or empty.
+        manifestblob: manifest of a service module (SVSM), or empty.
+        privlevel: the requested VMPL; None if the kernel has no choice.
     """
 
     provider: str
@@ -71,31 +71,31 @@ class TsmReport:
 
 
 class TsmReports:
-    """The directory in which requests are made. Every method raises ``OSError`` as the kernel does.
+    """The directory of requests. Every method raises the kernel's ``OSError``.
 
     Args:
         root: the root directory of the machine.
     """
 
     def __init__(self, root: Path) -> None:
-        """Name the directory; nothing is opened yet."""
+        """Keep the path; nothing is opened yet."""
         self.configfs = root / CONFIGFS
         self.folder = self.configfs / "tsm/report"
 
     def make(self, name: str) -> None:
-        """Make a request."""
+        """Create a request."""
         (self.folder / name).mkdir()
 
     def remove(self, name: str) -> None:
-        """Remove a request; its attributes go with it."""
+        """Remove a request with its attributes."""
         (self.folder / name).rmdir()
 
     def attributes(self, name: str) -> frozenset[str]:
-        """Return the names of the attributes that the kernel shows for this request."""
+        """Return the names of the request's attributes."""
         return frozenset(path.name for path in (self.folder / name).iterdir())
 
     def read(self, name: str, attribute: str) -> bytes:
-        """Read an attribute to its end; of one that is too long, a byte more than the limit."""
+        """Read an attribute, or limit + 1 bytes of a longer one."""
         with (self.folder / name / attribute).open("rb", buffering=0) as file:
             found = b""
             while piece := file.read(MAX_BLOB_BYTES + 1 - len(found)):
@@ -103,7 +103,7 @@ class TsmReports:
         return found
 
     def write(self, name: str, attribute: str, data: bytes) -> None:
-        """Write an attribute, in one piece, as configfs asks. One that is not there is not made."""
+        """Write an attribute in one piece, as configfs requires. A missing one is not created."""
         file = os.open(self.folder / name / attribute, os.O_WRONLY | os.O_CLOEXEC)
         try:
             if os.write(file, data) != len(data):
@@ -113,10 +113,10 @@ class TsmReports:
 
 
 def tsm_provider(reports: TsmReports, *, random: Callable[[int], bytes]) -> str:
-    """Return the name of what makes reports in this kernel, by making a request and taking it back.
+    """Return the name of this kernel's provider of reports, from a request that is removed again.
 
     Raises:
-        CollectionError: as ``collect_tsm``, short of a report.
+        CollectionError: as ``collect_tsm``, except for reports.
     """
     _require_there(reports)
     with _request(reports, random) as name:
@@ -132,21 +132,21 @@ def collect_tsm(
     vmpl: int | None = None,
     service_provider: str | None = None,
 ) -> TsmReport:
-    """Have the kernel make a report or quote.
+    """Request a report or quote from the kernel.
 
     Args:
-        reports: where requests are made.
+        reports: directory of requests.
         report_data: 64 bytes to commit to. With a service provider, the report commits to a hash of these bytes and
             the manifest instead.
         random: returns so many random bytes, for the name of the request.
-        sleep: waits so many seconds while the host is busy.
-        vmpl: SNP: the privilege level that the report is to state, 0 to 3. None is the lowest that the kernel allows.
-        service_provider: ``svsm`` asks the service module of the guest; None asks the firmware.
+        sleep: waits a number of seconds for a busy host.
+        vmpl: SNP: privilege level in the report, 0 to 3. None is the lowest that the kernel allows.
+        service_provider: ``svsm`` selects the guest's service module; None selects the firmware.
 
     Raises:
-        ValueError: ``report_data`` is not 64 bytes, or the VMPL is none.
+        ValueError: ``report_data`` is not 64 bytes, or an invalid VMPL.
         CollectionError: no interface, no provider or an unknown one, no permission, a VMPL below the kernel's own,
-            a busy host, a report that is too long, or somebody else's writes in every request.
+            a busy host, a report that is too long, or foreign writes in every request.
     """
     if len(report_data) != REPORT_DATA_BYTES:
         msg = f"a report commits to {REPORT_DATA_BYTES} bytes, not {len(report_data)}"
@@ -180,7 +180,7 @@ def _ask(
     service_provider: str | None,
     sleep: Callable[[float], None],
 ) -> TsmReport | None:
-    """Fill in one request and read its answer; None when somebody else wrote into it meanwhile."""
+    """Write one request and read its answer; None after a foreign write."""
     provider = _provider(reports, name)
     shown = _told(lambda: reports.attributes(name), name)
     privlevel = _privlevel(reports, name, shown, vmpl)
@@ -192,8 +192,8 @@ def _ask(
         writes.append(("service_provider", service_provider.encode()))
     before = _generation(reports, name)
     for attribute, data in writes:
-        # NOTE: configfs takes a binary attribute when its file is closed, and then cannot tell of an error any more.
-        # An inblob that was not taken shows in the generation, or the kernel refuses to read the report (EINVAL).
+        # NOTE: configfs takes a binary attribute when its file is closed, and cannot report an error then.
+        # A refused inblob shows in the generation, or the kernel refuses to read the report (EINVAL).
         _told(partial(reports.write, name, attribute, data), attribute)
     outblob = _patiently(partial(reports.read, name, "outblob"), "outblob", sleep)
     others = {
@@ -229,7 +229,7 @@ def _provider(reports: TsmReports, name: str) -> str:
 
 
 def _privlevel(reports: TsmReports, name: str, shown: frozenset[str], vmpl: int | None) -> int | None:
-    """Choose the VMPL to write. The kernel's default is 0, which firmware refuses to a kernel that runs above 0."""
+    """Return the VMPL to write. The kernel's default 0 is refused by firmware for a kernel above VMPL 0."""
     if "privlevel" not in shown:
         if vmpl is not None:
             raise _vmpl_refused("this guest has no privilege levels", "no VMPL", vmpl)
@@ -279,7 +279,7 @@ def _require_short(attribute: str, blob: bytes) -> None:
 
 
 def _require_there(reports: TsmReports) -> None:
-    """Refuse a kernel without the interface, by what is missing of it."""
+    """Refuse a kernel without the interface, with the missing part."""
     try:
         if reports.folder.is_dir():
             return
@@ -305,12 +305,12 @@ def _require_there(reports: TsmReports) -> None:
 
 @contextmanager
 def _request(reports: TsmReports, random: Callable[[int], bytes]) -> Iterator[str]:
-    """Make a request under a name of its own, and remove it in any case."""
+    """Create a request with a unique name, and always remove it."""
     name = _made(reports, random)
     try:
         yield name
     finally:
-        with suppress(OSError):  # what is left over is an empty request; it must not hide the answer, or an error
+        with suppress(OSError):  # an empty request may remain; it must not hide the answer, or an error
             reports.remove(name)
 
 
@@ -336,7 +336,7 @@ def _told(step: Callable[[], _T], attribute: str) -> _T:
 
 
 def _patiently(read: Callable[[], bytes], attribute: str, sleep: Callable[[float], None]) -> bytes:
-    """Read a blob, which is made at this moment: wait while the host is busy, but not for ever."""
+    """Read a blob, which is produced on reading: wait a limited time for a busy host."""
     waits = iter(WAITS_SECONDS)
     while True:
         try:

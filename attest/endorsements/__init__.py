@@ -1,3 +1,3 @@
-"""What vendors say about their hardware: anchors, certificates, revocation lists, and what can be asked for."""
+"""Endorsements: anchors, certificates, revocation lists, and typed requests for them."""
 
 from __future__ import annotations

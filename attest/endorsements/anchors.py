@@ -1,10 +1,10 @@
-"""Trust anchors: whose root keys a Verifier accepts.
+"""Trust anchors: the root keys that a Verifier accepts.
 
-Anchors are arguments of every verification. They are pinned by the SHA-256 of their SubjectPublicKeyInfo; where the
-public key itself is held, a chain needs no root certificate. A root that arrives with evidence, from a cache or from
-a vendor's service is only ever compared with a pin, never added.
+Anchors are arguments of every verification. They are pinned by the SHA-256 of their SubjectPublicKeyInfo; with the
+public key itself, a chain needs no root certificate. A root from evidence, a cache or a vendor's service is only
+compared with a pin, never added.
 
-The simulation's roots live in a set of their own. Nothing in ``TrustAnchors.vendors()`` leads to them.
+The simulation's roots are a set of their own. ``TrustAnchors.vendors()`` contains none of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from attest.errors import ConfigurationError, EvidenceError
 __all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "intel_name", "read_anchor_file"]
 
 AnchorRole = Literal["amd-ark", "intel-sgx-root", "nvidia-device-root", "nvidia-rim-root"]
-"""What an anchor may vouch for. Later evidence formats add their own."""
+"""Roles of anchors."""
 
 ANCHOR_FILE_SCHEMA = "attest.anchors/1"
 
@@ -62,7 +62,7 @@ _SIMULATED_INTEL_SGX_ROOT_PIN = "3dd59826230b942f0a45738183b131c27abed7cdc77dd80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NvidiaRoot:
-    """What is known of one of NVIDIA's two roots, and of the simulator's in its place."""
+    """Facts about one of NVIDIA's two roots, and the simulator's counterpart."""
 
     name: str
     role: AnchorRole
@@ -104,10 +104,10 @@ _NVIDIA_ROOTS = (
     ),
 )
 
-# SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537: all that is left to fill in is the modulus.
+# SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537, without the modulus.
 _RSA_4096_SPKI_HEAD = bytes.fromhex("30820222300d06092a864886f70d01010105000382020f003082020a0282020100")
 _RSA_65537_SPKI_TAIL = bytes.fromhex("0203010001")
-# SubjectPublicKeyInfo of a P-256 key: what is left is the uncompressed point.
+# SubjectPublicKeyInfo of a P-256 key, without the uncompressed point.
 _P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
 _P384_SPKI_HEAD = bytes.fromhex("3076301006072a8648ce3d020106052b81040022036200")
 
@@ -117,15 +117,15 @@ class Anchor:
     """One root key that a Verifier Owner accepts.
 
     Attributes:
-        name: what to call it (``ARK-Milan``).
-        role: what it may vouch for.
-        product: the product line that it stands for (``Milan``); Intel has one root for all, ``SGX``.
+        name: for messages (``ARK-Milan``).
+        role: evidence that it vouches for.
+        product: its product line (``Milan``); Intel has one root for all, ``SGX``.
         spki_sha256: SHA-256 of its SubjectPublicKeyInfo, 32 bytes.
-        subject: its DER Name, when the key itself is held.
-        spki: its SubjectPublicKeyInfo, when the key itself is held.
-        not_before: first moment at which a held key counts, included.
-        not_after: last moment at which a held key counts, included.
-        simulated: it belongs to the simulator, so nothing that rests on it proves anything about hardware.
+        subject: its DER Name, if the key itself is known.
+        spki: its SubjectPublicKeyInfo, if the key itself is known.
+        not_before: start of a known key's validity, included.
+        not_after: end of a known key's validity, included.
+        simulated: the simulator's: results under it prove nothing about hardware.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Anchor:
     simulated: bool = False
 
     def held_issuer(self) -> Issuer | None:
-        """Return the anchor as a signer, if the key itself is held."""
+        """Return the anchor as an issuer, if the key itself is known."""
         if self.spki is None or self.subject is None:
             return None
         return Issuer(name=self.name, subject=self.subject, spki=self.spki)
@@ -147,18 +147,18 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustAnchors:
-    """A set of anchors. The empty set accepts nobody."""
+    """A set of anchors. The empty set accepts nothing."""
 
     anchors: tuple[Anchor, ...]
 
     @staticmethod
     def vendors() -> TrustAnchors:
-        """Return the vendors' production roots, and nothing else."""
+        """Return the vendors' production roots only."""
         return _vendors()
 
     @staticmethod
     def simulation() -> TrustAnchors:
-        """Return the simulator's roots, and nothing else. Their private keys are public by design."""
+        """Return the simulator's roots only. Their private keys are public by design."""
         return _simulation()
 
     def with_anchors(self, more: Iterable[Anchor]) -> TrustAnchors:
@@ -169,7 +169,7 @@ class TrustAnchors:
         """Return this set without the anchors of these names.
 
         Raises:
-            ConfigurationError: ``anchor-unknown``, a name that is not in the set.
+            ConfigurationError: ``anchor-unknown``, a name outside the set.
         """
         gone = set(names)
         unknown = gone - {anchor.name for anchor in self.anchors}
@@ -179,16 +179,16 @@ class TrustAnchors:
         return TrustAnchors(anchors=tuple(anchor for anchor in self.anchors if anchor.name not in gone))
 
     def of_role(self, role: AnchorRole) -> tuple[Anchor, ...]:
-        """Return the anchors that may vouch for this kind of evidence."""
+        """Return the anchors of a role."""
         return tuple(anchor for anchor in self.anchors if anchor.role == role)
 
     def pinned(self, spki_sha256: bytes, *, role: AnchorRole) -> Anchor | None:
-        """Return the anchor of this role whose key has this digest, if there is one."""
+        """Return the anchor of this role with this key digest, if there is one."""
         return next((a for a in self.anchors if a.role == role and a.spki_sha256 == spki_sha256), None)
 
 
 def amd_name(common_name: str, *, organisation: str = "Advanced Micro Devices") -> bytes:
-    """DER Name as AMD writes it in every certificate (specs/sev-snp.md, section 8)."""
+    """Return the DER Name in AMD's form (specs/sev-snp.md, section 8)."""
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "Engineering"),
@@ -202,7 +202,7 @@ def amd_name(common_name: str, *, organisation: str = "Advanced Micro Devices") 
 
 
 def intel_name(common_name: str, *, organisation: str = "Intel Corporation") -> bytes:
-    """DER Name as Intel writes it in every certificate of DCAP (specs/intel-tdx-sgx.md, section 7)."""
+    """Return the DER Name in the form of Intel's DCAP certificates (specs/intel-tdx-sgx.md, section 7)."""
     return x509.Name(
         [
             x509.NameAttribute(NameOID.COMMON_NAME, common_name),
@@ -335,7 +335,7 @@ def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
     except EvidenceError as exc:
         raise _bad_file(exc.message) from exc
     role = cast("AnchorRole", texts["role"])  # checked above
-    if any(anchor.spki_sha256 == pin for anchor in _simulation().anchors):  # in whatever role
+    if any(anchor.spki_sha256 == pin for anchor in _simulation().anchors):  # of any role
         raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key everybody has; use --allow-simulated")
     return Anchor(name=texts["name"], role=role, product=texts["product"], spki_sha256=pin)
 

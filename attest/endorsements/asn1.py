@@ -1,7 +1,7 @@
-"""The structures of RFC 5280 that are read here, declared for the ASN.1 decoder of ``cryptography``.
+"""Declared ASN.1 structures of RFC 5280 for the decoder of ``cryptography``.
 
-What is compared or hashed stays an undecoded element (``TLV``). The decoder takes DER only. All are
-``SimpleNamespace``: the decoder names every member anyway, and this ``__init__`` is not written in Python.
+Parts that are compared or hashed stay undecoded (``TLV``). The decoder accepts DER only. All are
+``SimpleNamespace``: the decoder passes every member by name, and its ``__init__`` is written in C.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 def tlv(tag: int, *content: bytes) -> bytes:
-    """Put a DER head of one tag byte before the content."""
+    """Return a DER element from a tag byte and content."""
     body = b"".join(content)
     size = len(body)
     if size < 0x80:
@@ -42,12 +42,12 @@ def tlv(tag: int, *content: bytes) -> bytes:
 
 
 def whole(element: asn1.TLV) -> bytes:
-    """Put the head back before an element; the decoder takes DER only, so these are the bytes that were read."""
+    """Return an element with its head; the decoder accepts DER only, so these are the original bytes."""
     return asn1.encode_der(element)
 
 
 def inside(element: asn1.TLV, cls: type[_T]) -> _T:
-    """Decode an element that was kept undecoded."""
+    """Decode an undecoded element."""
     return cast("_T", element.parse(cls))  # pyright: ignore[reportUnknownMemberType]  # its stub states no type
 
 
@@ -62,7 +62,7 @@ class Validity(SimpleNamespace):
 
 @asn1.sequence
 class EncodedExtension(SimpleNamespace):
-    """Extension (section 4.1.2.9); ``value`` is what the OCTET STRING holds."""
+    """Extension (section 4.1.2.9); ``value`` is the content of the OCTET STRING."""
 
     __init__ = SimpleNamespace.__init__
     oid: x509.ObjectIdentifier
@@ -87,7 +87,7 @@ class TbsCertificate(SimpleNamespace):
 
 @asn1.sequence
 class Signed(SimpleNamespace):
-    """What Certificate and CertificateList are alike: something signed, an algorithm, a signature."""
+    """Common form of Certificate and CertificateList: a signed part, an algorithm, a signature."""
 
     __init__ = SimpleNamespace.__init__
     tbs: asn1.TLV
@@ -121,7 +121,7 @@ class TbsCrl(SimpleNamespace):
 
 @asn1.sequence
 class ListingTbsCrl(SimpleNamespace):
-    """The same with revokedCertificates present and undecoded."""
+    """TBSCertList with revokedCertificates present and undecoded."""
 
     __init__ = SimpleNamespace.__init__
     version: int
@@ -135,7 +135,7 @@ class ListingTbsCrl(SimpleNamespace):
 
 @asn1.sequence
 class NumbersHolder(SimpleNamespace):
-    """A SEQUENCE of INTEGER inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+    """A SEQUENCE of INTEGER inside another SEQUENCE: the decoder needs a declared outer structure."""
 
     __init__ = SimpleNamespace.__init__
     numbers: list[int]
@@ -152,7 +152,7 @@ class Attribute(SimpleNamespace):
 
 @asn1.sequence
 class NameHolder(SimpleNamespace):
-    """A Name inside a SEQUENCE of our own, likewise."""
+    """A Name inside another SEQUENCE, for the same reason."""
 
     __init__ = SimpleNamespace.__init__
     name: list[asn1.SetOf[Attribute]]
@@ -160,7 +160,7 @@ class NameHolder(SimpleNamespace):
 
 @asn1.sequence
 class KeyUsageHolder(SimpleNamespace):
-    """A KeyUsage inside a SEQUENCE of our own, likewise (section 4.2.1.3)."""
+    """A KeyUsage inside another SEQUENCE, for the same reason (section 4.2.1.3)."""
 
     __init__ = SimpleNamespace.__init__
     bits: asn1.BitString

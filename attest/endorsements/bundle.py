@@ -1,8 +1,8 @@
-"""Offline bundles: what a vendor says, in one file that can be carried to a machine without a network.
+"""Offline bundles: endorsements in one file for machines without a network.
 
-Everything in a bundle is signed by its vendor, so a bundle can lie about nothing. What
-it can do is withhold: a copy of last year hides what was revoked since. Therefore every bundle ends at a stated
-moment, and an operator who wants to know who put it together signs it and lists the keys that count.
+The vendors sign everything in a bundle, so a bundle cannot forge endorsements. It
+can withhold: an old copy hides recent revocations. Therefore every bundle expires at a stated
+moment, and operators can sign bundles and list the accepted keys.
 
 ::
 
@@ -75,15 +75,15 @@ _DOMAIN = b"attest endorsement bundle v1\0"
 
 
 def build_bundle(entries: Iterable[BundleEntry], *, created: datetime, expires: datetime) -> ParsedBundle:
-    """Put answers of vendors together; an answer that stands twice is kept once.
+    """Return a bundle of vendors' answers, without repetitions.
 
     Args:
-        entries: at least one and at most ``MAX_ENTRIES``; each is read, so that a bundle holds nothing unreadable.
+        entries: at least one and at most ``MAX_ENTRIES``; each is parsed, so that a bundle has no unreadable entry.
         created: aware; now.
-        expires: aware; the first moment at which the bundle must no longer be used.
+        expires: aware; end of its use, excluded.
 
     Raises:
-        EndorsementError: ``bundle-malformed``, an entry that cannot be read, none at all, or too many.
+        EndorsementError: ``bundle-malformed``: an unreadable entry, none, or too many.
         ValueError: a moment without a time zone, or ``created`` not before ``expires``.
     """
     begins, ends = rfc3339_text(created), rfc3339_text(expires)
@@ -103,16 +103,16 @@ def build_bundle(entries: Iterable[BundleEntry], *, created: datetime, expires: 
 
 
 def key_id_of(key: Ed25519PublicKey) -> bytes:
-    """SHA-256 of a key's SubjectPublicKeyInfo, 32 bytes: how a signature names its signer."""
+    """Return the SHA-256 of a key's SubjectPublicKeyInfo, 32 bytes: the signer's id in a signature."""
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
 
 
 def sign_bundle(bundle: ParsedBundle, signer: BundleSigner | Ed25519PrivateKey) -> ParsedBundle:
-    """Add a signature; one by the same key is replaced.
+    """Add a signature, in place of one by the same key.
 
     Raises:
         EndorsementError: ``bundle-malformed``, more than ``MAX_SIGNATURES`` signatures.
-        ValueError: the signer returned something that its public key does not verify.
+        ValueError: the signer's signature does not verify under its public key.
     """
     if isinstance(signer, Ed25519PrivateKey):
         signer = BundleSigner(public_key=signer.public_key(), sign=signer.sign)
@@ -139,7 +139,7 @@ def sign_bundle(bundle: ParsedBundle, signer: BundleSigner | Ed25519PrivateKey) 
 
 
 def read_bundle_key(pem: bytes) -> Ed25519PublicKey:
-    """Read the public key of somebody who may sign bundles, PEM with the label PUBLIC KEY.
+    """Parse the public key of a bundle's signer, PEM with the label PUBLIC KEY.
 
     Raises:
         ConfigurationError: ``bundle-key-invalid``, not PEM or not an Ed25519 public key.
@@ -163,16 +163,16 @@ def read_bundle_key(pem: bytes) -> Ed25519PublicKey:
 
 
 def verify_bundle(bundle: ParsedBundle, *, at: datetime, keys: BundleTrust) -> VerifiedBundle:
-    """Require that a bundle may be used: signed by somebody who may, and neither too early nor too late.
+    """Require a valid bundle: signed by an accepted key, and within its period.
 
     Args:
-        bundle: as read; what it says of itself is not trusted yet.
+        bundle: as parsed, not trusted.
         at: moment of appraisal, aware; ``created <= at < expires``.
-        keys: who may sign, or ``UnsignedBundles.ACCEPTED``; then signatures are not looked at.
+        keys: accepted signers, or ``UnsignedBundles.ACCEPTED``, which skips signatures.
 
     Raises:
-        EndorsementError: ``bundle-unsigned`` (keys were given and it has no signature),
-            ``bundle-signature-invalid`` (none of a trusted key, or one that does not verify),
+        EndorsementError: ``bundle-unsigned`` (keys were given, without a signature in the bundle),
+            ``bundle-signature-invalid`` (none of a trusted key, or an invalid one),
             ``bundle-not-yet-valid`` or ``bundle-expired``.
     """
     signed_by = () if keys is UnsignedBundles.ACCEPTED else _require_signed(bundle, keys)
@@ -199,7 +199,7 @@ def verify_bundle(bundle: ParsedBundle, *, at: datetime, keys: BundleTrust) -> V
 
 
 def _require_signed(bundle: ParsedBundle, trusted: BundleKeys) -> tuple[bytes, ...]:
-    """Return the ids of the trusted keys that signed; every signature that names one of them must verify."""
+    """Return the ids of the trusted keys that signed; every signature with one of them must verify."""
     if not bundle.signatures:
         raise EndorsementError(
             "the endorsement bundle is not signed",
@@ -212,7 +212,7 @@ def _require_signed(bundle: ParsedBundle, trusted: BundleKeys) -> tuple[bytes, .
     for made in bundle.signatures:
         key = known.get(made.key_id)
         if key is None:
-            continue  # somebody else's signature neither helps nor harms
+            continue  # signatures of other keys have no effect
         try:
             key.verify(made.signature, _DOMAIN + bundle.inner)
         except InvalidSignature as exc:

@@ -1,4 +1,4 @@
-"""Reading an endorsement bundle, signed or not, with every certificate, list, document and answer in it."""
+"""Parser for endorsement bundles, signed or not, with all their entries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEY_ID_BYTES = 32
 
 
 def is_bundle(data: bytes) -> bool:
-    """Say by the first bytes whether this is meant to be a bundle, of this version or another, signed or not."""
+    """Return by the first bytes whether data is a bundle, of any version, signed or not."""
     if not data or not 0xA0 <= data[0] <= 0xBB:
         return False
     family = data[1 + len(_FORMAT_HEAD) :][:32]
@@ -48,7 +48,7 @@ def is_bundle(data: bytes) -> bool:
 
 
 def parse_bundle(data: bytes) -> ParsedBundle:
-    """Read a bundle, signed or not, with every certificate and list in it.
+    """Parse a bundle, signed or not, with every certificate and list in it.
 
     Args:
         data: at most ``MAX_BUNDLE_BYTES`` of canonical CBOR, nothing before or after.
@@ -65,7 +65,7 @@ def parse_bundle(data: bytes) -> ParsedBundle:
             inner = _bytes(members["bundle"], "bundle")
             return _parse_inner(inner, cbor_value(inner, what="bundle"), _signatures(members["signatures"]))
         return _parse_inner(data, outer, ())
-    except EvidenceError as exc:  # of the readers below: the same refusal, but the Verifier's to repair
+    except EvidenceError as exc:  # of the parsers below: the same refusal, as an endorsement error
         raise EndorsementError(exc.message, code="bundle-malformed", field=exc.field, hint=FETCH_AGAIN) from exc
 
 
@@ -112,7 +112,7 @@ def _entry(value: CborValue, path: str) -> BundleEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """What one entry holds."""
+    """Content of one entry."""
 
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
@@ -125,7 +125,7 @@ _DOCUMENTS: dict[EntryKind, IntelDocumentKind] = {"intel-tcb-info": "tcb-info", 
 
 
 def _read_content(entry: BundleEntry, path: str) -> _Content:
-    """Read what an entry holds: exactly what its kind says, and nothing beside it."""
+    """Parse the content of an entry, exactly of its kind."""
     try:
         match entry.kind:
             case "amd-vcek":

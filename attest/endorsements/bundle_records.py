@@ -1,4 +1,4 @@
-"""What an endorsement bundle is made of, its limits, and how one that is malformed is refused."""
+"""Parts of an endorsement bundle, its limits, and the error for malformed ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ EntryKind = Literal[
     "nvidia-rim",
     "nvidia-ocsp",
 ]
-"""What an entry holds: one DER certificate, PEM certificates, one DER revocation list; an answer of Intel's with its
+"""Forms of entries: one DER certificate, PEM certificates, one DER revocation list; an answer of Intel's with its
 issuer chain (``intel_answers.py``); an answer of NVIDIA's RIM service; or one OCSP answer."""
 
 FETCH_AGAIN = "make a new one with 'attest endorsements fetch'"
@@ -63,8 +63,8 @@ class BundleEntry:
     """One answer of a vendor, as received.
 
     Attributes:
-        kind: what ``data`` holds.
-        source: where it came from, for people; nothing is ever fetched from here.
+        kind: form of ``data``.
+        source: its origin, for people; never used for fetching.
         data: DER for ``amd-vcek``, ``amd-crl`` and ``nvidia-ocsp``, PEM for ``amd-chain``, CBOR of body and issuer
             chain for Intel's, JSON for ``nvidia-rim``.
     """
@@ -89,15 +89,15 @@ class BundleSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedBundle:
-    """A readable bundle: a stranger's word until ``verify_bundle`` has judged its signature and its dates.
+    """A parsed bundle, untrusted until ``verify_bundle``.
 
     Attributes:
-        created: when it was put together, UTC.
+        created: moment of creation, UTC.
         expires: end of its use, UTC, excluded.
         entries: the vendors' answers.
-        signatures: in the order of their key ids, no key twice; empty for an unsigned bundle.
-        inner: the bundle without its signatures, as received: what is signed.
-        endorsements: what all entries hold.
+        signatures: in the order of their key ids, without repetition; empty for an unsigned bundle.
+        inner: the signed part, as received.
+        endorsements: content of all entries.
     """
 
     created: datetime
@@ -108,7 +108,7 @@ class ParsedBundle:
     endorsements: Endorsements = field(compare=False, repr=False)
 
     def to_bytes(self) -> bytes:
-        """Encode again; equal to what ``parse_bundle`` accepted."""
+        """Encode again; equal to the input of ``parse_bundle``."""
         if not self.signatures:
             return self.inner
         signatures: list[CborValue] = [
@@ -119,13 +119,13 @@ class ParsedBundle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedBundle:
-    """A bundle whose dates and, where demanded, signature hold. Built by ``verify_bundle`` only.
+    """A bundle with valid dates and, if required, a valid signature. Built by ``verify_bundle`` only.
 
-    Its certificates and lists are still only candidates: verification of evidence judges each of them.
+    Its certificates and lists are still candidates: verification of evidence checks each of them.
 
     Attributes:
-        signed_by: ids of the trusted keys whose signatures verified; empty when no signature was demanded.
-        at: the moment for which this holds.
+        signed_by: ids of the trusted keys with valid signatures; empty without a required signature.
+        at: moment of verification.
     """
 
     created: datetime
@@ -137,14 +137,14 @@ class VerifiedBundle:
 
 
 class UnsignedBundles(enum.Enum):
-    """The decision that no signature is demanded of a bundle: the vendors' signatures and the dates suffice."""
+    """Acceptance of unsigned bundles: the vendors' signatures and the dates suffice."""
 
     ACCEPTED = "accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleKeys:
-    """Who may sign bundles: one good signature of any of these is enough. The empty set accepts nobody."""
+    """Accepted signers of bundles: one valid signature suffices. The empty set accepts nothing."""
 
     keys: tuple[Ed25519PublicKey, ...]
 
@@ -154,10 +154,10 @@ BundleTrust: TypeAlias = BundleKeys | Literal[UnsignedBundles.ACCEPTED]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSigner:
-    """A signing key that lives elsewhere: a token, a service, a person with a key ceremony.
+    """An external signing key: a token, a service, or a key ceremony.
 
     Attributes:
-        public_key: the key that others will list.
+        public_key: the key for the list of accepted signers.
         sign: takes the message, returns 64 bytes.
     """
 
@@ -166,7 +166,7 @@ class BundleSigner:
 
 
 def malformed(path: str, expected: str, got: str) -> EndorsementError:
-    """Make the refusal of a bundle that is not what it should be at this path."""
+    """Return the error for a malformed bundle, with the path of the defect."""
     return EndorsementError(
         f"endorsement bundle: {path}: expected {expected}, got {got}",
         code="bundle-malformed",

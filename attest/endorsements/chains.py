@@ -1,4 +1,4 @@
-"""Rules that every vendor's chain shares: who may issue, who did, when it counts, and what was revoked."""
+"""Rules common to every vendor's chain: issuing, validity and revocation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KEY_CERT_SIGN = 5
 
 @lru_cache(maxsize=_REMEMBERED)
 def require_ca(certificate: Certificate) -> None:
-    """Require that a certificate may issue others: CA:TRUE and keyCertSign, every critical extension understood.
+    """Require a CA certificate: CA:TRUE and keyCertSign, without unknown critical extensions.
 
-    NOTE: pathLenConstraint is not compared; each vendor's procedure fixes the length of its chain itself.
+    NOTE: pathLenConstraint is not compared; each vendor's procedure fixes the length of its chain.
 
     Raises:
         ChainError: ``ca-flags-missing`` or ``critical-extension-unknown``.
@@ -123,21 +123,21 @@ def require_valid(certificate: Certificate, *, at: datetime, check: str | None =
 def require_current_crl(
     crls: tuple[Crl, ...], issuer: Issuer, *, serials: tuple[int, ...], at: datetime, check: str | None = None
 ) -> Crl:
-    """Return a current, genuine list of the issuer, after making sure that no genuine one names a serial.
+    """Return a current, genuine list of the issuer, after checking that no genuine one contains a serial.
 
-    A stale or future list counts as missing, but what it lists is revoked all the same once its signature
-    verifies. A list of another issuer does not belong here and is passed over.
+    A stale or future list counts as missing, but its entries are revoked once its signature
+    verifies. Lists of other issuers are ignored.
 
     Args:
-        crls: every list at hand.
-        issuer: whose lists count.
-        serials: numbers that must not be listed.
+        crls: all available lists.
+        issuer: of the lists.
+        serials: numbers to look for.
         at: moment of appraisal; ``this_update <= at < next_update``.
-        check: id of the check that this is, for errors.
+        check: id of this check, for errors.
 
     Raises:
         RevokedError: ``certificate-revoked``.
-        ChainError: ``crl-signature-invalid``, the only lists in the issuer's name are not signed by it.
+        ChainError: ``crl-signature-invalid``, all lists in the issuer's name have other signers.
         EndorsementError: ``crl-missing``, ``crl-expired`` or ``crl-not-yet-valid``.
     """
     named = [crl for crl in crls if crl.issuer == issuer.subject]

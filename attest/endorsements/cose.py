@@ -1,4 +1,4 @@
-"""COSE_Sign1 with one pinned key (RFC 9052, section 4.2): the signature alone, whatever is signed.
+"""COSE_Sign1 with one pinned key (RFC 9052, section 4.2): the signature, independent of the payload.
 
 ::
 
@@ -29,7 +29,7 @@ _EDDSA = (-8, -19)
 
 
 def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
-    """Return the algorithms that a key may be used with, the usual one first; none for another curve."""
+    """Return the algorithms of a key, the usual one first; none for an unsupported curve."""
     if isinstance(key, ed25519.Ed25519PublicKey):
         return _EDDSA
     row = _CURVES.get(key.curve.name)
@@ -37,7 +37,7 @@ def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
 
 
 def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, signature: bytes) -> bool:
-    """Say whether the key signed; the caller has compared the algorithm with ``algorithm_numbers``."""
+    """Return whether the signature is valid; the caller has compared the algorithm with ``algorithm_numbers``."""
     message = cbor_bytes(("Signature1", protected, b"", payload))
     try:
         if isinstance(key, ed25519.Ed25519PublicKey):

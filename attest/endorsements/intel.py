@@ -1,8 +1,8 @@
 """Signed documents of Intel: TCB info and QE identity, as the exact bytes that were signed.
 
-Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the
-slice of the answer that its signature covers, found by reading the JSON in front of it, and never written anew.
-Reading and checking signatures are pure functions of bytes, and their outcomes are remembered in bounded tables.
+Intel signs the text of a JSON value, not its meaning: an added blank breaks the signature. A document is therefore
+the signed slice of the answer, located by parsing the preceding JSON, and never serialised again.
+Parsing and signature checks are pure functions of bytes with bounded caches.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 MAX_DOCUMENT_BYTES = 256 * 1024
-"""The largest seen has 7 KiB; one with as many levels as are read has 150."""
+"""The largest known has 7 KiB; one with the most levels allowed has 150."""
 _SIGNATURE_BYTES = 64
 _COORDINATE_BYTES = 32
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a parsed document takes ten times its size."""
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
 _BLANK = " \t\n\r"
 _DECODER = json.JSONDecoder()
@@ -42,11 +42,11 @@ _KINDS: dict[str, IntelDocumentKind] = {"tcbInfo": "tcb-info", "enclaveIdentity"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IntelDocument:
-    """A TCB info or QE identity as presented: a stranger's word until its signature is verified.
+    """A TCB info or QE identity as presented, untrusted until its signature is verified.
 
     Attributes:
-        kind: what it says it is, by the member that held it.
-        body: the JSON value, exactly as it was served and signed.
+        kind: by its member's name.
+        body: the JSON value, exactly as served and signed.
         signature: r and s, 32 bytes each, big-endian.
     """
 
@@ -55,7 +55,7 @@ class IntelDocument:
     signature: bytes
 
     def is_signed_by(self, spki: bytes) -> bool:
-        """Say whether this key signed exactly these bytes; a key that cannot be read signed nothing."""
+        """Return whether this key signed exactly these bytes; an unreadable key signed nothing."""
         return _document_signature_holds(self.body, self.signature, spki)
 
 
@@ -70,7 +70,7 @@ def _document_signature_holds(body: bytes, signature: bytes, spki: bytes) -> boo
 
 
 def intel_document(kind: IntelDocumentKind, body: bytes, signature: str) -> IntelDocument:
-    """Put a body and its signature in hex together.
+    """Return a document from a body and its signature in hex.
 
     Raises:
         EvidenceError: ``hex-invalid`` (the signature is not 64 bytes of hex) or ``collateral-malformed`` (too large).
@@ -83,7 +83,7 @@ def intel_document(kind: IntelDocumentKind, body: bytes, signature: str) -> Inte
 
 
 def parse_pcs_answer(data: bytes) -> IntelDocument:
-    """Take the signed document out of an answer of Intel's service.
+    """Extract the signed document from an answer of Intel's service.
 
     Args:
         data: ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
@@ -108,11 +108,11 @@ def parse_pcs_answer(data: bytes) -> IntelDocument:
 
 
 def _text_of_member(text: str, wanted: str) -> str:
-    """Cut a member's value out of the outermost object, in a text that was read before and has this member."""
+    """Return a member's value from the outermost object of valid JSON that has this member."""
     at = _after_blank(text, 0)
     name, start, end = "", at, at
     while name != wanted:
-        name, at = _DECODER.raw_decode(text, _after_blank(text, at + 1))  # behind the brace or the comma
+        name, at = _DECODER.raw_decode(text, _after_blank(text, at + 1))  # after the brace or the comma
         start = _after_blank(text, _after_blank(text, at) + 1)
         _, end = _DECODER.raw_decode(text, start)
         at = _after_blank(text, end)

@@ -1,11 +1,11 @@
-"""An answer of Intel's service together with its issuer chain, as caches and bundles keep it.
+"""An answer of Intel's service with its issuer chain, in the form of caches and bundles.
 
-Intel sends a document or list in the body and the certificates behind it in a header; without them nobody can verify
-it later. Both are kept as received, in canonical CBOR::
+Intel sends a document or list in the body and its certificates in a header; verification needs both.
+They are kept as received, in canonical CBOR::
 
     {"answer": bytes of the body, "issuer_chain": bytes, PEM, signer first}
 
-The list of the root comes without a chain: its issuer is an anchor.
+The list of the root has no chain: its issuer is an anchor.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _CLAUSE = "intel-tdx-sgx.md 17"
 
 
 def intel_answer_bytes(body: bytes, *, issuer_chain: bytes) -> bytes:
-    """Put a body and its issuer chain together; neither is read."""
+    """Encode a body and its issuer chain, without parsing."""
     return cbor_bytes({"answer": body, "issuer_chain": issuer_chain})
 
 
 def parse_intel_document(data: bytes, *, kind: IntelDocumentKind) -> tuple[IntelDocument, tuple[Certificate, ...]]:
-    """Read a TCB info or QE identity with its issuer chain; both are a stranger's word until they are verified.
+    """Parse a TCB info or QE identity with its issuer chain, without verification.
 
     Args:
         data: at most ``MAX_DOCUMENT_ANSWER_BYTES``.
-        kind: which of the two it must be.
+        kind: the required one.
 
     Raises:
-        EvidenceError: ``collateral-malformed``, or what CBOR, JSON, hex and certificates are refused with.
+        EvidenceError: ``collateral-malformed``, or as the parsers of CBOR, JSON, hex and certificates.
     """
     body, chain = _parts(data, limit=MAX_DOCUMENT_ANSWER_BYTES)
     if not chain:
@@ -61,7 +61,7 @@ def parse_intel_document(data: bytes, *, kind: IntelDocumentKind) -> tuple[Intel
 
 
 def parse_intel_crl(data: bytes) -> tuple[Crl, tuple[Certificate, ...]]:
-    """Read a revocation list in DER with its issuer chain, which may be empty.
+    """Parse a revocation list in DER with its issuer chain, which may be empty.
 
     Args:
         data: at most ``MAX_CRL_ANSWER_BYTES``.

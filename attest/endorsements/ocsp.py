@@ -1,15 +1,15 @@
-"""Answers about the revocation of one certificate (OCSP, RFC 6960), as NVIDIA's responder gives them.
+"""Revocation status of one certificate by OCSP (RFC 6960), in the form of NVIDIA's responder.
 
-An answer is signed by the issuer of the certificate itself, or by a responder that this very issuer certified for
-the purpose. Nobody else's word counts: neither a responder of another CA of the same vendor nor the root's.
+An answer is signed by the issuer of the certificate itself, or by a responder with a certificate of this issuer for
+the purpose. Responders of the vendor's other CAs, or of the root, do not count.
 
-How answers and lists are weighed:
+Precedence of answers and lists:
 
-* A genuine negative refuses whatever its date. A certificate on hold is the one exception: RFC 5280 lets an issuer
-  take a hold back, so a genuine, current, good answer that is newer than it counts instead.
-* Otherwise the newest genuine answer that is current counts: good passes, unknown refuses.
-* Without any current answer, a genuine and current revocation list of the issuer that does not list the certificate
-  suffices. NVIDIA's own verifiers read no lists; a site without a network can.
+* A genuine negative refuses with any date. A hold is the exception: RFC 5280 allows its
+  removal, so a genuine, current, good and newer answer takes precedence.
+* Otherwise the newest genuine, current answer counts: good passes, unknown refuses.
+* Without a current answer, a genuine and current revocation list of the issuer without the certificate
+  suffices. NVIDIA's own verifiers use no lists; sites without a network can.
 
 Spec: specs/nvidia-gpu.md, section 8.
 """
@@ -62,20 +62,20 @@ _UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, _KEY_USAGE, _EXTENDED_KEY_
 _DIGITAL_SIGNATURE = 0x80
 _ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
 _SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
-"""Of two answers of one moment the worse one counts."""
+"""Of two answers for the same moment the worse one counts."""
 _CLAUSE: Final = "RFC 6960, section 3.2; nvidia-gpu.md 8"
 
 
 @asn1.sequence
 class _PurposesHolder:
-    """An ExtendedKeyUsage inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
+    """An ExtendedKeyUsage inside another SEQUENCE: the decoder needs a declared outer structure."""
 
     purposes: list[x509.ObjectIdentifier]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Genuine:
-    """An answer that somebody signed who may; ``responder`` is None where that is the issuer itself."""
+    """An answer with an authorised signer; ``responder`` is None for the issuer itself."""
 
     answer: OcspAnswer
     responder: Certificate | None
@@ -105,25 +105,25 @@ def require_not_revoked(
 ) -> OcspAnswer | Crl:
     """Return the genuine answer or list that shows, at ``at``, that a certificate is not revoked.
 
-    Nonces are not looked at: whoever asked has compared them, and a stored answer is judged by its dates.
+    Nonces are not compared: the requester has done so, and stored answers are judged by their dates.
 
     Args:
-        certificate: which one.
-        issuer: who issued it, already verified; nobody else's answers and lists count.
-        answers: every answer at hand.
-        crls: every list at hand. Lists are read without the reasons of their entries, so no hold in one is tolerated.
+        certificate: under check.
+        issuer: its verified issuer; answers and lists of others do not count.
+        answers: all available answers.
+        crls: all available lists. Reasons of their entries are not read, so no hold in one is tolerated.
         at: moment of appraisal; ``this_update <= at < next_update``, and the responder's certificate is valid.
-        hold: the reason why a hold is tolerated, for RIM signers only; None tolerates none. A tolerated hold is
-            itself returned, so that the caller can show it; something must be current all the same.
-        check: id of the check that this is, for errors.
+        hold: reason to tolerate a hold, for RIM signers only; None tolerates none. A tolerated hold is
+            itself returned, for display; a current answer is necessary all the same.
+        check: id of this check, for errors.
 
     Raises:
         RevokedError: ``certificate-revoked``, by a genuine answer or list of any date.
-        ChainError: ``certificate-status-unknown``, the responder does not know this certificate;
-            ``ocsp-signature-invalid`` or ``crl-signature-invalid``, there are only forged ones in this name;
+        ChainError: ``certificate-status-unknown``, the responder does not know the certificate;
+            ``ocsp-signature-invalid`` or ``crl-signature-invalid``, only forged ones in this name;
             ``public-key-invalid``, the issuer's.
         EndorsementError: ``ocsp-missing``, ``ocsp-expired`` or ``ocsp-not-yet-valid``; or ``crl-expired`` or
-            ``crl-not-yet-valid`` where there are only lists.
+            ``crl-not-yet-valid`` with lists only.
     """
     named = tuple(answer for answer in answers if answer.concerns(certificate.serial, issuer))
     genuine = tuple(found for answer in named if (found := _genuine(answer, issuer)) is not None)
@@ -153,14 +153,14 @@ def _refuse_negatives(
     hold: str | None,
     check: str | None,
 ) -> OcspAnswer | None:
-    """Refuse what was revoked, and return the hold that is tolerated, if one stands."""
+    """Refuse revoked certificates, and return a standing, tolerated hold."""
     good = [found.answer.this_update for found in current if found.answer.status is OcspStatus.GOOD]
     held: OcspAnswer | None = None
     for answer in (found.answer for found in sorted(genuine, key=lambda found: found.rank)):
         if answer.status is not OcspStatus.REVOKED:
             continue
         if answer.is_on_hold and any(moment > answer.this_update for moment in good):
-            continue  # taken back since
+            continue  # removed since
         if not answer.is_on_hold or hold is None:
             raise _revoked(certificate, issuer, answer, check)
         held = answer
@@ -170,7 +170,7 @@ def _refuse_negatives(
 def _list_of(
     certificate: Certificate, issuer: Issuer, crls: tuple[Crl, ...], *, at: datetime, check: str | None
 ) -> tuple[Crl | None, ChainError | EndorsementError | None]:
-    """Return a current list of the issuer, or what is wrong with those in its name; both None when there are none."""
+    """Return a current list of the issuer, or the defect of those in its name; both None without lists."""
     if not any(crl.issuer == issuer.subject for crl in crls):
         return None, None
     try:
@@ -185,7 +185,7 @@ def _list_of(
 def _genuine(answer: OcspAnswer, issuer: Issuer) -> _Genuine | None:
     """Return the answer with its signer; None unless that is the issuer or its responder.
 
-    NOTE: ResponderID is not compared. It names the signer, and it is the signer's certificate that gives the right.
+    NOTE: ResponderID is not compared. It names the signer, but the signer's certificate authorises.
     """
     for certificate in answer.certificates:
         if _is_responder_of(certificate, issuer) and _is_signed_by(answer, certificate.spki):
@@ -198,10 +198,10 @@ def _is_signed_by(answer: OcspAnswer, spki: bytes) -> bool:
 
 
 def _is_responder_of(certificate: Certificate, issuer: Issuer) -> bool:
-    """Say whether the issuer certified a responder: its name, its signature, OCSPSigning, and nothing unknown.
+    """Return whether the issuer certified a responder: name, signature, OCSPSigning, no unknown critical extension.
 
-    NOTE: the responder's own revocation is not asked for; only the same issuer could answer, by a responder again
-    (RFC 6960, section 4.2.2.2.1). Its dates are judged where an answer has to be current.
+    NOTE: the responder's own revocation is not checked; only the same issuer could answer, by a responder again
+    (RFC 6960, section 4.2.2.2.1). Its dates are checked where an answer has to be current.
     """
     return (
         certificate.issuer == issuer.subject
@@ -214,7 +214,7 @@ def _is_responder_of(certificate: Certificate, issuer: Issuer) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _may_answer(certificate: Certificate) -> bool:
-    """Say whether a certificate has the purpose OCSPSigning, and no keyUsage that forbids to sign."""
+    """Return whether a certificate has the purpose OCSPSigning, and a keyUsage that permits signatures."""
     purposes, usage = certificate.extension(_EXTENDED_KEY_USAGE), certificate.extension(_KEY_USAGE)
     if purposes is None:
         return False

@@ -1,4 +1,4 @@
-"""Reading answers about the revocation of one certificate (OCSP, RFC 6960). Judging them is ``ocsp.py``'s.
+"""Parser for OCSP answers about one certificate (RFC 6960); ``ocsp.py`` has the checks.
 
 Spec: specs/nvidia-gpu.md, section 8.
 """
@@ -37,10 +37,10 @@ __all__ = [
 MAX_OCSP_BYTES = 16 * 1024
 """An answer has a certificate or two and some hundred bytes of its own."""
 MAX_CERTIFICATES = 4
-"""In one answer: the responder's, and perhaps its issuers. Each one costs a signature check or two."""
+"""In one answer: the responder's, and perhaps its issuers. Each costs one or two signature checks."""
 MAX_AGE = timedelta(hours=24)
-"""How long an answer without nextUpdate counts. RFC 6960, section 4.2.2.1, only says that such a responder always has
-something newer. A day lets a working day's cache or bundle serve, and is as long as NVIDIA's revocation can be late."""
+"""Life of an answer without nextUpdate. RFC 6960, section 4.2.2.1, only states that such a responder always has
+newer ones. A day suits a working day's cache or bundle, and equals NVIDIA's longest delay of a revocation."""
 
 _REMEMBERED = 256
 """Answers of at most 16 KiB; eight GPUs with their RIMs need some fifty."""
@@ -51,7 +51,7 @@ _ALGORITHMS: Mapping[x509.ObjectIdentifier, bytes] = {
     SignatureAlgorithmOID.ECDSA_WITH_SHA384: bytes.fromhex("300a06082a8648ce3d040303"),
 }
 _HASHES = frozenset({"sha1", "sha256", "sha384"})
-"""What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key."""
+"""Digests of issuers in answers. SHA-1 protects nothing here: the signature is checked with the issuer's own key."""
 _REFUSAL_HEAD = bytes.fromhex("30030a01")
 _REFUSALS: Mapping[int, str] = {
     1: "malformedRequest",
@@ -63,7 +63,7 @@ _REFUSALS: Mapping[int, str] = {
 
 
 class OcspStatus(enum.StrEnum):
-    """What an answer says of the certificate."""
+    """Status of the certificate in an answer."""
 
     GOOD = "good"
     REVOKED = "revoked"
@@ -79,24 +79,24 @@ _STATUSES: Mapping[ocsp.OCSPCertStatus, OcspStatus] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OcspAnswer:
-    """One answer about one certificate as presented: a stranger's word until its signature is verified.
+    """One answer about one certificate as presented, untrusted until its signature is verified.
 
     Attributes:
         der: the OCSPResponse as received.
         tbs: its signed part as received.
         algorithm: DER AlgorithmIdentifier of the signature.
-        signature: as it stands in the BIT STRING.
-        certificates: those inside, of which one may be the responder's.
+        signature: content of the BIT STRING.
+        certificates: those inside, one of them possibly the responder's.
         hash_algorithm: of the two digests below (``sha1``, ``sha256``, ``sha384``).
         issuer_name_hash: digest of the issuer's DER Name.
         issuer_key_hash: digest of the issuer's public key, the content of its BIT STRING.
         serial: number of the certificate.
-        status: what it says.
-        revocation_reason: why, in RFC 5280's words (``certificateHold``), for a revoked one that states it.
-        revocation_time: since when, for a revoked one.
-        this_update: first moment at which it is current, included.
-        next_update: end of its currency, excluded; None when the responder states none.
-        nonce: the request's nonce, if the answer repeats one.
+        status: of the certificate.
+        revocation_reason: in RFC 5280's terms (``certificateHold``), if revoked and stated.
+        revocation_time: start of a revocation.
+        this_update: start of its currency, included.
+        next_update: end of its currency, excluded; None if not stated.
+        nonce: the request's nonce, if the answer has one.
     """
 
     der: bytes
@@ -122,15 +122,15 @@ class OcspAnswer:
 
     @property
     def is_on_hold(self) -> bool:
-        """Say whether the issuer suspended the certificate and may yet release it."""
+        """Return whether the issuer suspended the certificate and may still release it."""
         return self.status is OcspStatus.REVOKED and self.revocation_reason == _HOLD
 
     def is_current(self, at: datetime) -> bool:
-        """Say whether ``this_update <= at < ends``."""
+        """Return whether ``this_update <= at < ends``."""
         return self.this_update <= at < self.ends
 
     def concerns(self, serial: int, issuer: Issuer) -> bool:
-        """Say whether all three fields of the answer's CertID name this certificate of this issuer.
+        """Return whether all three fields of the answer's CertID match this certificate of this issuer.
 
         Raises:
             ChainError: ``public-key-invalid``, the issuer's.
@@ -152,10 +152,10 @@ class _SubjectPublicKeyInfo:
 
 @lru_cache(maxsize=_REMEMBERED)
 def cert_id(issuer: Issuer, hash_algorithm: str) -> tuple[bytes, bytes]:
-    """Return how OCSP names an issuer: digests of its DER Name and of the content of its key's BIT STRING.
+    """Return OCSP's identification of an issuer: digests of its DER Name and of its key's BIT STRING content.
 
     Args:
-        issuer: whose.
+        issuer: to identify.
         hash_algorithm: ``sha1``, ``sha256`` or ``sha384``.
 
     Raises:
@@ -173,13 +173,13 @@ def _digest(algorithm: str, data: bytes) -> bytes:
 
 
 def looks_like_ocsp(data: bytes) -> bool:
-    """Say by the first bytes whether this is an OCSPResponse: a SEQUENCE that begins with an ENUMERATED of one byte."""
+    """Return by the first bytes whether this is an OCSPResponse: a SEQUENCE that starts with a one-byte ENUMERATED."""
     head = 2 + (data[1] - 0x80 if len(data) > 1 and data[1] > 0x80 else 0)
     return data[:1] == b"\x30" and data[head : head + 2] == b"\x0a\x01"
 
 
 def refusal_of(der: bytes) -> str | None:
-    """Return how a responder refuses, in RFC 6960's words (``tryLater``); None for anything but a refusal."""
+    """Return a responder's refusal in RFC 6960's terms (``tryLater``); None for anything else."""
     if len(der) != len(_REFUSAL_HEAD) + 1 or not der.startswith(_REFUSAL_HEAD):
         return None
     return _REFUSALS.get(der[-1])
@@ -187,10 +187,10 @@ def refusal_of(der: bytes) -> str | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_ocsp(der: bytes) -> OcspAnswer:
-    """Read one answer: a basic response about exactly one certificate.
+    """Parse one answer: a basic response about exactly one certificate.
 
     Args:
-        der: the OCSPResponse, nothing before or after it, at most ``MAX_OCSP_BYTES``. What is accepted encodes to
+        der: the OCSPResponse, without other bytes, at most ``MAX_OCSP_BYTES``. Accepted input encodes to
             the same bytes again.
 
     Raises:
@@ -268,7 +268,7 @@ def _certificates(response: ocsp.OCSPResponse) -> tuple[Certificate, ...]:
 def _require_same_again(
     der: bytes, response: ocsp.OCSPResponse, algorithm: bytes, certificates: tuple[Certificate, ...]
 ) -> None:
-    """Require that what was read encodes to what was received: nothing of it was passed over or read liberally."""
+    """Require that the parsed answer encodes to the received bytes, so that nothing was skipped."""
     inside = (tlv(0xA0, tlv(0x30, *(certificate.der for certificate in certificates))),) if certificates else ()
     basic = tlv(0x30, response.tbs_response_bytes, algorithm, tlv(0x03, b"\0", response.signature), *inside)
     again = tlv(0x30, b"\x0a\x01\x00", tlv(0xA0, tlv(0x30, _BASIC_RESPONSE, tlv(0x04, basic))))
@@ -278,7 +278,7 @@ def _require_same_again(
 
 
 def _nonce(response: ocsp.OCSPResponse) -> bytes | None:
-    """Return the nonce that an answer repeats, and refuse critical extensions beside it."""
+    """Return the nonce of an answer, and refuse other critical extensions."""
     nonce: bytes | None = None
     for extension in (*response.extensions, *response.single_extensions):
         if isinstance(extension.value, x509.OCSPNonce):

@@ -1,4 +1,4 @@
-"""Everything at hand that vendors say, sorted for lookup. Being in the pool gives nothing any trust."""
+"""Available endorsements, indexed for lookup. The pool confers no trust."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["NO_ENDORSEMENTS", "Endorsements"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endorsements:
-    """What vendors say, as presented: from files, caches, services or beside the evidence.
+    """Endorsements as presented: from files, caches, services or with the evidence.
 
     Attributes:
         certificates: in the order of arrival, without repetition.
-        crls: likewise.
-        documents: TCB infos and QE identities of Intel, likewise.
-        rims: reference integrity manifests of NVIDIA, likewise.
-        ocsp: answers about the revocation of single certificates, likewise.
+        crls: in the order of arrival, without repetition.
+        documents: TCB infos and QE identities of Intel, in the same way.
+        rims: reference integrity manifests of NVIDIA, in the same way.
+        ocsp: answers about the revocation of single certificates, in the same way.
     """
 
     certificates: tuple[Certificate, ...] = ()
@@ -55,22 +55,22 @@ class Endorsements:
         object.__setattr__(self, "_by_common_name", {name: tuple(found) for name, found in by_common_name.items()})
 
     def named(self, subject: bytes) -> tuple[Certificate, ...]:
-        """Return the certificates whose subject is this DER Name."""
+        """Return the certificates with this DER Name as subject."""
         return self._by_subject.get(subject, ())
 
     def with_common_name(self, name: str) -> tuple[Certificate, ...]:
-        """Return the certificates whose subject has this CN."""
+        """Return the certificates with this CN in the subject."""
         return self._by_common_name.get(name, ())
 
     def with_certificates(self, more: Iterable[Certificate]) -> Endorsements:
-        """Return these endorsements with more certificates in front of them."""
+        """Return these endorsements with more certificates before them."""
         added = tuple(more)
         if not added:
             return self
         return replace(self, certificates=(*added, *self.certificates))
 
     def merged(self, other: Endorsements) -> Endorsements:
-        """Return both together."""
+        """Return the union of both."""
         return Endorsements(
             certificates=(*self.certificates, *other.certificates),
             crls=(*self.crls, *other.crls),
@@ -81,4 +81,4 @@ class Endorsements:
 
 
 NO_ENDORSEMENTS = Endorsements()
-"""Nothing at hand."""
+"""The empty pool."""

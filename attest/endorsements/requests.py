@@ -1,4 +1,4 @@
-"""What can be needed to verify evidence: typed requests that name a thing, not where it comes from."""
+"""Typed requests for endorsements, by content and not by source."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class AmdCrlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntelTcbInfoRequest:
-    """The TCB info of a kind of platform.
+    """The TCB info of a platform type.
 
     Attributes:
         tee: of the quote; each TEE has TCB infos of its own.
@@ -110,9 +110,9 @@ class NvidiaOcspRequest:
     """The revocation status of one certificate of a device chain or of a RIM's signers.
 
     Attributes:
-        name: the certificate's common name, for people.
+        name: common name of the certificate, for people.
         serial: its number.
-        issuer: who issued it: an OCSP request names it by digests of name and key.
+        issuer: of the certificate; an OCSP request has digests of its name and key.
     """
 
     name: str

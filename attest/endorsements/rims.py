@@ -1,4 +1,4 @@
-"""Reference integrity manifests of NVIDIA, as the exact bytes that were signed."""
+"""NVIDIA's reference integrity manifests, as the exact signed bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MAX_RIM_BYTES = 256 * 1024
-"""The largest seen has 26 KiB."""
+"""The largest known has 26 KiB."""
 MAX_RIM_ANSWER_BYTES = MAX_RIM_BYTES // 3 * 4 + 8192
 """Base64 of the document, and a few short members."""
 
@@ -39,27 +39,27 @@ _DIGEST_MEMBER = re.compile(rb'"sha256"[ \t\r\n]*:')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RimDocument:
-    """A RIM as presented: a stranger's word until its signature and its signers are verified.
+    """A RIM as presented, untrusted until its signature and signers are verified.
 
     Attributes:
-        xml: the SWID document, exactly as it was served and signed.
+        xml: the SWID document, exactly as served and signed.
     """
 
     xml: bytes
 
     @property
     def sha256(self) -> bytes:
-        """Digest of the document, which tells issues of one id apart."""
+        """Digest of the document, which distinguishes issues of one id."""
         return sha256(self.xml).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RimAnswer:
-    """What NVIDIA's RIM service answered: nothing of it is signed but the document.
+    """Answer of NVIDIA's RIM service; only the document in it is signed.
 
     Attributes:
-        id: under which the service keeps the document; the document itself does not say it.
-        document: whose digest is the one that the answer states.
+        id: the service's id of the document; the document itself does not contain it.
+        document: with the digest that the answer states.
     """
 
     id: str
@@ -67,27 +67,27 @@ class RimAnswer:
 
 
 def is_rim_id(text: str) -> bool:
-    """Say whether a text can be the id of a RIM: it becomes part of an address, and the evidence has a say in it."""
+    """Return whether a text is a valid RIM id: it becomes part of a URL, and evidence contributes to it."""
     return _ID.fullmatch(text) is not None
 
 
 def looks_like_rim(data: bytes) -> bool:
-    """Say by the first element whether this is a SWID document; nothing of it is parsed."""
+    """Return by the first element whether this is a SWID document, without parsing."""
     return _SWID.match(data) is not None
 
 
 def looks_like_rim_answer(data: bytes) -> bool:
-    """Say whether this is a JSON object with the members that an answer of the RIM service has."""
+    """Return whether this is a JSON object with the members of the RIM service's answer."""
     text = data[:MAX_RIM_ANSWER_BYTES]
     return text[:64].lstrip(_BLANKS)[:1] == b"{" and all(p.search(text) for p in (_RIM_MEMBER, _DIGEST_MEMBER))
 
 
 def parse_rim_answer(data: bytes) -> RimAnswer:
-    """Read an answer of NVIDIA's RIM service and compare the digest that it states.
+    """Parse an answer of NVIDIA's RIM service and compare its stated digest.
 
     Args:
-        data: JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members say nothing that is
-            used. ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
+        data: JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members are
+            ignored. ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
 
     Raises:
         EvidenceError: ``rim-answer-malformed`` or ``rim-malformed``; or ``json-invalid``, ``base64-invalid`` or
@@ -113,7 +113,7 @@ def parse_rim_answer(data: bytes) -> RimAnswer:
 
 
 def read_rim_document(xml: bytes) -> RimDocument:
-    """Take bytes for a RIM that begin like one; what is in it, ``attest.evidence.gpu.rim`` reads.
+    """Return bytes as a RIM if they start like one; ``attest.evidence.gpu.rim`` parses them.
 
     Raises:
         EvidenceError: ``rim-malformed``, too long, or another document.

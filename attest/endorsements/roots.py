@@ -1,8 +1,8 @@
 """Root public keys of the vendors, as constants, so that a chain needs no root certificate.
 
-RSA moduli and points are public facts, taken from the root certificates that AMD's and Intel's services serve and
-that NVIDIA publishes. A test compares each with its pin in ``anchors.py`` and, where the real certificates are at
-hand, with those.
+RSA moduli and points are public facts, from the root certificates that AMD's and Intel's services serve and
+that NVIDIA publishes. A test compares each with its pin in ``anchors.py``, and with the real certificates if they are
+available.
 """
 
 from __future__ import annotations

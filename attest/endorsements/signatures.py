@@ -1,7 +1,7 @@
-"""Signatures of vendor certificates: a closed table of algorithms, and one pure function over bytes.
+"""Signatures of vendor certificates: a closed table of algorithms, and one pure function of bytes.
 
-Outcomes are remembered in bounded tables, so that a chain seen before costs no public-key operation. What is
-remembered knows of no date, no name and no anchor: those are judged anew on every call.
+Outcomes are cached in bounded tables, so that a known chain costs no public-key operation. The cache contains
+no dates, names or anchors: those are checked on every call.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "forget", "load_pu
 _REMEMBERED = 1024
 _REMEMBERED_LARGE = 32
 _LARGE_BYTES = 16 * 1024
-"""Certificates are smaller; revocation lists may have a mebibyte, and a thousand of those must not stay in memory."""
+"""Certificates are smaller; revocation lists may have a mebibyte, too large for a cache of a thousand."""
 _RSA_BITS = range(2048, 8193)
 _CURVES = frozenset({"secp256r1", "secp384r1"})
 
 
 def _pss_sha384_identifiers() -> Iterator[bytes]:
-    """Every DER spelling of RSASSA-PSS with SHA-384, MGF1-SHA-384 and a salt of 48 bytes.
+    """Return all DER forms of RSASSA-PSS with SHA-384, MGF1-SHA-384 and a salt of 48 bytes.
 
-    Hash parameters are NULL or absent, trailerField 1 is written out or left to its default: AMD issues both
+    Hash parameters are NULL or absent, trailerField 1 is explicit or the default: AMD issues both
     (specs/sev-snp.md, section 8). No other parameter may differ.
     """
     null = tlv(0x05)
@@ -76,10 +76,10 @@ PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 @lru_cache(maxsize=_REMEMBERED)
 def load_public_key(spki: bytes) -> PublicKey:
-    """Load an RSA or elliptic-curve public key from its SubjectPublicKeyInfo.
+    """Parse an RSA or elliptic-curve public key from its SubjectPublicKeyInfo.
 
     Raises:
-        ChainError: ``public-key-invalid``, not a key of the kinds and sizes that vendors use, or not a point of its
+        ChainError: ``public-key-invalid``, an unsupported kind or size of key, or a point outside its
             curve.
     """
     try:
@@ -99,17 +99,17 @@ def load_public_key(spki: bytes) -> PublicKey:
 
 
 def algorithm_of(identifier: bytes) -> SignatureAlgorithm | None:
-    """Return the algorithm that a DER AlgorithmIdentifier names, or None when it is not in the table."""
+    """Return the algorithm of a DER AlgorithmIdentifier, or None if it is not in the table."""
     return _ALGORITHMS.get(identifier)
 
 
 def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
-    """Say whether ``signature`` over ``signed`` verifies under the key; a pure function of four byte strings.
+    """Return whether a signature is valid under the key; a pure function of four byte strings.
 
     Args:
         signed: the bytes as received.
-        signature: as it stands in the BIT STRING.
-        algorithm: the DER AlgorithmIdentifier; one that is not in the table never verifies.
+        signature: content of the BIT STRING.
+        algorithm: the DER AlgorithmIdentifier; one outside the table never verifies.
         spki: the DER SubjectPublicKeyInfo of the supposed signer.
     """
     remembered = _large_holds if len(signed) > _LARGE_BYTES else _holds
@@ -136,6 +136,6 @@ _large_holds = lru_cache(maxsize=_REMEMBERED_LARGE)(_verify)
 
 
 def forget() -> None:
-    """Empty every table of this module, for measurements of a cold start."""
+    """Clear every cache of this module, for measurements of a cold start."""
     for table in (_holds, _large_holds, load_public_key):
         table.cache_clear()

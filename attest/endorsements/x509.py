@@ -1,9 +1,9 @@
-"""Certificates and revocation lists, as the vendors really issue them.
+"""Certificates and revocation lists in the vendors' actual forms.
 
-Vendor certificates break rules that general X.509 code insists on (serial number 0, leaves without
-basicConstraints, DEFAULT values written out in PSS parameters). So this module reads their DER through the
-declarative ASN.1 decoder of ``cryptography``, keeps the bytes as received, and leaves every rule to ``chains.py``.
-Reading is a pure function of bytes, and its outcomes are remembered in bounded tables.
+Vendor certificates break rules that general X.509 code enforces (serial number 0, leaves without
+basicConstraints, explicit DEFAULT values in PSS parameters). This module therefore parses their DER with the
+declarative ASN.1 decoder of ``cryptography``, keeps the received bytes, and leaves all rules to ``chains.py``.
+Parsing is a pure function of bytes, with bounded caches.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 MAX_CERTIFICATE_BYTES = 16 * 1024
-"""AMD's and Intel's certificates have 1 to 2 KiB, NVIDIA's up to 1 KiB; nothing in this field needs more."""
+"""AMD's and Intel's certificates have 1 to 2 KiB, NVIDIA's up to 1 KiB."""
 MAX_CRL_BYTES = 1024 * 1024
 MAX_EXTENSIONS = 64
 _REMEMBERED = 1024
@@ -58,7 +58,7 @@ _LONG_FORM = 0x80
 _SHORT_CRL_BYTES = 512
 """A list that is shorter has few entries or none."""
 _REMEMBERED_CRLS = 32
-"""Few, because a list may have a mebibyte, and the Attester may present what it likes."""
+"""Few, because a list may have a mebibyte, and the Attester chooses the input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Certificate:
-    """An X.509 v3 certificate as presented: a stranger's word until its chain is verified.
+    """An X.509 v3 certificate as presented, untrusted until its chain is verified.
 
     Attributes:
         der: the whole certificate as received.
@@ -80,7 +80,7 @@ class Certificate:
         algorithm: DER AlgorithmIdentifier; inner and outer one are equal byte by byte.
         issuer: DER Name.
         subject: DER Name.
-        common_name: the subject's only CN, or None when there is none.
+        common_name: the subject's only CN, or None.
         not_before: first valid second, UTC.
         not_after: last valid second, UTC, included.
         spki: DER SubjectPublicKeyInfo.
@@ -102,26 +102,26 @@ class Certificate:
 
     @property
     def spki_sha256(self) -> bytes:
-        """SHA-256 of the SubjectPublicKeyInfo: what anchors are pinned by."""
+        """SHA-256 of the SubjectPublicKeyInfo, for comparison with anchors."""
         return sha256(self.spki).digest()
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Its name in messages."""
         return self.common_name or f"certificate with serial {self.serial}"
 
     def extension(self, oid: str) -> Extension | None:
-        """Return the extension with this identifier; there is never more than one."""
+        """Return the extension with this identifier; it occurs at most once."""
         return next((extension for extension in self.extensions if extension.oid == oid), None)
 
     def as_issuer(self) -> Issuer:
-        """Name and key of this certificate in the role of a signer."""
+        """Return name and key of this certificate as an issuer."""
         return Issuer(name=self.name, subject=self.subject, spki=self.spki)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issuer:
-    """Who may have signed: a name and a key. An anchor that is held as a bare key is one too."""
+    """A potential signer: a name and a key, of a certificate or an anchor."""
 
     name: str
     subject: bytes
@@ -149,11 +149,11 @@ class Crl:
     revoked: frozenset[int]
 
     def is_signed_by(self, issuer: Issuer) -> bool:
-        """Say whether the issuer's name and key are those behind this list."""
+        """Return whether this issuer's name and key belong to the list."""
         return self.issuer == issuer.subject and signature_holds(self.tbs, self.signature, self.algorithm, issuer.spki)
 
     def is_current(self, at: datetime) -> bool:
-        """Say whether ``this_update <= at < next_update``."""
+        """Return whether ``this_update <= at < next_update``."""
         return self.this_update <= at < self.next_update
 
 
@@ -166,7 +166,7 @@ def _malformed(what: str, problem: object) -> EvidenceError:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _common_name(name: bytes) -> str | None:
-    """Return the CN of a DER Name; None when there is none, two, or one that is no text."""
+    """Return the CN of a DER Name; None unless there is exactly one, of a text type."""
     holder = asn1.decode_der(NameHolder, tlv(0x30, name))
     values = [a.value for rdn in holder.name for a in rdn.as_list() if a.oid == _COMMON_NAME]
     if len(values) != 1:
@@ -188,7 +188,7 @@ def _bits(value: asn1.BitString, *, what: str) -> bytes:
 
 
 def _distinct(decoded: list[EncodedExtension]) -> list[EncodedExtension]:
-    """Require extensions to be few, and none of them to stand twice."""
+    """Require a limited number of distinct extensions."""
     if len(decoded) > MAX_EXTENSIONS:
         msg = f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}"
         raise ValueError(msg)
@@ -212,13 +212,13 @@ def _signed_parts(der: bytes, *, limit: int) -> Signed:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_certificate(der: bytes) -> Certificate:
-    """Read one X.509 v3 certificate.
+    """Parse one X.509 v3 certificate.
 
-    This is the one place where vendor certificates are read; serial number 0, leaves without basicConstraints and
-    spelled-out PSS defaults are as welcome here as the vendors make them.
+    All vendor certificates are parsed here; serial number 0, leaves without basicConstraints and
+    explicit PSS defaults are accepted, since the vendors issue them.
 
     Args:
-        der: the certificate, nothing before or after it, at most ``MAX_CERTIFICATE_BYTES``.
+        der: the certificate, without other bytes, at most ``MAX_CERTIFICATE_BYTES``.
 
     Raises:
         EvidenceError: ``certificate-malformed``.
@@ -229,7 +229,7 @@ def parse_certificate(der: bytes) -> Certificate:
         outer = _signed_parts(der, limit=MAX_CERTIFICATE_BYTES)
         tbs = inside(outer.tbs, TbsCertificate)
         algorithm = whole(outer.algorithm)
-        if whole(tbs.signature) != algorithm:  # the outer one is not signed: a flipped byte in it would pass
+        if whole(tbs.signature) != algorithm:  # the outer one is unsigned: a changed byte in it would pass
             msg = "the signature algorithm outside differs from the signed one inside"
             raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
         if tbs.version != 2:
@@ -256,9 +256,9 @@ def parse_certificate(der: bytes) -> Certificate:
 
 
 def _tbs_crl(tbs: asn1.TLV, *, short: bool) -> tuple[TbsCrl | ListingTbsCrl, bool, frozenset[int]]:
-    """Decode what a list's issuer signed: the parts, whether an entry has a critical extension, serial numbers.
+    """Decode the signed part of a list, whether any entry has a critical extension, and the serial numbers.
 
-    Long lists are tried in the fast way first. Where that does not fit, or fails, the decoder has the word.
+    Long lists are first decoded by the fast path. If it does not apply, or fails, the decoder decides.
     """
     listing, alike = None, None
     if not short:
@@ -277,14 +277,14 @@ def _has_critical(entry: Revoked) -> bool:
 
 
 def _alike_entries(revoked: asn1.TLV) -> tuple[bool, frozenset[int]] | None:
-    """Read the entries of a list that all end alike: one date, one reason, as vendors put down whole batches.
+    """Decode a list whose entries all end alike, with one date and reason, as in vendors' batch revocations.
 
-    The first is decoded, the list is cut at every such ending, and the numbers in front of them are decoded together.
-    The cuts are a guess, which holds when each entry is a head of DER in its only form, with lengths that fit, and
-    then one INTEGER: no bytes are left that would not have been decoded.
+    The first is decoded, the list is cut at every such ending, and the preceding numbers are decoded together.
+    The cuts are a guess, verified by each entry: a head in the only DER form with matching lengths, and
+    then one INTEGER, which leaves no undecoded bytes.
 
     Returns:
-        As ``_tbs_crl``; None when the guess does not hold, and every entry has to be decoded for itself.
+        As ``_tbs_crl``; None if the guess fails, and every entry has to be decoded by itself.
     """
     content = bytes(revoked.data)
     first = content[: 2 + content[1]] if len(content) > 1 else b""
@@ -300,20 +300,20 @@ def _alike_entries(revoked: asn1.TLV) -> tuple[bool, frozenset[int]] | None:
 
 
 def _front(size: int, ending: bytes) -> bytes | None:
-    """Return how an entry begins whose ending stands behind ``size`` bytes: SEQUENCE and INTEGER in the short form."""
+    """Return the start of an entry whose ending follows ``size`` bytes: SEQUENCE and INTEGER in short form."""
     length = size - 2 + len(ending)
     return bytes((0x30, length, 0x02, size - 4)) if size > 4 and length < _LONG_FORM else None
 
 
 @lru_cache(maxsize=_REMEMBERED_CRLS)
 def parse_crl(der: bytes) -> Crl:
-    """Read one X.509 v2 certificate revocation list.
+    """Parse one X.509 v2 certificate revocation list.
 
-    A list with a critical extension is refused: it would be a delta, an indirect or a partial list, and an entry
-    that is not in it would prove nothing.
+    Lists with critical extensions are refused: absence from a delta, indirect or partial list would
+    prove nothing.
 
     Args:
-        der: the list, nothing before or after it, at most ``MAX_CRL_BYTES``.
+        der: the list, without other bytes, at most ``MAX_CRL_BYTES``.
 
     Raises:
         EvidenceError: ``crl-malformed``.

@@ -1,7 +1,7 @@
-"""Endorsements from vendors' services and from the cache on disk: the one part of this library that uses a network.
+"""Endorsements from vendors' services and from the cache on disk: the only part of this library with network access.
 
-Hosts are configured, never taken from evidence, a certificate or a token. What comes back is only a candidate:
-verification judges it like anything else, so a service, a proxy or a cache can withhold but not forge.
+Hosts are configured, never taken from evidence, a certificate or a token. Answers are only candidates for
+verification, so a service, a proxy or a cache can withhold but not forge.
 """
 
 from __future__ import annotations

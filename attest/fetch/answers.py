@@ -1,4 +1,4 @@
-"""What a service or a cache answered to a request: read, and compared with what was asked for."""
+"""Answers of services or caches, parsed and compared with their requests."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _MAX_BYTES: dict[EntryKind, int] = {
     "nvidia-rim": MAX_RIM_ANSWER_BYTES,
     "nvidia-ocsp": MAX_OCSP_BYTES,
 }
-"""AMD's certificates have 1.4 KiB, its chains in PEM 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
-NVIDIA's RIMs 35 KiB with what is around them, its OCSP answers 1 to 2."""
+"""AMD's certificates have 1.4 KiB, its PEM chains 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
+NVIDIA's RIM answers 35 KiB, its OCSP answers 1 to 2."""
 RIM_DAYS = timedelta(days=7)
-"""How long a RIM is kept: NVIDIA issues the same id again, sometimes with other reference values, and tells nobody."""
+"""Life of a cached RIM: NVIDIA may issue the same id again with other reference values, without notice."""
 EXPIRING_RIM_DAYS = timedelta(days=1)
-"""The same for one that ends within ``RENEWAL_DAYS``: by then NVIDIA has signed anew, or does so soon."""
+"""Life of a RIM that ends within ``RENEWAL_DAYS``: NVIDIA has probably renewed it, or does so soon."""
 RENEWAL_DAYS = timedelta(days=30)
 _PCK_CAS: Mapping[IntelPckCa, str] = {
     "platform": "Intel SGX PCK Platform CA",
@@ -79,22 +79,22 @@ _DRIVER_IDS = ("NV_GPU_DRIVER_", "NV_GPU_CC_DRIVER_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAnswer:
-    """An answer that is what was asked for, by its own words. Nothing in it has been traced to a root.
+    """An answer that matches its request by its own content, without verification.
 
     Attributes:
-        request: what was asked.
-        source: the address that it came from.
-        data: as received; Intel's together with its issuer chain.
+        request: its request.
+        source: its URL.
+        data: as received; Intel's with its issuer chain.
         certificates: the VCEK; the intermediate, then the ARK; or an issuer chain of Intel's.
         crls: one list for a request of one.
         documents: one TCB info or QE identity for a request of one.
         rims: one RIM for a request of one.
         ocsp: one answer about a certificate for a request of one.
         dates: first and last moment of each part of an answer of Intel's, and of a RIM's signers; both included.
-        issued: when a list, document or answer was made, or a RIM's signer certified; None for certificates.
-        cached: it comes from the cache.
-        received: the moment of appraisal for which a RIM was fetched; None for everything else, which states itself
-            how long it is good.
+        issued: date of a list, document or answer, or start of a RIM signer's certificate; None for certificates.
+        cached: from the cache.
+        received: moment of appraisal of a RIM's fetch; None for answers that state their
+            own validity.
     """
 
     request: EndorsementRequest
@@ -111,14 +111,14 @@ class CheckedAnswer:
     received: datetime | None = None
 
     def entry(self) -> BundleEntry:
-        """Return it in the form of a bundle."""
+        """Return it as an entry of a bundle."""
         return BundleEntry(kind=kind_of_request(self.request), source=self.source, data=self.data)
 
     def is_current(self, at: datetime) -> bool:
-        """Say whether it serves at ``at``, so that nobody need be asked again.
+        """Return whether it can be used at ``at`` without another request.
 
-        AMD's certificates always do, and its lists before their nextUpdate. A RIM does for some days. An OCSP answer
-        does if it is good: one that is not may have been taken back.
+        AMD's certificates always, and its lists before their nextUpdate. A RIM for some days. An OCSP answer
+        if it is good: other states may have changed.
         """
         if isinstance(self.request, AmdCrlRequest):
             return all(crl.is_current(at) for crl in self.crls)
@@ -135,7 +135,7 @@ class CheckedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """What an answer holds, beside the bytes."""
+    """Content of an answer."""
 
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
@@ -147,17 +147,17 @@ class _Content:
 
 
 def kind_of_request(request: EndorsementRequest) -> EntryKind:
-    """Return the name of a request's kind."""
+    """Return the kind of a request."""
     return _KINDS[type(request)]
 
 
 def max_answer_bytes(request: EndorsementRequest) -> int:
-    """Return how long an answer may be."""
+    """Return the largest size of an answer."""
     return _MAX_BYTES[kind_of_request(request)]
 
 
 def describe(request: EndorsementRequest) -> str:
-    """Name what is asked for, for people."""
+    """Return a description of a request, for people."""
     match request:
         case AmdVcekRequest():
             levels = ", ".join(f"{name} {level}" for name, level in request.spls)
@@ -188,22 +188,22 @@ def read_answer(
     cached: bool = False,
     received: datetime | None = None,
 ) -> CheckedAnswer:
-    """Read an answer and require that it is of the kind, platform, chip and TCB that were asked for.
+    """Parse an answer and require the requested kind, platform, chip and TCB.
 
-    This is a guard against mix-ups, so that nothing useless is kept; trust comes from verification alone.
+    This detects mix-ups, so that no useless answer is kept; verification alone establishes trust.
 
     Args:
-        request: what was asked.
+        request: its request.
         data: the answer.
-        source: where it came from.
-        cached: whether that was the cache.
-        received: the moment of appraisal for which it was fetched; kept for a RIM only.
+        source: its URL.
+        cached: from the cache.
+        received: moment of appraisal of its fetch; kept for RIMs only.
 
     Raises:
         EndorsementError: ``kds-answer-invalid``, ``pcs-answer-invalid``, ``rim-answer-invalid`` or
             ``ocsp-answer-invalid``.
         ConfigurationError: ``rim-library-missing``.
-        ValueError: the request names a product line that does not exist.
+        ValueError: the request has an unknown product line.
     """
     if len(data) > max_answer_bytes(request):
         raise _invalid(request, source, f"{len(data)} bytes, more than {max_answer_bytes(request)}")
@@ -306,7 +306,7 @@ def _signed(
     chain: tuple[Certificate, ...],
     source: str,
 ) -> _Content:
-    """Require that document and chain belong together: apart, neither is of use."""
+    """Require a document and the chain that signed it: apart, neither is of use."""
     if not any(document.is_signed_by(certificate.spki) for certificate in chain):
         raise _invalid(request, source, "a document that none of its issuer chain signed")
     return _Content(
@@ -346,14 +346,14 @@ def _rim(request: NvidiaRimRequest, data: bytes, source: str) -> _Content:
     rim = read_rim(answer.document)
     if not _can_be(rim, request.id):
         raise _invalid(request, source, f"a RIM of {rim.product}, version {rim.version}")
-    # The embedded root is left out: a pin takes its place.
+    # Without the embedded root: its pin replaces it.
     signers = rim.certificates[:-1]
     issued = signers[0].not_before if signers else None
     return _Content(rims=(answer.document,), dates=_dates_of(signers), issued=issued)
 
 
 def _can_be(rim: ParsedRim, name: str) -> bool:
-    """Say whether a RIM can have this id. Project and SKU stand in the id only; so much of it the document repeats."""
+    """Return whether a RIM can have this id. Project and SKU occur in the id only; the document has the rest."""
     version = rim.version if name.startswith(_DRIVER_IDS) else rim.version.replace(".", "").upper()
     return name.endswith(f"_{version}")
 

@@ -1,16 +1,16 @@
-"""The one way in which this library asks a vendor's service: a request at a time, patient and suspicious.
+"""HTTP client for all vendors' services, with retries and limits.
 
-Services hand out few answers per client and then say 429; whoever asks again at once waits longer. So answers are
-cached (``cache.py``), and a refusal is waited out for as long as the service says, within bounds.
+Services limit requests per client with status 429, and extend the limit for immediate retries. Answers are therefore
+cached (``cache.py``), and a refusal is waited out for as long as the service states, within bounds.
 
-What is deliberate here:
+Deliberate choices:
 
-* Hosts are configured. No address is taken from evidence or certificates (CRL distribution points included), and
+* Hosts are configured. No URL comes from evidence or certificates (CRL distribution points included), and
   redirects are refused.
 * The environment's proxies and certificate stores (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``) are honoured:
-  sites without them cannot reach the vendor, and they can withhold an answer but not forge one, since everything is
-  signed by the vendor. What they see is what is asked for. ``trust_env=False`` turns this off.
-* Answers are read as they are sent, without content coding, up to a limit of bytes and of time.
+  sites without direct access need them, and they can withhold an answer but not forge one, since the vendor signs
+  everything. They can observe the requests. ``trust_env=False`` turns this off.
+* Answers are read without content coding, up to a limit of bytes and of time.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = ["FetchClocks", "HttpAnswer", "HttpClient", "Progress", "ServiceWords"
 
 MAX_ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 1.0
-"""Doubles with each attempt, where the service does not say how long to wait."""
+"""Doubles with each attempt if the service states no time."""
 MAX_WAIT_SECONDS = 60.0
-"""A service that asks for more is taken at its word: nothing is sent before, and the caller hears of it."""
+"""If the service states a longer time, no request is sent, and the caller gets an error."""
 MAX_TOTAL_WAIT_SECONDS = 120.0
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 20.0
 """Between two pieces of an answer."""
 TRANSFER_SECONDS = 60.0
-"""For one whole answer, so that one byte now and then does not hold the caller for ever."""
+"""For one whole answer, so that single bytes now and then do not stall the caller."""
 
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _NOT_FOUND = frozenset({400, 404})
@@ -50,17 +50,17 @@ _THROTTLED = frozenset({429, 503})
 _UNWELL = frozenset({500, 502, 504})
 
 Progress = Callable[[str], None]
-"""Takes a line for people, such as how long the service asked to wait."""
+"""Called with lines for people, such as a waiting time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchClocks:
-    """Clocks and patience, given by the caller.
+    """Sources of time.
 
     Attributes:
-        now: the time of day, aware; only a ``Retry-After`` that states a date is compared with it.
+        now: the time of day, aware; only for a ``Retry-After`` with a date.
         monotonic: seconds that never run backwards.
-        sleep: waits for that many seconds.
+        sleep: waits a number of seconds.
     """
 
     now: Callable[[], datetime]
@@ -70,12 +70,12 @@ class FetchClocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceWords:
-    """How refusals speak of a service: its codes, and words for people.
+    """Codes and texts of errors of a service.
 
     Attributes:
-        name: what it is.
-        known: what it would have had to know, when it says 404.
-        unknown: what to do then.
+        name: of the service.
+        known: missing item after status 404.
+        unknown: remedy for it.
     """
 
     not_found: str
@@ -102,11 +102,11 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Again:
-    """A refusal after which the same request may be sent once more.
+    """A retryable refusal.
 
     Attributes:
-        error: what to raise when it is not.
-        wait: seconds that the service asked for, if it did.
+        error: raised after the last attempt.
+        wait: seconds requested by the service, if any.
     """
 
     error: EndorsementError
@@ -115,11 +115,11 @@ class _Again:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What is sent; the same question may be sent again.
+    """A repeatable request.
 
     Attributes:
         body: None for GET.
-        headers: beside those of every request.
+        headers: in addition to those of every request.
     """
 
     url: str
@@ -128,16 +128,16 @@ class _Question:
 
 
 class HttpClient:
-    """Ask one service; nothing is sent and httpx is not loaded before the first request.
+    """Client of one service; httpx is loaded with the first request.
 
     Args:
-        timing: clocks and sleep.
-        words: how refusals speak of the service.
+        timing: sources of time.
+        words: codes and texts of errors.
         trust_env: honour the environment's proxies and certificate stores; see the module.
     """
 
     def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
-        """Prepare a client."""
+        """Keep the settings."""
         self._timing = timing
         self._words = words
         self._trust_env = trust_env
@@ -158,18 +158,18 @@ class HttpClient:
         progress: Progress,
         headers: Mapping[str, str] | None = None,
     ) -> HttpAnswer:
-        """Return the service's answer, not read yet.
+        """Return the service's answer, unparsed.
 
         Args:
-            url: whose beginning ``require_base_url`` accepted.
-            what: what is asked for, for people.
-            limit: how many bytes the body may have.
-            progress: hears of the request and of every wait.
-            headers: beside those of every request.
+            url: with a base accepted by ``require_base_url``.
+            what: description of the request, for people.
+            limit: largest size of the body.
+            progress: called for the request and every pause.
+            headers: in addition to those of every request.
 
         Raises:
             EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
-            ConfigurationError: ``…-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            ConfigurationError: ``…-url-invalid``, an invalid host; or ``network-settings-invalid``.
         """
         question = _Question(url=url, body=None, headers=headers or {})
         return self._ask(question, what=what, limit=limit, progress=progress)
@@ -184,11 +184,11 @@ class HttpClient:
         progress: Progress,
         headers: Mapping[str, str],
     ) -> HttpAnswer:
-        """Return the service's answer to a question in a body, which may be sent several times; else as ``get``.
+        """Return the service's answer to a POST, which may be repeated; otherwise as ``get``.
 
         Args:
             url: as ``get``.
-            body: the question.
+            body: of the request.
             what: as ``get``.
             limit: as ``get``.
             progress: as ``get``.
@@ -198,7 +198,7 @@ class HttpClient:
         return self._ask(question, what=what, limit=limit, progress=progress)
 
     def _ask(self, question: _Question, *, what: str, limit: int, progress: Progress) -> HttpAnswer:
-        """Ask until there is an answer or the patience is over."""
+        """Retry until there is an answer or the attempts are used up."""
         waited = 0.0
         attempt = 1
         while True:
@@ -235,7 +235,7 @@ class HttpClient:
                         return self._unreachable_again(url, f"no whole answer within {TRANSFER_SECONDS:.0f} s")
                 return HttpAnswer(body=body, headers=response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as exc:
-            raise self._unreachable(url, str(exc) or type(exc).__name__) from exc  # seldom better a second later
+            raise self._unreachable(url, str(exc) or type(exc).__name__) from exc  # a second attempt seldom helps
         except httpx.InvalidURL as exc:
             raise _bad_url(self._words, _host_of(url)) from exc
         except httpx.TransportError as exc:
@@ -252,7 +252,7 @@ class HttpClient:
                     timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
                     headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
                 )
-            except (ValueError, OSError, ImportError) as exc:  # a proxy or certificate store that is none
+            except (ValueError, OSError, ImportError) as exc:  # an invalid proxy or certificate store
                 raise ConfigurationError(
                     f"the environment's proxy or certificate settings cannot be used: {exc}",
                     code="network-settings-invalid",
@@ -261,7 +261,7 @@ class HttpClient:
         return self._client
 
     def _refusal(self, url: str, status: int, headers: Mapping[str, str]) -> _Again | None:
-        """Judge status and headers: None to read on, or what may be tried again.
+        """Check status and headers: return None to read on, or a retryable refusal.
 
         Raises:
             EndorsementError: ``…-not-found`` or ``…-answer-invalid``.
@@ -313,7 +313,7 @@ class HttpClient:
 
 
 def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> EndorsementError:
-    """Build the refusal of an answer that cannot be of the service."""
+    """Return the error for an answer that the service cannot have sent."""
     return EndorsementError(
         f"{url} answered with {got}, expected {expected}",
         code=words.answer_invalid,
@@ -327,7 +327,7 @@ def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> En
 
 
 def require_base_url(base_url: str, words: ServiceWords) -> None:
-    """Refuse what would send requests elsewhere than its reader thinks, or unprotected over a network.
+    """Refuse ambiguous base URLs, and unprotected ones over a network.
 
     Raises:
         ConfigurationError: ``…-url-invalid``.
@@ -369,7 +369,7 @@ def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
 
 
 def _retry_after(value: str | None, *, now: Callable[[], datetime]) -> float | None:
-    """Seconds that ``Retry-After`` asks for, at least one; None when it is absent or says nothing.
+    """Return the seconds of ``Retry-After``, at least one; None if it is absent or invalid.
 
     Spec: RFC 9110, section 10.2.3: seconds, or an HTTP date.
     """
@@ -382,5 +382,5 @@ def _retry_after(value: str | None, *, now: Callable[[], datetime]) -> float | N
     except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)  # "-0000": a time in UTC of an unknown place
+        moment = moment.replace(tzinfo=UTC)  # "-0000": UTC without a known place
     return max((moment - now()).total_seconds(), 1.0)

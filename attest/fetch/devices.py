@@ -1,4 +1,4 @@
-"""From evidence to endorsements: every device asks the service of its own vendor."""
+"""Endorsements for whole evidence: each device's from its own vendor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorServices:
-    """Whom to ask.
+    """Services of the vendors.
 
     Attributes:
         amd: a key distribution service, such as ``KdsClient``.
@@ -42,7 +42,7 @@ class VendorServices:
 
 
 def can_be_fetched(evidence: Evidence) -> bool:
-    """Say whether there is a device in the evidence whose vendor has a service that can be asked."""
+    """Return whether any device in the evidence has a vendor with a service."""
     return any(
         item.essence in (*SNP_PARSERS, *NVIDIA_PARSERS, *AZURE_PARSERS, MEDIA_INTEL_QUOTE) for item in evidence.items
     )
@@ -56,13 +56,13 @@ def gather_for_evidence(
     pool: Endorsements = NO_ENDORSEMENTS,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Gather what the devices of evidence need and the evidence does not carry.
+    """Gather the endorsements that evidence needs and does not contain.
 
     Args:
-        evidence: its items of other kinds are passed over.
-        services: whom to ask.
+        evidence: items of other kinds are ignored.
+        services: of the vendors.
         product: the product line of a SEV-SNP report of version 2.
-        pool: what is at hand already; the chain of a raw report of a GPU may be there.
+        pool: available endorsements, possibly with the chain of a GPU's raw report.
         asking: see ``FetchOptions``.
 
     Raises:
@@ -88,7 +88,7 @@ def gather_for_evidence(
 
 
 def _cpu_report(item: EvidenceItem) -> ParsedSnpEvidence | ParsedQuote | None:
-    """Return what a CPU made, alone or in the evidence of an Azure VM; None for another item."""
+    """Return the CPU's item, alone or in the evidence of an Azure VM; None for another item."""
     if (parse := SNP_PARSERS.get(item.essence)) is not None:
         return parse(item.value)
     if item.essence == MEDIA_INTEL_QUOTE:
@@ -99,7 +99,7 @@ def _cpu_report(item: EvidenceItem) -> ParsedSnpEvidence | ParsedQuote | None:
 
 
 def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking: Unpack[FetchOptions]) -> Gathered:
-    """Gather what a TDX or SGX quote needs; arguments as for ``gather_for_evidence``.
+    """Gather the endorsements of a TDX or SGX quote; arguments as for ``gather_for_evidence``.
 
     Raises:
         EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``.
@@ -109,6 +109,6 @@ def gather_for_quote(quote: ParsedQuote, *, source: EndorsementSource, **asking:
     """
     try:
         requests = needed_endorsements(quote)
-    except EndorsementError as exc:  # nobody can be asked for what this quote needs
+    except EndorsementError as exc:  # no service has the needs of this quote
         return Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=(exc,))
     return gather_endorsements(requests, source=source, **asking)

@@ -1,4 +1,4 @@
-"""One call for endorsements: its answers so far, from the cache or the service, and its failures."""
+"""State of one call for endorsements: its answers, from the cache or the service, and its failures."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ class EndorsementSource(Protocol):
 
     @property
     def service(self) -> str:
-        """What tells this service from others, such as its address."""
+        """Identity of the service among others, such as its URL."""
         ...
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return the address that answers a request."""
+        """Return the URL for a request."""
         ...
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return what the service answered, in the form that a bundle keeps, or raise ``EndorsementError``."""
+        """Return the service's answer in the form of bundles, or raise ``EndorsementError``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What could be had, and why the rest could not.
+    """Obtained endorsements, and the failures.
 
     Attributes:
         endorsements: candidates for verification.
         entries: the same as received, for an offline bundle.
-        failures: one for each request that got no answer, in the order of the requests.
+        failures: one for each unanswered request, in order.
     """
 
     endorsements: Endorsements
@@ -63,13 +63,13 @@ class Gathered:
 
 
 class FetchOptions(TypedDict, total=False):
-    """How endorsements are asked for, whatever they are: the keywords that all functions here take.
+    """Options of all functions for endorsements.
 
     Attributes:
-        at: moment of appraisal, aware; what is cached and not current then is fetched again.
-        cache: answers of earlier calls; None keeps nothing.
-        offline: answer from the cache alone; by default not.
-        progress: takes a line for people, now and then; by default nobody does.
+        at: moment of appraisal, aware; cached answers that are not current then are fetched again.
+        cache: of earlier answers; None disables it.
+        offline: use the cache alone; by default False.
+        progress: called with lines for people; by default ignored.
     """
 
     at: Required[datetime]
@@ -79,11 +79,11 @@ class FetchOptions(TypedDict, total=False):
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Ignore a line."""
 
 
 class FetchSession:
-    """One call: what has been answered so far, and whether the service still answers."""
+    """State of one call: its answers, and the availability of the service."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class FetchSession:
         offline: bool = False,
         progress: Progress = _silent,
     ) -> None:
-        """Begin; arguments as in ``FetchOptions``.
+        """Start; arguments as in ``FetchOptions``.
 
         Raises:
             ValueError: ``at`` has no time zone.
@@ -113,7 +113,7 @@ class FetchSession:
         self._out_of_reach: EndorsementError | None = None
 
     def obtain(self, request: EndorsementRequest) -> None:
-        """Answer a request from this call, the cache or the service; note the failure where none has it."""
+        """Answer a request from this call, the cache or the service; record a failure."""
         if request in self._answers:
             return
         cached = self.cached(request)
@@ -127,15 +127,15 @@ class FetchSession:
             self.failures.append(exc)
 
     def answered(self, request: EndorsementRequest) -> CheckedAnswer | None:
-        """Return the answer that this call has."""
+        """Return this call's answer, if there is one."""
         return self._answers.get(request)
 
     def cached(self, request: EndorsementRequest) -> CheckedAnswer | None:
-        """Return the answer that the cache has."""
+        """Return the cached answer, if there is one."""
         return self._cache.read(request, service=self._source.service) if self._cache else None
 
     def fetch(self, request: EndorsementRequest) -> None:
-        """Ask the service and keep its answer.
+        """Request an answer from the service and keep it.
 
         Raises:
             EndorsementError: as ``fetch_endorsements``.
@@ -153,13 +153,13 @@ class FetchSession:
         earlier = self._answers.get(request)
         steps_back = _steps_back(answer, earlier, at=self._at)
         if earlier is not None and (answer.crls or answer.ocsp or steps_back):
-            self._earlier.append(earlier)  # what it lists stays revoked, whatever the newer one says
+            self._earlier.append(earlier)  # its entries stay revoked despite a newer answer
         self._answers[request] = answer
         if self._cache and not steps_back:
             self._cache.write(answer, service=self._source.service)
 
     def again(self, request: EndorsementRequest) -> CheckedAnswer:
-        """Ask the service, whatever the cache has, which is what the answer is compared with.
+        """Request an answer from the service and compare it with the cached one.
 
         Raises:
             EndorsementError: as ``fetch_endorsements``.
@@ -171,7 +171,7 @@ class FetchSession:
         return self._answers[request]
 
     def mend(self) -> None:
-        """Fetch again what came from the cache and does not fit: a revoked intermediate, or a leaf of another one."""
+        """Fetch inconsistent cached answers again: a revoked intermediate, or a leaf of another one."""
         if self._offline:
             return
         for request, chain in list(self._answers.items()):
@@ -192,7 +192,7 @@ class FetchSession:
             self.refetch(request)
 
     def refetch(self, request: EndorsementRequest) -> None:
-        """Ask the service again for what came from the cache and no longer fits."""
+        """Fetch an inconsistent cached answer again."""
         if self._offline:
             return
         self._progress(f"the {describe(request)} in the cache no longer fits")
@@ -207,7 +207,7 @@ class FetchSession:
         return any(intermediate.serial in crl.revoked and crl.is_signed_by(ark.as_issuer()) for crl in lists)
 
     def gathered(self) -> Gathered:
-        """Return what there is."""
+        """Return the results."""
         answers = (*self._answers.values(), *self._earlier)
         return Gathered(
             endorsements=Endorsements(
@@ -223,9 +223,9 @@ class FetchSession:
 
 
 def _steps_back(answer: CheckedAnswer, earlier: CheckedAnswer | None, *, at: datetime) -> bool:
-    """Say whether an answer holds an older list or document than one that was seen, which then stays in the cache.
+    """Return whether an answer is older than a known one, which then stays in the cache.
 
-    One that claims to be from the future is no measure: it would never be replaced.
+    A known one with a future date does not count: it could never be replaced.
     """
     if earlier is None or answer.issued is None or earlier.issued is None:
         return False
@@ -233,7 +233,7 @@ def _steps_back(answer: CheckedAnswer, earlier: CheckedAnswer | None, *, at: dat
 
 
 def _issued(leaf: CheckedAnswer, chain: CheckedAnswer) -> bool:
-    """Say whether the chain's intermediate signed the leaf."""
+    """Return whether the chain's intermediate signed the leaf."""
     certificate: Certificate = leaf.certificates[0]
     try:
         require_issued(certificate, chain.certificates[0].as_issuer(), algorithm=SignatureAlgorithm.RSA_PSS_SHA384)

@@ -1,10 +1,10 @@
-"""From typed requests to endorsements: the cache first, then the service, within the rules of each kind.
+"""Endorsements for typed requests: from the cache, then from the service, with rules for each kind.
 
-VCEKs and chains are kept for ever; revocation lists, OCSP answers, TCB infos and QE identities until their nextUpdate,
-RIMs for some days. Two things overrule that. A list or answer that is out of date is still handed on beside the newer
-one, so that nothing that was revoked is forgotten. And what no longer fits together is fetched again: AMD has replaced
-an intermediate that it revoked (SEV-Genoa, 2022), and whoever kept the old one for ever would refuse good machines for
-ever.
+VCEKs and chains are cached indefinitely; revocation lists, OCSP answers, TCB infos and QE identities until their
+nextUpdate, RIMs for some days. There are two exceptions. An outdated list or answer is returned beside the newer
+one, so that no revocation is lost. And inconsistent answers are fetched again: AMD has replaced
+a revoked intermediate (SEV-Genoa, 2022), and with the old one cached forever, valid machines would be refused
+forever.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
-"""Reports of version 2 do not name their product line; Turin's firmware never wrote one."""
+"""Reports of version 2 do not name their product line; Turin's firmware never used that version."""
 
 
 def gather_endorsements(
@@ -48,13 +48,13 @@ def gather_endorsements(
     source: EndorsementSource,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Answer as many requests as can be answered.
+    """Answer as many requests as possible.
 
-    After the service was found out of reach or throttling, nothing more is asked of it in this call.
+    After a service was unreachable or throttled a request, it gets no more in this call.
 
     Args:
-        requests: what is needed.
-        source: the service to ask.
+        requests: for endorsements.
+        source: the service.
         asking: see ``FetchOptions``.
 
     Raises:
@@ -78,7 +78,7 @@ def fetch_endorsements(
 
     Raises:
         EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds``,
-            ``pcs``, ``rim`` or ``ocsp`` before it, or ``endorsement-not-cached`` when offline.
+            with the prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
@@ -88,16 +88,16 @@ def fetch_endorsements(
 def refresh_endorsement(
     request: EndorsementRequest, *, source: EndorsementSource, cache: EndorsementCache, at: datetime
 ) -> CheckedAnswer:
-    """Ask the service once more for what the cache has, current or not; a newer answer takes the place there.
+    """Fetch a cached answer again, current or not; a newer one replaces it.
 
     Args:
-        request: what is wanted.
-        source: the service to ask.
-        cache: has the earlier answer, which stays when the service answers with an older one.
+        request: for an endorsement.
+        source: the service.
+        cache: with the earlier answer, which stays if the new one is older.
         at: the present moment, aware.
 
     Returns:
-        What the service answered.
+        The service's answer.
 
     Raises:
         EndorsementError: as ``fetch_endorsements``.
@@ -115,13 +115,13 @@ def gather_for(
     product: SnpProduct | None = None,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Gather what a report needs and does not carry.
+    """Gather the endorsements that a report needs and does not contain.
 
     Args:
-        evidence: the report with what came along.
-        source: the service to ask.
-        product: the product line of a report of version 2. Without it the report's own VCEK or VLEK tells, and
-            where there is none, the service is asked for this chip under Milan and then under Genoa.
+        evidence: the report with its certificates.
+        source: the service.
+        product: product line of a report of version 2. By default from the report's own VCEK or VLEK, and without
+            one by requests for this chip under Milan and then under Genoa.
         asking: see ``FetchOptions``.
 
     Raises:
@@ -131,11 +131,11 @@ def gather_for(
     session = FetchSession(source=source, **asking)
     try:
         line = evidence.report.product or product or _line_of_leaves(evidence)
-        if line is None and not evidence.leaves:  # of a leaf that cannot be read, verification will speak
+        if line is None and not evidence.leaves:  # verification reports an unreadable leaf
             line = _line_by_asking(evidence, session)
         for request in needed_endorsements(evidence, product=line):
             session.obtain(request)
-    except EndorsementError as exc:  # nobody can be asked for what this report needs
+    except EndorsementError as exc:  # no service has the needs of this report
         session.failures.append(exc)
     except EvidenceError as exc:
         session.failures.append(_not_of_this_line(exc))
@@ -150,12 +150,12 @@ def fetch_for(
     product: SnpProduct | None = None,
     **asking: Unpack[FetchOptions],
 ) -> Endorsements:
-    """Fetch what a report needs and does not carry, or raise; arguments as for ``gather_for``.
+    """Fetch the endorsements that a report needs and does not contain, or raise; arguments as for ``gather_for``.
 
     Raises:
         EndorsementError: as ``fetch_endorsements``; ``snp-vlek-not-fetchable`` or ``snp-chip-id-masked``;
-            ``snp-vcek-not-fetchable``, REPORTED_TCB has not the layout of the product line; or
-            ``snp-product-needed``, the report does not name its line and its leaf cannot be read.
+            ``snp-vcek-not-fetchable``, REPORTED_TCB has another layout than the product line; or
+            ``snp-product-needed``, the report does not name its line and its leaf is unreadable.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
@@ -163,7 +163,7 @@ def fetch_for(
 
 
 def merged(one: Gathered, other: Gathered) -> Gathered:
-    """Return both together."""
+    """Return the union of both."""
     return Gathered(
         endorsements=one.endorsements.merged(other.endorsements),
         entries=(*one.entries, *other.entries),
@@ -172,20 +172,20 @@ def merged(one: Gathered, other: Gathered) -> Gathered:
 
 
 def _line_of_leaves(evidence: ParsedSnpEvidence) -> SnpProduct | None:
-    """Return the product line that the first readable leaf beside the report names."""
+    """Return the product line of the first readable leaf with the report."""
     for der in evidence.leaves:
         try:
             return read_leaf(parse_certificate(der)).product
         except (EvidenceError, ChainError):
-            continue  # verification will say what is wrong with it
+            continue  # verification reports its defect
     return None
 
 
 def _line_by_asking(evidence: ParsedSnpEvidence, session: FetchSession) -> SnpProduct:
-    """Find the product line of which the service knows this chip; what the cache knows needs no question.
+    """Find the product line under which the service has this chip; a cached answer needs no request.
 
     Raises:
-        EndorsementError: as ``fetch_endorsements``; ``kds-not-found`` when no line has it.
+        EndorsementError: as ``fetch_endorsements``; ``kds-not-found`` if no line has it.
     """
     leaf_of = {line: needed_endorsements(evidence, product=line)[0] for line in _LINES_OF_VERSION_2}
     for line, request in leaf_of.items():

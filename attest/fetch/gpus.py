@@ -1,6 +1,6 @@
-"""From NVIDIA's evidence to its endorsements, in two rounds: who signed a RIM is known only once the RIM is there.
+"""Endorsements of NVIDIA devices, in two rounds: a RIM's signers are known only from the RIM.
 
-Several devices are asked for together: eight GPUs of one machine share their RIMs and most of their issuers.
+Several devices are handled together: eight GPUs of one machine share their RIMs and most of their issuers.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from attest.fetch.fetcher import merged
 __all__ = ["REFETCH_AFTER", "gather_for_gpu", "gather_for_gpus"]
 
 REFETCH_AFTER = timedelta(hours=1)
-"""A RIM that does not fit is fetched again when it is older: a device that fits no RIM at all must not make us ask the
-service for each of its reports."""
+"""An older RIM that does not match is fetched again: a device without any matching RIM must not cause
+a request for each of its reports."""
 
 
 def gather_for_gpu(
@@ -35,7 +35,7 @@ def gather_for_gpu(
     pool: Endorsements = NO_ENDORSEMENTS,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Gather what the report of one device needs; as ``gather_for_gpus``."""
+    """Gather the endorsements of one device; as ``gather_for_gpus``."""
     return gather_for_gpus((parsed,), rims=rims, ocsp=ocsp, pool=pool, **asking)
 
 
@@ -47,20 +47,20 @@ def gather_for_gpus(
     pool: Endorsements = NO_ENDORSEMENTS,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Gather RIMs, then what the responder says of the devices' certificates and the RIMs' signers.
+    """Gather RIMs, then the revocation status of the devices' certificates and the RIMs' signers.
 
-    A RIM from the cache that does not fit a report is fetched again: NVIDIA issues the same id anew, sometimes
-    with other reference values.
+    A cached RIM that does not match a report is fetched again: NVIDIA may issue the same id again with
+    other reference values.
 
     Args:
-        devices: reports with what came along.
+        devices: reports with their certificates.
         rims: the RIM service, such as ``RimServiceClient``.
         ocsp: the responder, such as ``OcspClient``.
-        pool: what is at hand already; a raw report's chain may be there.
+        pool: available endorsements, possibly with a raw report's chain.
         asking: see ``FetchOptions``.
 
     Returns:
-        What could be had. What cannot even be named, as of a report without its chain, is missing without a failure.
+        The results. A need that cannot be named, as for a report without its chain, is missing without a failure.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable``, ``network-settings-invalid`` or ``rim-library-missing``.
@@ -88,12 +88,12 @@ def _mend(session: FetchSession, request: EndorsementRequest, device: ParsedGpuE
 
 
 def _differs(answer: CheckedAnswer, device: ParsedGpuEvidence) -> bool:
-    """Say whether a RIM that is kept does not fit a report; verification judges it in earnest."""
+    """Return whether a cached RIM mismatches a report, as a hint; verification decides."""
     try:
         results = [
             compare(device.report.measurements, driver=read_rim(rim), vbios=None, nvdec0=device.report.opaque.nvdec0)
             for rim in answer.rims
         ]
-    except SignatureError:  # its signature does not hold
+    except SignatureError:  # an invalid signature
         return True
     return any(result.mismatches for result in results)

@@ -1,6 +1,6 @@
 """Client of AMD's key distribution service (KDS): VCEKs, certificate chains and revocation lists.
 
-How it asks, and what it refuses, is in ``client.py``.
+``client.py`` has retries and limits.
 
 Spec: AMD 57230, chapter 4; specs/sev-snp.md, section 11.
 """
@@ -34,10 +34,10 @@ _WORDS = ServiceWords(
 
 
 class KdsClient(ServiceClient):
-    """Ask a KDS, or a mirror of it, for certificates and revocation lists.
+    """Client of a KDS, or of a mirror of it.
 
     Args:
-        timing: clocks and sleep.
+        timing: sources of time.
         base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
@@ -46,15 +46,15 @@ class KdsClient(ServiceClient):
     """
 
     def __init__(self, *, timing: FetchClocks, base_url: str = KDS_URL, trust_env: bool = True) -> None:
-        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return the address that answers a request.
+        """Return the URL for a request.
 
         Raises:
             TypeError: the request is for another vendor's service.
-            ValueError: the product's name is no word.
+            ValueError: an invalid product name.
         """
         if not isinstance(request, AmdVcekRequest | AmdChainRequest | AmdCrlRequest):
             msg = f"AMD's service does not answer {type(request).__name__}"
@@ -72,11 +72,11 @@ class KdsClient(ServiceClient):
                 return f"{self._base_url}/{request.kind}/v1/{request.product}/crl"
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the body of the service's answer, not read yet.
+        """Return the body of the service's answer, unparsed.
 
         Raises:
             EndorsementError: ``kds-not-found``, ``kds-throttled``, ``kds-unreachable`` or ``kds-answer-invalid``.
-            ConfigurationError: ``kds-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            ConfigurationError: ``kds-url-invalid``, an invalid host; or ``network-settings-invalid``.
             TypeError: as ``url_of``.
             ValueError: as ``url_of``.
         """

@@ -1,7 +1,7 @@
-"""Client of NVIDIA's OCSP responder: whether one certificate was revoked, answered for this very question.
+"""Client of NVIDIA's OCSP responder: the revocation status of one certificate, for a fresh nonce.
 
-Each question carries a nonce, and an answer without it is none: it could be a recorded one. What was answered once is
-kept until its nextUpdate all the same (``cache.py``); from then on its dates speak for it, and no nonce does.
+Each request has a nonce, and an answer without it is refused as a possible replay. The answer is
+cached until its nextUpdate (``cache.py``); then its dates count, without a nonce.
 
 Spec: RFC 6960, sections 4.1 and 4.4.1; RFC 9654; specs/nvidia-gpu.md, section 8.
 """
@@ -27,7 +27,7 @@ __all__ = ["NONCE_BYTES", "OCSP_URL", "OcspClient"]
 
 OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
 NONCE_BYTES: Final = 32
-"""The most that RFC 8954 allowed, and what RFC 9654 recommends."""
+"""The limit of RFC 8954, and the recommendation of RFC 9654."""
 
 _REQUEST_TYPE = "application/ocsp-request"
 _ANSWER_TYPE = "application/ocsp-response"
@@ -43,17 +43,17 @@ _WORDS = ServiceWords(
 )
 
 RandomBytes = Callable[[int], bytes]
-"""Returns that many bytes that nobody can foresee, such as ``secrets.token_bytes``."""
+"""Returns so many unpredictable bytes, such as ``secrets.token_bytes``."""
 
 
 class OcspClient(ServiceClient):
-    """Ask NVIDIA's OCSP responder, or another one that repeats nonces.
+    """Client of NVIDIA's OCSP responder, or of another one that repeats nonces.
 
     Args:
-        timing: clocks and sleep.
-        random: makes the nonces.
+        timing: sources of time.
+        random: for nonces.
         base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
-        service_key: a key of NVIDIA's, for more requests in a row; None asks as anybody.
+        service_key: an API key of NVIDIA's, for more requests; None means anonymous use.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
     Raises:
@@ -69,14 +69,14 @@ class OcspClient(ServiceClient):
         service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
         self._random = random
         key = {} if service_key is None else service_key.headers()
         self._headers = {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE, **key}
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return the address that answers a request; it is the same for all.
+        """Return the URL, the same for all requests.
 
         Raises:
             TypeError: the request is for another service.
@@ -87,12 +87,12 @@ class OcspClient(ServiceClient):
         return self._base_url
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the responder's answer, an OCSPResponse with the nonce of this question.
+        """Return the responder's answer, an OCSPResponse with the nonce of this request.
 
         Raises:
-            EndorsementError: ``ocsp-not-found`` (the responder does not speak for the issuer), ``ocsp-throttled``,
+            EndorsementError: ``ocsp-not-found`` (the responder does not serve the issuer), ``ocsp-throttled``,
                 ``ocsp-unreachable`` or ``ocsp-answer-invalid``.
-            ConfigurationError: ``ocsp-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            ConfigurationError: ``ocsp-url-invalid``, an invalid host; or ``network-settings-invalid``.
             TypeError: the request is for another service.
         """
         if not isinstance(request, NvidiaOcspRequest):
@@ -110,7 +110,7 @@ class OcspClient(ServiceClient):
         return answer.body
 
     def _require_answer(self, answer: HttpAnswer, nonce: bytes) -> None:
-        """Require an answer of an OCSP responder to the question with this nonce; whether it is true is not asked.
+        """Require an OCSP answer with this nonce, without verification.
 
         Raises:
             EndorsementError: as ``get``.
@@ -142,10 +142,10 @@ class OcspClient(ServiceClient):
 
 
 def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
-    """Return an OCSPRequest about one certificate, named with SHA-384 as NVIDIA's own tools do.
+    """Return an OCSPRequest for one certificate, identified with SHA-384 as in NVIDIA's own tools.
 
     Raises:
-        EndorsementError: ``ocsp-not-found``, a number that no CA gives, or an issuer without a readable key.
+        EndorsementError: ``ocsp-not-found``, an impossible serial number, or an issuer with an unreadable key.
     """
     try:
         name_hash, key_hash = cert_id(request.issuer, "sha384")

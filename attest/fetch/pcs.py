@@ -1,7 +1,7 @@
-"""Client of Intel's provisioning certification service (PCS), or of the cache of it in a data centre (PCCS).
+"""Client of Intel's provisioning certification service (PCS), or of a data centre's cache of it (PCCS).
 
-How it asks, and what it refuses, is in ``client.py``. A document or list comes in the body and the certificates
-behind it in a header; an answer is both, so that what is cached or bundled can be verified without asking again.
+``client.py`` has retries and limits. A document or list is in the body and its certificates
+are in a header; an answer has both, so that cached and bundled ones can be verified offline.
 
 Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; specs/intel-tdx-sgx.md, section 17.
 """
@@ -31,10 +31,10 @@ __all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
 
 PCS_URL: Final = "https://api.trustedservices.intel.com"
 PCS_ROOT_CRL_URL: Final = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
-"""Intel keeps the list of the root on another host; everybody else answers for it at ``rootcacrl``."""
+"""Intel has the root's list on another host; other services have it at ``rootcacrl``."""
 
 PcsUpdate = Literal["standard", "early"]
-"""Which TCB evaluation: ``early`` knows a TCB recovery at once, ``standard`` months later, when it must be applied."""
+"""TCB evaluation: ``early`` knows a TCB recovery at once, ``standard`` months later, when it becomes mandatory."""
 
 _CERTIFICATION = "certification/v4"
 _TCB_INFO_HEADERS = ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain")
@@ -58,13 +58,13 @@ _WORDS = ServiceWords(
 
 
 class PcsClient(ServiceClient):
-    """Ask Intel's PCS, or a PCCS, for TCB infos, QE identities and revocation lists.
+    """Client of Intel's PCS, or of a PCCS.
 
     Args:
-        timing: clocks and sleep.
-        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. Anything but Intel's
-            own is taken for a PCCS, which also has the list of the root.
-        update: which TCB evaluation to ask for.
+        timing: sources of time.
+        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. Any but Intel's
+            own is a PCCS, which also has the root's list.
+        update: TCB evaluation.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
     Raises:
@@ -74,17 +74,17 @@ class PcsClient(ServiceClient):
     def __init__(
         self, *, timing: FetchClocks, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
     ) -> None:
-        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
         self._update = update
 
     @property
     def service(self) -> str:
-        """Whose answers these are, and of which evaluation: neither is mixed with another in a cache."""
+        """Service and TCB evaluation, which separate answers in a cache."""
         return self._base_url if self._update == "standard" else f"{self._base_url}?update={self._update}"
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return the address that answers a request.
+        """Return the URL for a request.
 
         Raises:
             TypeError: the request is for another vendor's service.
@@ -110,7 +110,7 @@ class PcsClient(ServiceClient):
 
         Raises:
             EndorsementError: ``pcs-not-found``, ``pcs-throttled``, ``pcs-unreachable`` or ``pcs-answer-invalid``.
-            ConfigurationError: ``pcs-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            ConfigurationError: ``pcs-url-invalid``, an invalid host; or ``network-settings-invalid``.
             TypeError: as ``url_of``.
         """
         url = self.url_of(request)
@@ -122,12 +122,12 @@ class PcsClient(ServiceClient):
 
 
 def _der(body: bytes) -> bytes:
-    """Return a list as DER; a PCCS sends hex, which begins with other bytes than DER does."""
+    """Return a list as DER; a PCCS sends hex, which never starts like DER."""
     return der_without_padding(hex_text_of(body) or body)
 
 
 def _issuer_chain(request: EndorsementRequest, answer: HttpAnswer, url: str) -> bytes:
-    """Return the PEM certificates of the header that belongs to the request; the list of the root has none.
+    """Return the PEM certificates in the header for the request; the root's list has none.
 
     Raises:
         EndorsementError: ``pcs-answer-invalid``.

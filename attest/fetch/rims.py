@@ -1,7 +1,7 @@
-"""Client of NVIDIA's RIM service: reference integrity manifests of drivers, VBIOSes and switch BIOSes by their ids.
+"""Client of NVIDIA's RIM service: reference integrity manifests of drivers, VBIOSes and switch BIOSes by id.
 
-How it asks, and what it refuses, is in ``client.py``. The service is not authenticated beyond TLS, and need not be:
-all trust in a RIM comes from the signature inside.
+``client.py`` has retries and limits. The service needs no authentication beyond TLS:
+all trust in a RIM comes from its signature.
 
 Spec: specs/nvidia-gpu.md, section 9.1.
 """
@@ -34,12 +34,12 @@ _WORDS = ServiceWords(
 
 
 class RimServiceClient(ServiceClient):
-    """Ask NVIDIA's RIM service, or a mirror of it.
+    """Client of NVIDIA's RIM service, or of a mirror of it.
 
     Args:
-        timing: clocks and sleep.
+        timing: sources of time.
         base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
-        service_key: a key of NVIDIA's, for more requests in a row; None asks as anybody.
+        service_key: an API key of NVIDIA's, for more requests; None means anonymous use.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
     Raises:
@@ -54,15 +54,15 @@ class RimServiceClient(ServiceClient):
         service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
         self._headers = {} if service_key is None else service_key.headers()
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return the address that answers a request.
+        """Return the URL for a request.
 
         Raises:
-            EndorsementError: ``rim-not-found``, no RIM can have this id: the evidence states odd versions.
+            EndorsementError: ``rim-not-found``, an impossible id, from odd versions in the evidence.
             TypeError: the request is for another service.
         """
         if not isinstance(request, NvidiaRimRequest):
@@ -78,11 +78,11 @@ class RimServiceClient(ServiceClient):
         return f"{self._base_url}/v1/rim/{request.id}"
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the body of the service's answer, JSON, not read yet.
+        """Return the body of the service's answer, JSON, unparsed.
 
         Raises:
             EndorsementError: ``rim-not-found``, ``rim-throttled``, ``rim-unreachable`` or ``rim-answer-invalid``.
-            ConfigurationError: ``rim-url-invalid``, a host that cannot be; or ``network-settings-invalid``.
+            ConfigurationError: ``rim-url-invalid``, an invalid host; or ``network-settings-invalid``.
             TypeError: as ``url_of``.
         """
         url, limit = self.url_of(request), max_answer_bytes(request)

@@ -1,4 +1,4 @@
-"""What the clients of all vendors' services share: an address, a client underneath, and a key where one is wanted."""
+"""Common base of the clients of vendors' services: an address, an HTTP client, and optionally an API key."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEY = re.compile(rb"[A-Za-z0-9._~+/=-]{1,%d}" % MAX_SERVICE_KEY_BYTES)
 
 
 class ServiceClient:
-    """A client of one service; the vendors' clients say what to ask it.
+    """A client of one service, the base of the vendors' clients.
 
     Args:
-        timing: clocks and sleep.
+        timing: sources of time.
         base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
-        words: how refusals speak of the service.
+        words: codes and texts of errors.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
     Raises:
@@ -31,7 +31,7 @@ class ServiceClient:
     """
 
     def __init__(self, *, timing: FetchClocks, base_url: str, words: ServiceWords, trust_env: bool) -> None:
-        """Prepare a client; nothing is sent and httpx is not loaded before the first request."""
+        """Keep the settings; httpx is loaded with the first request."""
         require_base_url(base_url, words)
         self._base_url = base_url.rstrip("/")
         self._http = HttpClient(timing=timing, words=words, trust_env=trust_env)
@@ -52,42 +52,42 @@ class ServiceClient:
 
     @property
     def service(self) -> str:
-        """Whose answers these are: answers of two services are never mixed in a cache."""
+        """Identity of the service, which separates answers in a cache."""
         return self._base_url
 
 
 class ApiKey:
-    """A key that tells a service who asks. It is shown nowhere and cannot be pickled.
+    """An API key. Its repr omits the text, and it cannot be pickled.
 
     Args:
-        text: as it goes behind ``Bearer``.
+        text: value after ``Bearer``.
     """
 
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        """Keep the key."""
+        """Keep the text."""
         self._text = text
 
     def __repr__(self) -> str:
-        """Show that there is one."""
+        """Return a text without the key."""
         return "ApiKey(…)"
 
     def __reduce__(self) -> str:
-        """Refuse."""
+        """Refuse pickling."""
         msg = "a service key cannot be pickled"
         raise TypeError(msg)
 
     def headers(self) -> dict[str, str]:
-        """Return the header that carries it (RFC 6750, section 2.1)."""
+        """Return the header with the key (RFC 6750, section 2.1)."""
         return {"Authorization": f"Bearer {self._text}"}
 
 
 def read_service_key(content: bytes) -> ApiKey:
-    """Take the content of a file for a service key; blanks around it do not count.
+    """Parse the content of a key file; surrounding blanks are ignored.
 
     Raises:
-        ConfigurationError: ``service-key-invalid``; what was found is not shown.
+        ConfigurationError: ``service-key-invalid``; the content is not shown.
     """
     text = content.strip()
     if not _KEY.fullmatch(text):

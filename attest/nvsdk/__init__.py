@@ -1,8 +1,8 @@
-"""NVIDIA's own Python SDK as a second opinion and a second collector, in an interpreter of its own.
+"""NVIDIA's Python SDK as a second opinion and a second collector, in a separate interpreter.
 
-Its packages pin old versions of ``cryptography``, ``PyJWT`` and even ``pytest``, so they cannot live beside ours: an
-environment of its own holds them (``environment.py``), a program in it calls them (``worker.py``), and JSON goes to
-and fro (``protocol.py``). What it says is shown beside our verdict and never changes it.
+Its packages pin old versions of ``cryptography``, ``PyJWT`` and even ``pytest``, so they need a separate
+environment (``environment.py``); a program in it calls them (``worker.py``), and exchanges JSON
+(``protocol.py``). The result is shown beside the Attestation Result and never changes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where NVIDIA's Python SDK is installed, and how it gets there."""
+"""Installation of NVIDIA's Python SDK in a separate environment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 ]
 
 PINNED = ("nv-attestation-sdk==2.7.3", "nv-local-gpu-verifier==2.7.3")
-"""The versions of which ``specs/nvidia-gpu.md`` speaks. What they depend on, they pin in part themselves."""
+"""The versions in ``specs/nvidia-gpu.md``. They pin only part of their dependencies."""
 SUPPORTED = ((3, 9), (3, 12))
-"""Oldest and newest Python: the packages ask for 3.9, and their lxml 4.9 has no wheels beyond 3.12."""
+"""Oldest and newest Python: the packages need 3.9, and their lxml 4.9 has no wheels beyond 3.12."""
 VARIABLE = "ATTEST_NVSDK"
-"""Names the folder of an environment that is used instead of the default one."""
+"""Variable with the folder of another environment than the default one."""
 INSTALL_SECONDS = 900.0
 MAX_TOLD = 400
 
@@ -50,7 +50,7 @@ class NvsdkEnvironment:
 def installation_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder that ATTEST_NVSDK names, or ``attest/nvsdk`` in the user's data directory.
 
-    A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification asks.
+    A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification requires.
 
     Raises:
         ConfigurationError: ``nvsdk-missing``, none of the variables names an absolute path.
@@ -70,7 +70,7 @@ def installation_folder(environ: Mapping[str, str]) -> Path:
 
 
 def find_environment(folder: Path) -> NvsdkEnvironment:
-    """Return the environment in a folder. Whether NVIDIA's packages are in it shows when it is asked.
+    """Return the environment in a folder, without a check for NVIDIA's packages.
 
     Raises:
         ConfigurationError: ``nvsdk-missing``.
@@ -88,7 +88,7 @@ def find_environment(folder: Path) -> NvsdkEnvironment:
 
 
 def install_commands(folder: Path, *, python: str = sys.executable) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that install the pinned pair, in order; nothing is run."""
+    """Return the commands that install the pinned pair, in order, without running them."""
     pip = (str(NvsdkEnvironment(folder=folder).python), "-m", "pip", "--disable-pip-version-check", "--no-input")
     return ((python, "-m", "venv", str(folder)), (*pip, "install", *PINNED))
 
@@ -96,13 +96,13 @@ def install_commands(folder: Path, *, python: str = sys.executable) -> tuple[tup
 def install(
     folder: Path, *, environ: Mapping[str, str], python: str = sys.executable, say: Callable[[str], None]
 ) -> NvsdkEnvironment:
-    """Make the environment and install the pinned pair in it, with pip as it is configured here.
+    """Create the environment and install the pinned pair in it, with pip's configuration of this machine.
 
     Args:
-        folder: made, or an environment whose packages are brought to the pinned versions.
-        environ: handed on, so that proxies and pip's own settings count.
+        folder: new, or an environment to bring to the pinned versions.
+        environ: passed on, so that proxies and pip's own settings apply.
         python: interpreter of a supported version.
-        say: takes a line for people before each command.
+        say: called with a line for people before each command.
 
     Raises:
         ConfigurationError: ``nvsdk-python-unsupported``, ``nvsdk-folder-taken`` or ``nvsdk-install-failed``.

@@ -1,8 +1,8 @@
-"""What NVIDIA's own functions say about evidence, and where they and we agree.
+"""Results of NVIDIA's own functions, and their comparison with ours.
 
-An opinion, not a verdict: revocation is not asked (their code does that in the middle of verification, over the
-network), the certificates' time is the one given, and which RIM goes into which of their two slots is decided here,
-by version, since their functions take whatever lies there.
+They are an opinion only: revocation is not checked (their code does that in the middle of verification, over the
+network), the certificates' time is given, and RIMs are assigned to their two slots here,
+by version, since their functions accept any.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Verdict: TypeAlias = Literal["accepts", "refuses", "undecided"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one of their steps said.
+    """Result of one of their steps.
 
     Attributes:
         name: ``parsed``, ``chain``, ``signature``, ``nonce``, ``driver_rim.chain``, ``measurements`` and the like.
-        outcome: as our checks have it, so that both can stand side by side.
-        detail: what they raised or reported, for people.
+        outcome: as in our checks, for comparison.
+        detail: their error or report, for people.
     """
 
     name: str
@@ -57,14 +57,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceOpinion:
-    """What they say about one device.
+    """Results for one device.
 
     Attributes:
         name: of the evidence item.
-        kind: which of their verifiers was asked.
+        kind: selects their verifier.
         findings: every step.
-        mismatches: index and source (``Driver``, ``Firmware``) of measurements that differ, as they report them.
-        compared: how many reference values they compared; None when they compared none.
+        mismatches: index and source (``Driver``, ``Firmware``) of differing measurements, as reported.
+        compared: number of compared reference values; None without a comparison.
     """
 
     name: str
@@ -75,7 +75,7 @@ class DeviceOpinion:
 
     @property
     def verdict(self) -> Verdict:
-        """``refuses`` if any step failed; ``undecided`` if one had nothing to go by. Revocation does not count."""
+        """``refuses`` if any step failed; ``undecided`` if one lacked input. Revocation does not count."""
         outcomes = {finding.outcome for finding in self.findings if finding.name != "revocation"}
         if Outcome.FAIL in outcomes:
             return "refuses"
@@ -84,11 +84,11 @@ class DeviceOpinion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondOpinion:
-    """What NVIDIA's Python SDK says about a set of devices.
+    """Results of NVIDIA's Python SDK for a set of devices.
 
     Attributes:
         versions: of Python and NVIDIA's packages.
-        at: the moment by which they judged certificates.
+        at: moment for their certificate checks.
         devices: in the order given.
     """
 
@@ -98,7 +98,7 @@ class SecondOpinion:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the devices."""
+        """The worst of the devices' outcomes."""
         verdicts = {device.verdict for device in self.devices}
         if "refuses" in verdicts:
             return "refuses"
@@ -116,7 +116,7 @@ class SecondOpinion:
         }
 
     def lines(self) -> Iterator[str]:
-        """Write it as a table for people."""
+        """Return it as a table for people."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         yield f"NVIDIA's Python SDK ({versions}): {self.verdict}"
         for device in self.devices:
@@ -134,15 +134,15 @@ def second_opinion(
     certificates: Sequence[Certificate] = (),
     environment: NvsdkEnvironment | None = None,
 ) -> SecondOpinion:
-    """Ask NVIDIA's Python SDK about evidence, one process per device.
+    """Run NVIDIA's Python SDK on evidence, one process per device.
 
     Args:
         devices: item names and parsed evidence.
-        rims: all that are at hand; each is offered in the role in which its version fits the report.
-        at: moment to judge certificates by.
-        nonce: 32 bytes that every report must carry; None leaves that open.
-        certificates: where the chain of a raw report is looked for.
-        environment: where their packages are; None looks where ``attest nvsdk install`` puts them.
+        rims: all available ones; each is used in the role in which its version matches the report.
+        at: moment for their certificate checks.
+        nonce: required 32 bytes in every report; None omits the check.
+        certificates: candidates for the chain of a raw report.
+        environment: with their packages; None uses the default of ``attest nvsdk install``.
 
     Raises:
         ConfigurationError: ``nvsdk-missing``, ``nvsdk-unusable`` or ``nvsdk-timeout``.
@@ -167,7 +167,7 @@ def _about(
     nonce: bytes | None,
     environment: NvsdkEnvironment,
 ) -> tuple[DeviceOpinion, Mapping[str, str]]:
-    """Ask about one device, with each pair of RIMs that fits until one is accepted; else the first pair speaks."""
+    """Return the result for one device: each matching pair of RIMs is tried until one is accepted, else the first."""
     tried = []
     for device in offers(parsed, rims, certificates):
         answer = examine(device, at=at, nonce=nonce, environment=environment)
@@ -178,10 +178,10 @@ def _about(
 
 
 def read_answer(name: str, kind: DeviceKind, answer: SdkAnswer) -> DeviceOpinion:
-    """Read the worker's answer about one device; a step that is not in it was not run."""
+    """Parse the worker's answer about one device; a missing step was not run."""
     found = dict(answer.found)
     if _members(found.get("certificates")).get("outcome") == "raised":
-        found["chain"] = found["certificates"]  # a chain that cannot even be read
+        found["chain"] = found["certificates"]  # an unreadable chain
     findings = [_finding(step, found.get(step)) for step in _DEVICE_STEPS]
     rims = _members(found.get("rims"))
     for role in _ROLES[kind]:
@@ -220,7 +220,7 @@ def _rim_finding(role: RimRole, step: str, steps: dict[str, JsonValue], *, offer
 
 
 def _details(members: dict[str, JsonValue]) -> Iterator[str]:
-    """Tell what a step reported beside its outcome."""
+    """Return a step's details beside its outcome."""
     if members.get("raised"):
         yield f"{members['raised']}: {members.get('detail')}"
     if members.get("expired"):
@@ -256,14 +256,14 @@ def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One question, and both answers.
+    """One question, with both answers.
 
     Attributes:
         item: name of the device.
         question: name of their finding.
-        ours: outcome of our checks about the same; None where we have none.
+        ours: outcome of our checks; None without a counterpart.
         theirs: outcome of theirs.
-        detail: what they reported.
+        detail: their report.
     """
 
     item: str
@@ -274,7 +274,7 @@ class Pair:
 
     @property
     def agree(self) -> bool | None:
-        """Whether both say yes or both say no; None where one of them does not say."""
+        """Whether the outcomes agree; None if one of them is undecided."""
         said = {self.ours, self.theirs}
         if None in said or Outcome.NOT_EVALUATED in said:
             return None
@@ -295,14 +295,14 @@ _OURS: Mapping[str, tuple[str, ...]] = {
     "measurements": ("nvidia.measurements", "nvidia.rim_conflict"),
     "revocation": ("nvidia.revocation", "nvidia.driver_rim_revocation", "nvidia.vbios_rim_revocation"),
 }
-"""Their steps to our checks: the first decides, unless another fails (theirs too skip a firmware id that is absent).
+"""Our checks for each of their steps: the first decides, unless another fails (they too skip an absent firmware id).
 
-The schema of a RIM has no check of ours: what a RIM may hold is read strictly.
+The schema of a RIM has no counterpart: our parser is strict.
 """
 
 
 def side_by_side(opinion: SecondOpinion, checks: Sequence[Check]) -> tuple[Pair, ...]:
-    """Put their findings beside our checks.
+    """Pair their findings with our checks.
 
     Args:
         opinion: theirs.
@@ -329,7 +329,7 @@ def _ours(ids: tuple[str, ...], outcomes: Mapping[str, Outcome]) -> Outcome | No
 
 
 def pair_documents(pairs: Sequence[Pair]) -> list[JsonValue]:
-    """Return the pairs as JSON; ``ours`` and ``same`` are absent where there is nothing to compare."""
+    """Return the pairs as JSON; ``ours`` and ``same`` are absent without a counterpart."""
     return [
         {
             "item": pair.item,

@@ -1,6 +1,6 @@
-"""Questions to NVIDIA's Python SDK: what its functions are given, and one process for each, with a time limit.
+"""Requests to NVIDIA's Python SDK: inputs of its functions, and a process with a time limit for each.
 
-Their functions take whatever lies in the slots for RIMs, so the choice is made here, by edition, product and version.
+Their functions accept any RIM in either slot, so the choice is made here, by edition, product and version.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SDK_SECONDS = 60.0
 COLLECT_SECONDS = 180.0
 """Their own limit for each NVML call is 30 s."""
 MAX_TRIES = 4
-"""Pairs of RIMs that are tried for one device, when several files fit a role."""
+"""Largest number of RIM pairs for one device, if several files match a role."""
 _CHAIN_CERTIFICATES = 5
 _WORKER = Path(__file__).with_name("worker.py")
 
@@ -59,14 +59,14 @@ RimRole: TypeAlias = Literal["driver", "vbios"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkDevice:
-    """What NVIDIA's functions are given about one device.
+    """Input of NVIDIA's functions for one device.
 
     Attributes:
-        kind: decides which of their two verifiers is asked.
-        architecture: decides their settings.
+        kind: selects their verifier.
+        architecture: selects their settings.
         report: SPDM request and response.
-        chain_pem: certificates in PEM, leaf first; their functions drop the last one, whatever it is.
-        rims: role to XML. They have a slot for each and take what lies in it; a switch has ``vbios`` only.
+        chain_pem: certificates in PEM, leaf first; their functions drop the last one without a check.
+        rims: role to XML, without a check by their functions; a switch has ``vbios`` only.
     """
 
     kind: DeviceKind
@@ -78,11 +78,11 @@ class SdkDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkAnswer:
-    """What came back.
+    """An answer of the worker.
 
     Attributes:
         versions: of Python and of NVIDIA's packages.
-        found: the answer of the mode that was asked for.
+        found: result of the requested mode.
     """
 
     versions: Mapping[str, str]
@@ -97,13 +97,13 @@ def examine(
     environment: NvsdkEnvironment,
     seconds: float = SDK_SECONDS,
 ) -> SdkAnswer:
-    """Have NVIDIA's functions look at one device, each step for itself.
+    """Run NVIDIA's functions on one device, each step by itself.
 
     Args:
         device: evidence and RIMs.
-        at: moment to judge certificates by.
-        nonce: 32 bytes that the report must carry; None leaves that step out.
-        environment: where their packages are.
+        at: moment for certificate checks.
+        nonce: required 32 bytes in the report; None omits that step.
+        environment: with their packages.
         seconds: limit for the process.
 
     Raises:
@@ -114,20 +114,20 @@ def examine(
 
 
 def time_sdk(device: SdkDevice, *, at: datetime, nonce: bytes, rounds: int, environment: NvsdkEnvironment) -> SdkAnswer:
-    """Time their verification of one good device inside their interpreter: no start, no input, no logs, no network.
+    """Time their verification of one valid device inside their interpreter, without start, input, logs and network.
 
     Returns:
         ``median_seconds``, ``rounds``, and ``parts`` with the median of each.
 
     Raises:
-        ConfigurationError: ``nvsdk-unusable`` (also when a step says no) or ``nvsdk-timeout``.
+        ConfigurationError: ``nvsdk-unusable`` (also after a failed step) or ``nvsdk-timeout``.
     """
     request = {**_device(device), "mode": "bench", "at": rfc3339_text(at), "nonce": nonce.hex(), "rounds": rounds}
     return _ask(request, environment=environment, seconds=SDK_SECONDS + rounds)
 
 
 def sdk_versions(environment: NvsdkEnvironment) -> Mapping[str, str]:
-    """Return the versions of Python and of NVIDIA's packages, after importing what is used of them.
+    """Return the versions of Python and of NVIDIA's packages, after importing the used modules.
 
     Raises:
         ConfigurationError: ``nvsdk-unusable`` or ``nvsdk-timeout``.
@@ -138,10 +138,10 @@ def sdk_versions(environment: NvsdkEnvironment) -> Mapping[str, str]:
 def collect_with_sdk(
     nonce: bytes, *, environment: NvsdkEnvironment, seconds: float = COLLECT_SECONDS
 ) -> tuple[dict[str, JsonValue], ...]:
-    """Have NVIDIA's collector take the evidence of the GPUs of this machine.
+    """Run NVIDIA's collector on the GPUs of this machine.
 
     Returns:
-        one object per GPU as NVIDIA's evidence files have them, the nonce added.
+        one object per GPU in the form of NVIDIA's evidence files, with the nonce.
 
     Raises:
         CollectionError: ``nvsdk-collection-failed``.
@@ -173,7 +173,7 @@ def _device(device: SdkDevice) -> dict[str, JsonValue]:
 
 
 def _ask(request: Mapping[str, JsonValue], *, environment: NvsdkEnvironment, seconds: float) -> SdkAnswer:
-    """Start the worker in a temporary folder, which takes the log files that their packages write on import."""
+    """Run the worker in a temporary folder, for the log files that their packages write on import."""
     where = os.environ.get("LD_LIBRARY_PATH")
     try:
         with TemporaryDirectory(prefix="attest-nvsdk-") as folder:
@@ -225,14 +225,14 @@ def _unusable(problem: str) -> ConfigurationError:
 def device_with_rims(
     parsed: ParsedGpuEvidence, *, rims: Sequence[RimDocument], certificates: Sequence[Certificate] = ()
 ) -> SdkDevice:
-    """Return what their functions are given about one device: its chain, and the first RIM that fits each role."""
+    """Return the input for one device: its chain, and the first matching RIM of each role."""
     return next(offers(parsed, readable_rims(rims), certificates))
 
 
 def offers(
     parsed: ParsedGpuEvidence, rims: Sequence[ParsedRim], certificates: Sequence[Certificate]
 ) -> Iterator[SdkDevice]:
-    """Put a device together with each combination of RIMs that fits it; at least once, if only without any."""
+    """Return the input for a device with each combination of matching RIMs, at least one."""
     chain = parsed.chain if parsed.chain is not None else _chain_among(certificates)
     kind, architecture = _kind(parsed, chain)
     for offered in _combinations(kind, parsed, chain, rims):
@@ -242,7 +242,7 @@ def offers(
 
 
 def _kind(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> tuple[DeviceKind, Architecture]:
-    """Choose by the name of the device's certificate, or, without one that tells, by the hint and else Hopper."""
+    """Return the kind by the name of the device's certificate, else by the hint, else Hopper."""
     name = (chain[1].common_name or "") if len(chain) > 1 else ""
     if name.startswith("LS_10") or (not name and parsed.arch == "LS10"):
         return "nvidia-switch", "ls10"
@@ -251,7 +251,7 @@ def _kind(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> tuple[Devi
 
 
 def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
-    """Read what can be read; a RIM that says no version has no role to be offered in."""
+    """Return the readable RIMs; one without a version has no role."""
     found = []
     for document in dict.fromkeys(rims):
         try:
@@ -264,7 +264,7 @@ def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
 def _combinations(
     kind: DeviceKind, parsed: ParsedGpuEvidence, chain: Sequence[Certificate], rims: Sequence[ParsedRim]
 ) -> Iterator[dict[RimRole, bytes]]:
-    """Combine the RIMs that fit each role by edition, product and version."""
+    """Combine the matching RIMs of each role by edition, product and version."""
     opaque = parsed.report.opaque
     if kind == "nvidia-switch":
         wanted: dict[RimRole, str | None] = {"vbios": _stated(opaque.switch_bios_version)}
@@ -283,7 +283,7 @@ def _combinations(
 
 
 def _stated(version: Callable[[], str | None]) -> str | None:
-    """Return a version, or None when it is written as no device of this kind writes it: no RIM fits that."""
+    """Return a version, or None in a form without any matching RIM."""
     try:
         return version()
     except EvidenceError:
@@ -291,9 +291,9 @@ def _stated(version: Callable[[], str | None]) -> str | None:
 
 
 def _chain_among(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]:
-    """Find the chain of a raw report: from the one leaf with a firmware id, by the names of issuers.
+    """Return the chain of a raw report: from the one leaf with a firmware id, by the names of issuers.
 
-    Nothing is verified; that is for them to do. With no leaf, or several, they get no chain.
+    Nothing is verified here; their functions do that. Without exactly one leaf, there is no chain.
     """
     leaves = [one for one in certificates if is_leaf(one)]
     if len(leaves) != 1:
@@ -304,7 +304,7 @@ def _chain_among(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]
         if issuer is None:
             break
         chain.append(issuer)
-    # Their functions drop the last certificate as the root, whether it is one or not.
+    # Their functions drop the last certificate as the root without a check.
     return (*chain, chain[-1]) if len(chain) == _CHAIN_CERTIFICATES - 1 else tuple(chain)
 
 

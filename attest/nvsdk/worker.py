@@ -1,18 +1,18 @@
-"""The program that NVIDIA's own Python SDK runs in: one request on standard input, one answer on standard output.
+"""Program around NVIDIA's Python SDK: one request on standard input, one answer on standard output.
 
-It belongs to another interpreter (see ``environment.py``) and imports the standard library and NVIDIA's packages only,
-nothing of attest. It calls NVIDIA's functions one by one and reports what each says; it decides nothing. One process
-serves one device, because these packages keep what they found in class attributes.
+It runs in another interpreter (see ``environment.py``) and imports the standard library and NVIDIA's packages only.
+It calls NVIDIA's functions one by one and reports their results, without decisions. One process
+serves one device, because these packages keep results in class attributes.
 
-What is done so that they can be used at all:
+Adaptations to these packages:
 
-* They write log files into the working directory when imported: the parent starts this program in a temporary folder.
-* They print to standard output: the answer goes to a descriptor that they do not know.
-* They judge certificates against the present moment: every OpenSSL certificate store is given the time of the
-  request, both their own and those of signxml below them. Nothing else of theirs is changed.
-* They ask NVIDIA's OCSP responder in the middle of verification: the functions around that are called instead of the
-  whole, and revocation is not evaluated here.
-* They compare the report's versions with what NVML says: there is no NVML here, so the report's own are given.
+* They write log files into the working directory on import: the parent starts this program in a temporary folder.
+* They print to standard output: the answer uses another descriptor.
+* They check certificates at the present moment: every OpenSSL certificate store gets the time of the
+  request, their own and signxml's. Nothing else of theirs is changed.
+* They query NVIDIA's OCSP responder in the middle of verification: the functions around that are called
+  instead, and revocation is not evaluated here.
+* They compare the report's versions with NVML's: without NVML here, the report's own are used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = ("nv-attestation-sdk", "nv-local-gpu-verifier", "nvidia-ml-py")
-UTC = timezone(timedelta(0))  # an interpreter of NVIDIA's choice may be older than datetime.UTC
+UTC = timezone(timedelta(0))  # the interpreter may be older than datetime.UTC
 _MISMATCH = re.compile(r"\s*(\d{1,3}) \[(\w+)\]\s*")
 PASS, FAIL, RAISED, NOT_RUN = "pass", "fail", "raised", "not run"
 
@@ -41,7 +41,7 @@ Step = dict[str, Any]  # Any: JSON
 
 
 def step(run: Callable[[], Any]) -> tuple[Step, Any]:
-    """Run one of NVIDIA's functions; whatever it raises is its finding. ``sys.exit`` is one of the things it raises."""
+    """Run one of NVIDIA's functions; an exception is its finding, ``sys.exit`` included."""
     try:
         value = run()
     except (Exception, SystemExit) as exc:  # noqa: BLE001  the finding
@@ -50,7 +50,7 @@ def step(run: Callable[[], Any]) -> tuple[Step, Any]:
 
 
 def _story(exc: BaseException | None) -> str:
-    """Tell an exception and its causes: theirs often say what went wrong only in the last of them."""
+    """Return the messages of an exception and its causes: often only the last one is specific."""
     told: list[str] = []
     while exc is not None and len(told) < 5:
         told.append(" ".join(str(exc).split()))
@@ -59,7 +59,7 @@ def _story(exc: BaseException | None) -> str:
 
 
 def judged(run: Callable[[], Any]) -> Step:
-    """Run a function that answers by true or false."""
+    """Run a function with a boolean result."""
     found, value = step(run)
     if found["outcome"] == PASS and value is not True:
         found["outcome"] = FAIL
@@ -67,7 +67,7 @@ def judged(run: Callable[[], Any]) -> Step:
 
 
 def chain_step(run: Callable[[], Any]) -> Step:
-    """Run a chain function: (good, expired, earliest end), or a bare False where the firmware id differs."""
+    """Run a chain function: (good, expired, earliest end), or a bare False for another firmware id."""
     found, value = step(run)
     if found["outcome"] != PASS:
         return found
@@ -78,12 +78,12 @@ def chain_step(run: Callable[[], Any]) -> Step:
 
 
 class GpuVerifier:
-    """``nv-local-gpu-verifier``."""
+    """Calls of ``nv-local-gpu-verifier``."""
 
     roles: tuple[str, ...] = ("driver", "vbios")
 
     def __init__(self, request: dict[str, Any]) -> None:
-        """Import it and take settings that no other device has used."""
+        """Import it with settings of this device alone."""
         from verifier import attestation, cc_admin_utils, config, rim, verifier
         from verifier.nvml import gpu_cert_chains
 
@@ -105,7 +105,7 @@ class GpuVerifier:
         return self._attestation.AttestationReport(report, self.settings)
 
     def certificates(self, pem: bytes) -> list[Any]:
-        """Read a chain as their collector does: without its last certificate, and with their own root."""
+        """Parse a chain as their collector does: without its last certificate, and with their own root."""
         return [*self._extract(pem)[:-1], _root(self.settings.DEVICE_ROOT_CERT)]
 
     def chain(self, parsed: Any, certificates: list[Any]) -> Any:
@@ -124,7 +124,7 @@ class GpuVerifier:
         )
 
     def version(self, parsed: Any, role: str) -> str:
-        """Return a version as the report states it, written as they write what NVML states."""
+        """Return a version of the report in their notation of NVML's versions."""
         if role == "vbios":
             from verifier.utils import format_vbios_version
 
@@ -141,7 +141,7 @@ class GpuVerifier:
         return rim.validate_schema(**self._schema)
 
     def rim_chain(self, rim: Any, role: str) -> Any:
-        """Verify the chain that a RIM carries, to their own root."""
+        """Verify the chain in a RIM, up to their own root."""
         mode = self._mode.DRIVER_RIM_CERT if role == "driver" else self._mode.VBIOS_RIM_CERT
         certificates = [*rim.extract_certificates(), _root(self.settings.RIM_ROOT_CERT)]
         return self._utils.verify_certificate_chain(certificates, self.settings, mode)
@@ -153,12 +153,12 @@ class GpuVerifier:
 
 
 class SwitchVerifier(GpuVerifier):
-    """The switch verifier inside ``nv-attestation-sdk``."""
+    """Calls of the switch verifier inside ``nv-attestation-sdk``."""
 
     roles = ("vbios",)
 
     def __init__(self, request: dict[str, Any]) -> None:
-        """Import it and take settings that no other device has used."""
+        """Import it with settings of this device alone."""
         from nv_attestation_sdk.utils import logging_config
         from nv_attestation_sdk.verifiers.nv_switch_verifier import (
             attestation,
@@ -197,7 +197,7 @@ class SwitchVerifier(GpuVerifier):
         )
 
     def version(self, parsed: Any, role: str) -> str:
-        """Return the BIOS version, written as they write it when they fetch its RIM."""
+        """Return the BIOS version in the notation of their RIM requests."""
         from nv_attestation_sdk.verifiers.nv_switch_verifier.utils import format_vbios_version
 
         del role
@@ -215,12 +215,12 @@ def _root(path: str) -> Any:
 
 
 def verifier_of(request: dict[str, Any]) -> GpuVerifier:
-    """Choose by the kind of the device."""
+    """Return the verifier for the kind of the device."""
     return SwitchVerifier(request) if request["kind"] == "nvidia-switch" else GpuVerifier(request)
 
 
 def at_moment(at: str) -> None:
-    """Give every OpenSSL certificate store this time to judge by, whoever made it, before it judges."""
+    """Set the time of every OpenSSL certificate store before its use."""
     from OpenSSL import crypto
 
     whole = at.removesuffix("Z").partition(".")[0]  # RFC 3339 in UTC; fromisoformat reads "Z" since 3.11 only
@@ -231,11 +231,11 @@ def at_moment(at: str) -> None:
         store.set_time(moment)
         plain(context, store, *arguments, **options)
 
-    crypto.X509StoreContext.__init__ = with_time  # no parameter leads there
+    crypto.X509StoreContext.__init__ = with_time  # there is no parameter for it
 
 
 def verify(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``verify``: every step that can be run, whatever came of those before it."""
+    """Answer ``verify``: run every step, also after failures of others."""
     at_moment(request["at"])
     theirs = verifier_of(request)
     found: dict[str, Any] = {name: {"outcome": NOT_RUN} for name in ("chain", "signature", "nonce", "report")}
@@ -250,7 +250,7 @@ def verify(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report(theirs: GpuVerifier, parsed: Any, leaf: Any, request: dict[str, Any], found: dict[str, Any]) -> None:
-    """Run their check of the report, which stops at the first failure, and its signature for itself."""
+    """Run their check of the report, which stops at the first failure, and of its signature alone."""
     certificate = leaf.to_cryptography()
     settings = theirs.settings
     found["signature"] = judged(
@@ -265,7 +265,7 @@ def _report(theirs: GpuVerifier, parsed: Any, leaf: Any, request: dict[str, Any]
 
 
 def _rims(theirs: GpuVerifier, parsed: Any, given: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read and judge each RIM: schema, version, chain, signature."""
+    """Parse and check each RIM: schema, version, chain, signature."""
     rims: dict[str, Any] = {}
     found: dict[str, Any] = {}
     for role, xml in given.items():
@@ -300,7 +300,7 @@ def _measurements(theirs: GpuVerifier, parsed: Any, rims: dict[str, Any]) -> Ste
 
 
 class _Heard(logging.Handler):
-    """Takes ``<index> [<source>]`` out of their log."""
+    """Collects ``<index> [<source>]`` from their log."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -313,11 +313,11 @@ class _Heard(logging.Handler):
 
 
 def bench(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``bench``: time their whole verification of one device, without its input, its logs and the network."""
+    """Answer ``bench``: time their whole verification of one device, without input, logs and network."""
     at_moment(request["at"])
     theirs = verifier_of(request)
     paths = {role: _rim_file(role, xml) for role, xml in request["rims"].items()}
-    logging.disable(logging.CRITICAL)  # writing logs is not what is measured
+    logging.disable(logging.CRITICAL)  # writing logs is not part of the measurement
     taken = []
     for _ in range(request["rounds"]):
         begun = time.perf_counter()
@@ -327,7 +327,7 @@ def bench(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verify_whole(theirs: GpuVerifier, request: dict[str, Any], paths: dict[str, str]) -> None:
-    theirs.settings = theirs.settings_class()  # they keep what they learned there
+    theirs.settings = theirs.settings_class()  # they cache results there
     parsed = theirs.parse(bytes.fromhex(request["report"]))
     certificates = theirs.certificates(request["chain"].encode())
     good = [
@@ -345,22 +345,22 @@ def _verify_whole(theirs: GpuVerifier, request: dict[str, Any], paths: dict[str,
 
 
 def _rim_file(role: str, xml: str) -> str:
-    """Write a RIM into the temporary folder, where their functions read it."""
+    """Write a RIM into the temporary folder, for their functions."""
     path = Path(f"{role}.xml")
     path.write_bytes(bytes.fromhex(xml))
     return str(path)
 
 
 def collect(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``collect``: what their collector takes of the GPUs of this machine."""
+    """Answer ``collect``: their collector's output for this machine's GPUs."""
     from verifier import cc_admin
 
-    # ppcie_mode False means: do not refuse a machine in protected-PCIe mode.
+    # ppcie_mode False accepts machines in protected-PCIe mode.
     return {"devices": cc_admin.collect_gpu_evidence_remote(request["nonce"], ppcie_mode=False)}
 
 
 def status(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``status``: import what the other modes need."""
+    """Answer ``status``: import the modules of the other modes."""
     verifier_of({**request, "kind": "nvidia-gpu", "architecture": "hopper"})
     verifier_of({**request, "kind": "nvidia-switch"})
     return {}
@@ -375,7 +375,7 @@ MODES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that answer."""
+    """Return the installed versions."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -387,7 +387,7 @@ def main() -> int:
     """Answer the request on standard input."""
     own = os.dup(1)
     os.dup2(2, 1)
-    sys.stdout = sys.stderr  # their log handlers take it when they are imported
+    sys.stdout = sys.stderr  # their log handlers take it on import
     request = json.load(sys.stdin)
     found, answer = step(lambda: MODES[request["mode"]](request))
     told = {"versions": versions(), **({"ok": answer} if answer is not None else {"error": found})}

@@ -1,8 +1,8 @@
-"""The page that checks a machine in the browser, as files to serve; they are built from ``page/`` by ``make page``.
+"""The page that verifies a machine in the browser, as files to serve; ``make page`` builds them from ``page/``.
 
 ::
 
-    /            the page            /page.json   which service it checks, and who serves it
+    /            the page            /page.json   the verified service, and the operator of the page
     /page.js …   its parts, each named in the page with its digest
 """
 

@@ -1,4 +1,4 @@
-"""The page's files, and what a browser is told of each: what it may load, whom it may ask, and who frames it."""
+"""The page's files with their headers: content, connection and framing restrictions for browsers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    # A newer page comes with the next load, and never half of one: each part is named by its digest.
+    # A reload brings a new page as a whole: each part is named by its digest.
     "cache-control": "no-cache",
 }
 
@@ -34,9 +34,9 @@ class PageFile:
     """A file of the page.
 
     Attributes:
-        media_type: what it is.
+        media_type: its content type.
         body: its bytes.
-        headers: beside the type.
+        headers: in addition to the content type.
     """
 
     media_type: str
@@ -45,7 +45,7 @@ class PageFile:
 
 
 def page_digest() -> str:
-    """Return what names the whole page: the SHA-256 of its manifest, which has the SHA-256 of every file."""
+    """Return the digest of the whole page: the SHA-256 of its manifest, which has the SHA-256 of every file."""
     return sha256((_BUNDLE / "manifest.json").read_bytes()).hexdigest()
 
 
@@ -53,8 +53,8 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
     """Return all files of the page, by path.
 
     Args:
-        service: origin of the service that is checked from elsewhere; None: the service itself serves the page.
-        name: what the service must be called in its evidence; None: what it says, until the person accepts that.
+        service: origin of a service on another host; None: the service itself serves the page.
+        name: required name of the service in its evidence; None: its own statement, subject to the user's consent.
 
     Raises:
         ConfigurationError: ``page-address-invalid``.
@@ -76,10 +76,10 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
 
 
 def origin_of(url: str) -> str:
-    """Return the origin of an address that names nothing but a host: scheme, host and port.
+    """Return the origin of a URL with scheme, host and port only.
 
     Raises:
-        ConfigurationError: ``page-address-invalid``; what was given is not repeated: it may hold a password.
+        ConfigurationError: ``page-address-invalid``; the input is not repeated, since it may contain a password.
     """
     try:
         parts = urlsplit(url)
@@ -98,12 +98,12 @@ def origin_of(url: str) -> str:
 
 
 def _is_host(host: str) -> bool:
-    # It stands in a header: nothing in it may end a directive.
+    # Part of a header: no character may end a directive.
     return bool(host) and host.isascii() and all(one.isalnum() or one in "-.:" for one in host)
 
 
 def _import_map_digest() -> str:
-    """Return what names the one element of the page that is no file: which digest each module has."""
+    """Return the digest of the page's import map, its only inline element, which names the modules' digests."""
     html = (_BUNDLE / "index.html").read_bytes()
     (found,) = re.findall(rb'<script type="importmap">(.*?)</script>', html)
     return b64encode(sha256(found).digest()).decode()

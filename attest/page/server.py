@@ -1,4 +1,4 @@
-"""Serves the page on the loopback address, to whoever sits at this computer."""
+"""Server of the page on the loopback address, for the local user."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ TIMEOUT_SECONDS: Final = 10
 
 
 class PageServer(Protocol):
-    """A server that listens already."""
+    """A listening server."""
 
     server_port: int
 
     def serve_forever(self) -> None:
-        """Serve until ``shutdown``, or an exception, ends it."""
+        """Serve until ``shutdown`` or an exception."""
         ...
 
     def shutdown(self) -> None:
-        """End ``serve_forever`` from another thread."""
+        """Stop ``serve_forever`` from another thread."""
         ...
 
     def server_close(self) -> None:
@@ -41,7 +41,7 @@ def page_server(pages: Mapping[str, PageFile], *, port: int) -> PageServer:
 
     Args:
         pages: files by path.
-        port: 0 takes any.
+        port: 0 selects any.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
@@ -63,12 +63,12 @@ def page_server(pages: Mapping[str, PageFile], *, port: int) -> PageServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # A second program on the same port would get half of the requests.
+    # Another program on the same port would get half of the requests.
     allow_reuse_port = False
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD of the files, and nothing else."""
+    """Handler of GET and HEAD for the files only."""
 
     protocol_version = "HTTP/1.1"
     server_version = "attest"
@@ -84,11 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Send what is told of a file."""
+        """Send a file's headers."""
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool) -> None:
-        # A name of somebody else's that leads to this address would make the page that name's.
+        # With another host name for this address, the page would belong to that name's origin.
         port = self.connection.getsockname()[1]
         if self.headers.get_all("host") not in ([f"{HOST}:{port}"], [f"localhost:{port}"]):
             self.send_error(421)
@@ -107,4 +107,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name of the base class
-        """Say nothing: who looks at what is nobody's business."""
+        """Log nothing, for the user's privacy."""

@@ -1,4 +1,4 @@
-"""Keys for as long as a program runs: obtained by attestation, renewed in the background, dropped when they end.
+"""Keys for the life of a program: obtained by attestation, renewed in the background, deleted at their end.
 
 ::
 
@@ -6,8 +6,8 @@
         key = session.key("llama-70b")
         model = decrypt(weights, key.material)
 
-``AsyncSession`` is the same for asyncio. What is checked on the way stands in ``attest.release``; what is added here is
-what a program that lives on needs: settings of the image, one deadline, retries, leases, and errors to act upon.
+``AsyncSession`` is the counterpart for asyncio. ``attest.release`` has the checks; this package adds settings of the
+image, one deadline, retries, leases, and actionable errors for long-running programs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``attest.AsyncSession``: what ``attest.Session`` is, for asyncio."""
+"""``attest.AsyncSession``: the counterpart of ``attest.Session`` for asyncio."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _T = TypeVar("_T")
 
 
 class _Done(NamedTuple):
-    """What a generator came to: no ``StopIteration`` gets out of a thread."""
+    """Result of a generator: ``StopIteration`` must not leave a thread."""
 
-    value: Any  # Any: whatever the steps return
+    value: Any  # Any: result of any steps
 
 
 class AsyncSession(Forkable):
-    """Keys from one key-release service, for a program on asyncio. To be used from one event loop.
+    """Keys from one key-release service, for a program on asyncio, within one event loop.
 
     ::
 
@@ -47,9 +47,9 @@ class AsyncSession(Forkable):
             key = await session.key("llama-70b")
             model = decrypt(weights, key.material)
 
-    Arguments, settings and errors are those of ``Session``. A task renews the leases; callbacks are called in the loop.
-    Evidence is collected, and answers are checked, in a thread, so that the loop goes on meanwhile. In a child process
-    after a fork everything is begun anew, on that process's own loop.
+    Arguments, settings and errors are those of ``Session``. A task renews the leases; callbacks run in the loop.
+    Evidence is collected, and answers are checked, in a thread, without blocking the loop. A child process
+    after a fork starts anew, on its own loop.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AsyncSession(Forkable):
         http: Callable[[], httpx.AsyncClient] | None = None,
         timing: SessionTiming = SYSTEM_TIMING,
     ) -> None:
-        """Read the settings; nothing is asked yet."""
+        """Load the settings; no request is sent yet."""
         given = Given(
             url=url,
             service=service,
@@ -95,17 +95,17 @@ class AsyncSession(Forkable):
     # -- keys
 
     async def key(self, name: str, version: int | None = None, *, timeout: float | None = None) -> SessionKey:  # noqa: ASYNC109  as above
-        """Return a key that may be used now; arguments and errors as ``Session.key``.
+        """Return a currently usable key; arguments and errors as ``Session.key``.
 
         Raises:
             AttestError: as ``Session.key``.
-            ValueError: the session is closed, or a version is said twice.
+            ValueError: the session is closed, or a version is stated twice.
         """
         (found,) = await self._obtain(references_of((name,), version), timeout)
         return found
 
     async def keys(self, *names: str, timeout: float | None = None) -> tuple[SessionKey, ...]:  # noqa: ASYNC109  as above
-        """Return several keys, in one request as far as they are not held; as ``Session.keys``.
+        """Return several keys, the missing ones in one request; as ``Session.keys``.
 
         Raises:
             AttestError: as ``Session.key``.
@@ -115,21 +115,21 @@ class AsyncSession(Forkable):
 
     @property
     def held(self) -> tuple[SessionKey, ...]:
-        """The keys that may be used now."""
+        """The currently usable keys."""
         return tuple(one.key for one in self._state.holdings.held())
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings that count, and where each came from."""
+        """The effective settings with their origins."""
         return self._state.settings
 
     @property
     def proven(self) -> ProvenService | None:
-        """What the service proved of its machine; None before that, or where nothing is expected of it."""
+        """Last proof of the service's machine; None before it, or without an expectation."""
         return self._state.proven
 
     async def renew(self) -> float | None:
-        """Renew what is due now; as ``Session.renew``.
+        """Renew the leases that are due; as ``Session.renew``.
 
         Raises:
             ValueError: the session is closed.
@@ -143,14 +143,14 @@ class AsyncSession(Forkable):
                     received = await self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
                 except AttestError as exc:
                     wanted = steps.throw(exc)
-                except Exception as exc:  # noqa: BLE001  whoever waits for on_lost must hear of it when the lease ends
+                except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
                     wanted = steps.throw(self._state.defect(exc))
                 else:
                     wanted = steps.send(received)
         return self._state.holdings.seconds_until_due()
 
     async def close(self) -> None:
-        """End the task, and overwrite the keys."""
+        """Stop the task, and overwrite the keys."""
         if self._state.closed:
             return
         self._state.end()
@@ -174,7 +174,7 @@ class AsyncSession(Forkable):
         await self.close()
 
     def __repr__(self) -> str:
-        """Name the service and what is held."""
+        """Return a text with the service and the held keys' names."""
         names = ", ".join(str(one.reference) for one in self._state.holdings.held())
         return f"AsyncSession({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
 
@@ -202,7 +202,7 @@ class AsyncSession(Forkable):
             return tuple(held.key for held in done.value)
 
     async def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
-        """Make one request, when no other is under way and it is still needed."""
+        """Send one request at a time, if it is still necessary."""
         async with self._when_its_turn(deadline):
             self._state.require_open()
             if not wanted.needed():
@@ -253,8 +253,8 @@ class AsyncSession(Forkable):
             try:
                 seconds = await self.renew()
             except ValueError:
-                # Closed in the middle of it, at a moment in which waiting with a deadline loses a cancellation
-                # (CPython 3.11, asyncio.wait_for). Whoever closes waits for the end, and for nothing else.
+                # Closed at a moment in which waiting with a deadline loses a cancellation
+                # (CPython 3.11, asyncio.wait_for). Closing waits for the end only.
                 if self._state.closed:
                     return
                 raise
@@ -264,7 +264,7 @@ class AsyncSession(Forkable):
                 )
 
     def after_fork(self) -> None:
-        """Begin anew in a child process: with a connection, a task and leases of its own."""
+        """Start anew in a child process, with its own connection, task and leases."""
         self._state.after_fork()
         self._http = None  # not closed: the connection is the parent's
         self._turn = asyncio.Lock()
@@ -273,7 +273,7 @@ class AsyncSession(Forkable):
 
 
 async def _driven(steps: Steps[_T], http: httpx.AsyncClient, *, patience: Timeouts) -> _T:
-    """Ask what the steps want to know. Each step is done in a thread: it may collect evidence, or write a file."""
+    """Execute the steps' requests. Each step runs in a thread: it may collect evidence, or write a file."""
     answer: AttestationAnswer | None = None
     while True:
         found = await asyncio.to_thread(_next, steps, answer)

@@ -1,4 +1,4 @@
-"""From settings to what a session works with: HTTP clients, what the service has to prove, who collects evidence."""
+"""Parts of a session made from its settings: HTTP clients, expectations of the service, collection of evidence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["attester_of", "expectation_of", "open_async_http", "open_http", "tru
 
 
 def open_http(settings: SessionSettings) -> httpx.Client:
-    """Make a blocking HTTP client; proxies of the environment are not asked.
+    """Return a blocking HTTP client, without proxies of the environment.
 
     Raises:
         ConfigurationError: ``tls-ca-unusable``, ``url-invalid`` or ``http-client-missing``.
@@ -39,12 +39,12 @@ def open_http(settings: SessionSettings) -> httpx.Client:
         return httpx.Client(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
     except ImportError as exc:
         raise _no_httpx() from exc
-    except ValueError as exc:  # httpx.InvalidURL is none, but what it makes of some texts is
+    except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
         raise _no_url(settings, exc) from exc
 
 
 def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
-    """Make an HTTP client for asyncio; errors as ``open_http``."""
+    """Return an HTTP client for asyncio; errors as ``open_http``."""
     try:
         import httpx  # noqa: PLC0415  of the extra 'session'
 
@@ -56,7 +56,7 @@ def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
 
 
 def trusting(tls_ca: Path | None) -> ssl.SSLContext:
-    """Return whom TLS trusts: those in a file, or those of the system.
+    """Return the TLS trust: certificates of a file, or the system's.
 
     Raises:
         ConfigurationError: ``tls-ca-unusable``.
@@ -73,13 +73,13 @@ def trusting(tls_ca: Path | None) -> ssl.SSLContext:
 
 
 def attester_of(settings: SessionSettings) -> Attester:
-    """Return what takes evidence of this machine."""
+    """Return the collector of this machine's evidence."""
     access = THIS_MACHINE if settings.tcti is None else replace(THIS_MACHINE, tcti=settings.tcti)
     return partial(collect_machine, access=access, with_gpus=settings.gpus)
 
 
 def guarded(attester: Attester) -> Attester:
-    """Let nothing come out of an attester but errors of collecting: whatever it is, this machine gave no evidence."""
+    """Translate every error of an attester into a collection error: the machine gave no evidence."""
 
     def attest(binding: Binding) -> Evidence:
         try:
@@ -88,27 +88,27 @@ def guarded(attester: Attester) -> Attester:
             raise
         except AttestError as exc:
             raise _no_evidence(exc.message, exc) from exc
-        except Exception as exc:  # the caller's own code; a thread must not end by it
+        except Exception as exc:  # the caller's own code; it must not end the thread
             raise _no_evidence(f"{type(exc).__name__}: {exc}"[:300], exc) from exc
 
     return attest
 
 
 def watch_of(settings: SessionSettings) -> LogWatch:
-    """Return what follows the service's log."""
+    """Return the monitor of the service's log."""
     memory = None if settings.log_memory is None else FileMemory(settings.log_memory)
     return LogWatch(settings.service, memory=memory)
 
 
 def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectation | None) -> ServiceExpectation | None:
-    """Return what the service's own machine has to prove; None where nothing is demanded.
+    """Return the requirements for the service's machine; None without any.
 
     Args:
-        settings: say it.
-        policy: says it in their place.
+        settings: with the requirements.
+        policy: takes precedence over the settings.
 
     Raises:
-        ConfigurationError: a file is missing or wrong, or what is demanded says nothing without a policy.
+        ConfigurationError: a missing or invalid file, or requirements without a policy.
     """
     if isinstance(policy, ServiceExpectation):
         return policy

@@ -1,4 +1,4 @@
-"""What a session holds: keys, until when each may be used, and when each is to be renewed."""
+"""Keys of a session, with their leases and times of renewal."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from attest.session.schedule import Moment, SessionTiming
 __all__ = ["Holdings"]
 
 LONGEST_PAUSE_SECONDS: Final = 60.0
-"""Between attempts to renew: a service that is back is found within a minute."""
+"""Between attempts to renew: a recovered service is noticed within a minute."""
 
 
 class Holdings:
-    """The keys of one session, and the one HPKE key pair to which their leases are bound.
+    """The keys of one session, and the HPKE key pair that their leases are bound to.
 
     Args:
-        timing: where time and chance come from.
+        timing: sources of time and randomness.
     """
 
     def __init__(self, timing: SessionTiming) -> None:
-        """Hold nothing."""
+        """Start without keys."""
         self._timing = timing
         self._lock = threading.Lock()
         self._held: dict[KeyReference, Held] = {}
@@ -42,28 +42,28 @@ class Holdings:
         self.recipient = WorkloadKey.generate()
 
     def held(self) -> tuple[Held, ...]:
-        """Return what may be used now, in the order in which it was obtained."""
+        """Return the currently usable keys, in the order of their first release."""
         with self._lock:
             return tuple(one for one in self._held.values() if one.valid)
 
     def find(self, reference: KeyReference) -> Held | None:
-        """Return what may be used now under a reference."""
+        """Return the currently usable key of a reference."""
         with self._lock:
             found = self._held.get(reference)
         return found if found is not None and found.valid else None
 
     def take(self, asked: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
-        """Keep what was released: new keys, or new leases of those that are held.
+        """Add released keys: new ones, or new leases of held ones.
 
         Args:
             asked: the references, in the order of ``released``.
-            released: what came.
-            begun: when the request began.
+            released: the keys.
+            begun: start of the request.
         """
         share = RENEW_AT - JITTER * self._timing.random()
         with self._lock:
             if self._ended:
-                return  # closed while the answer was on its way
+                return  # closed while the request was under way
             for reference, one in zip(asked, released, strict=True):
                 self._take(reference, one, begun, share)
 
@@ -77,29 +77,29 @@ class Holdings:
         if held is None:
             held = Held(reference=reference, moment=self._timing.moment, lease=lease, buffer=bytearray())
             self._held[reference] = held
-        # The same material stays where it is: whoever reads it meanwhile keeps reading the key.
+        # Equal material keeps its buffer, which the program may be reading.
         if not secrets.compare_digest(held.buffer, one.material):
             held.buffer = bytearray(one.material)
             self._buffers.append(held.buffer)
         held.lease, held.failures, held.next_try = lease, 0, None
 
     def seconds_until_due(self) -> float | None:
-        """Return in how many seconds something is to be done; None: nothing is held."""
+        """Return the seconds until the next action; None without keys."""
         with self._lock:
             waits = [one.until_next() for one in self._held.values()]
         return max(0.0, min(waits)) if waits else None
 
     def due(self) -> tuple[tuple[Held, ...], ...]:
-        """Return what is to be renewed now, in groups of what one request can ask for."""
+        """Return the leases to renew now, in groups for one request each."""
         with self._lock:
             due = [one for one in self._held.values() if one.until_next() <= 0]
         return tuple(tuple(due[first : first + MAX_KEYS]) for first in range(0, len(due), MAX_KEYS))
 
     def delay(self, group: tuple[Held, ...], error: AttestError) -> tuple[Held, ...]:
-        """Note that a renewal did not succeed, and may later.
+        """Record a failed renewal, to be retried later.
 
         Returns:
-            those whose lease is over.
+            the keys whose leases have ended.
         """
         at, chance = self._timing.moment(), self._timing.random()
         over = []
@@ -114,19 +114,19 @@ class Holdings:
         return tuple(over)
 
     def lose(self, held: Held, error: LeaseLostError) -> None:
-        """Let a key be used no more; its material stays until ``wipe``, so that those who use it hear of it first."""
+        """Mark a key as lost; its material stays until ``wipe``, so that callbacks run first."""
         with self._lock:
             held.lost = held.lost or error
             if self._held.get(held.reference) is held:
                 del self._held[held.reference]
 
     def wipe(self, held: Held) -> None:
-        """Overwrite a key's material with random bytes: zeros would be a key that everybody has."""
+        """Overwrite a key's material with random bytes: zeros would be a valid, known key."""
         with self._lock:
             _overwrite(held.buffer)
 
     def end(self, error: Callable[[Held], LeaseLostError]) -> None:
-        """Let every key be used no more, and overwrite all that there ever was."""
+        """Mark every key as lost, and overwrite all material."""
         with self._lock:
             self._ended = True
             for held in self._held.values():
@@ -137,8 +137,8 @@ class Holdings:
             self._buffers.clear()
 
     def after_fork(self, error: Callable[[Held], LeaseLostError]) -> None:
-        """Begin anew in a child process: its parent's leases are not its own, nor is the key that they are bound to."""
-        self._lock = threading.Lock()  # somebody may have held it in the parent
+        """Start anew in a child process: leases and their key pair belong to the parent."""
+        self._lock = threading.Lock()  # the parent may have held it
         was_ended = self._ended
         self.end(error)
         self._ended = was_ended

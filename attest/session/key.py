@@ -1,4 +1,4 @@
-"""A key of a session: its lease, what became of it, and how a program sees it."""
+"""A key of a session: its lease, its state, and the program's view of it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Held", "SessionKey", "SessionLease"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLease:
-    """One release of one key. Its material is apart, in a buffer that can be overwritten.
+    """One release of one key. Its material is separate, in an overwritable buffer.
 
     Attributes:
-        released: everything about it, with the material left out.
-        begun: when the request for it began, which is before the service counts from.
-        seconds: how long it lasts, by the service's own clock.
-        share: of that time, after which it is to be renewed.
+        released: all its attributes, without the material.
+        begun: start of its request, which precedes the service's start of the lease.
+        seconds: duration, by the service's own clock.
+        share: part of the duration before renewal.
     """
 
     released: ReleasedKey
@@ -33,26 +33,26 @@ class SessionLease:
     share: float
 
     def left(self, at: Moment) -> float:
-        """Return how many seconds of it are left."""
+        """Return the remaining seconds."""
         return self.seconds - self.begun.seconds_to(at)
 
     def until_due(self, at: Moment) -> float:
-        """Return in how many seconds it is to be renewed; not positive when it is to be now."""
+        """Return the seconds until renewal; zero or negative means now."""
         return self.share * self.seconds - self.begun.seconds_to(at)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Held:
-    """One key that a session holds: the lease it has now, the material, and what became of it.
+    """A held key: its current lease, its material, and its state.
 
     Attributes:
-        reference: what was asked for.
+        reference: as requested.
         moment: reads the clocks.
         lease: the newest.
         buffer: the material.
-        lost: why it may be used no more.
-        failures: how often its renewal failed since the last one.
-        next_try: when it is tried again; None: when the lease says so.
+        lost: reason of its loss.
+        failures: failed renewals since the last success.
+        next_try: time of the next attempt; None means by the lease.
     """
 
     reference: KeyReference
@@ -65,25 +65,25 @@ class Held:
     key: SessionKey = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the one view of it that programs get."""
+        """Make the program's single view of it."""
         self.key = SessionKey(self)
 
     def left(self) -> float:
-        """Return how many seconds of the lease are left."""
+        """Return the remaining seconds of the lease."""
         return self.lease.left(self.moment())
 
     @property
     def valid(self) -> bool:
-        """Whether it may be used now."""
+        """Whether it is usable now."""
         return self.lost is None and self.left() > 0
 
     def until_next(self) -> float:
-        """Return in how many seconds something is to be done for it."""
+        """Return the seconds until the next action."""
         at = self.moment()
         return self.lease.until_due(at) if self.next_try is None else -self.next_try.seconds_to(at)
 
     def ended(self, cause: AttestError | None = None) -> LeaseLostError:
-        """Return the error for a lease whose time is over."""
+        """Return the error for an ended lease."""
         why = "" if cause is None else f", and it could not be renewed: {cause.message}"
         return LeaseLostError(
             f"the lease of {self.reference} ended at {rfc3339_text(self.lease.released.expires_at)}{why}",
@@ -94,35 +94,35 @@ class Held:
 
 
 class SessionKey:
-    """A key of a session, for as long as its lease lives. Its repr never shows it, and it cannot be pickled.
+    """A key of a session for the life of its lease. Its repr omits the material, and it cannot be pickled.
 
-    Without a version it follows the key: where the key was rotated, a renewal brings the new version.
+    Without a version it follows rotation: a renewal brings the new version.
     """
 
     __slots__ = ("__weakref__", "_held")
 
     def __init__(self, held: Held) -> None:
-        """Show what is held; sessions do."""
+        """Keep the held key; made by sessions."""
         self._held = held
 
     @property
     def reference(self) -> KeyReference:
-        """What was asked for."""
+        """The requested reference."""
         return self._held.reference
 
     @property
     def name(self) -> str:
-        """What the key is called: ``KEY`` or ``TENANT/KEY``."""
+        """Name of the key: ``KEY`` or ``TENANT/KEY``."""
         return str(self.reference.name)
 
     @property
     def version(self) -> int:
-        """Which version of it is held."""
+        """The held version."""
         return self._held.lease.released.version
 
     @property
     def purpose(self) -> str:
-        """What it is for."""
+        """Purpose of the key."""
         return self._held.lease.released.purpose
 
     @property
@@ -132,48 +132,48 @@ class SessionKey:
 
     @property
     def lease_id(self) -> str:
-        """Names the lease."""
+        """Name of the lease."""
         return self._held.lease.released.lease_id
 
     @property
     def expires_at(self) -> datetime:
-        """When the lease ends, by the service's clock."""
+        """End of the lease, by the service's clock."""
         return self._held.lease.released.expires_at
 
     @property
     def receipt(self) -> str:
-        """The service's signed receipt, to keep."""
+        """The service's signed receipt, for records."""
         return self._held.lease.released.receipt
 
     @property
     def log_entry(self) -> bytes:
-        """The decision's entry of the service's log, to keep with ``log_proof``."""
+        """The decision's log entry, for records with ``log_proof``."""
         return self._held.lease.released.entry
 
     @property
     def log_proof(self) -> str:
-        """That the log holds the entry."""
+        """Proof of the entry's inclusion in the log."""
         return self._held.lease.released.proof
 
     @property
     def seconds_left(self) -> float:
-        """How long the lease lives, if it is not renewed; 0 when it does no more."""
+        """Remaining seconds of the lease without renewal; 0 after its end."""
         return 0.0 if self._held.lost is not None else max(0.0, self._held.left())
 
     @property
     def valid(self) -> bool:
-        """Whether the key may be used now."""
+        """Whether the key is usable now."""
         return self.seconds_left > 0
 
     @property
     def lost(self) -> LeaseLostError | None:
-        """Why it may be used no more; None as long as it may."""
+        """Reason of its loss; None while it is usable."""
         if self._held.lost is None and self._held.left() <= 0:
             return self._held.ended()
         return self._held.lost
 
     def require(self) -> None:
-        """Make sure that the key may be used now.
+        """Require that the key is usable now.
 
         Raises:
             LeaseLostError: ``lease-lost``, ``lease-renewal-refused``, ``session-closed`` or ``session-forked``.
@@ -184,7 +184,7 @@ class SessionKey:
 
     @property
     def material(self) -> memoryview:
-        """The key, to read and not to keep: it is overwritten with random bytes when the lease is lost.
+        """The key for reading; do not keep it: a lost lease overwrites it with random bytes.
 
         Raises:
             LeaseLostError: as ``require``.
@@ -193,7 +193,7 @@ class SessionKey:
         return memoryview(self._held.buffer).toreadonly()
 
     def export(self) -> bytes:
-        """Return a copy of the key, which nothing can take back.
+        """Return a copy of the key, which survives the lease.
 
         Raises:
             LeaseLostError: as ``require``.
@@ -205,11 +205,11 @@ class SessionKey:
         return len(self._held.buffer)
 
     def __repr__(self) -> str:
-        """Name the key and nothing of its material."""
+        """Return the name without the material."""
         state = "valid" if self.valid else "lost"
         return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, <{len(self)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a SessionKey does not leave its process"
         raise TypeError(msg)

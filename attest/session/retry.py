@@ -1,8 +1,8 @@
-"""Asking again: what is worth it, after how long, and what is said when the time is over.
+"""Retries: retryable errors, pauses, and the error after the deadline.
 
-The pause before attempt n is chosen evenly between nothing and ``FIRST_SECONDS`` · 2ⁿ, at most ``LONGEST_SECONDS``
-("full jitter"), so that many machines that were turned away together do not come back together. Where the service names
-a time (``Retry-After``), nobody comes earlier.
+The pause before attempt n is uniformly random between zero and ``FIRST_SECONDS`` · 2ⁿ, at most ``LONGEST_SECONDS``
+("full jitter"), so that refused machines do not return together. A time stated by the service
+(``Retry-After``) is a lower bound.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ __all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
 FIRST_SECONDS: Final = 0.25
 LONGEST_SECONDS: Final = 30.0
 MOST_STALE_CHALLENGES: Final = 3
-"""A challenge that is too old is a matter of chance once, and of a machine that is too slow after that."""
+"""One expired challenge is chance; more mean a machine that is too slow."""
 _SHOWN: Final = 5
 _BUSY = frozenset({429, 502, 503, 504})
 _AWAY = frozenset({"service-unreachable", "service-evidence-unavailable"})
 
 
 def _is_busy(error: AttestError) -> bool:
-    """Say whether the service could not be asked or could not say, which may be another thing in a moment."""
+    """Return whether the service was unreachable or undecided, which may change quickly."""
     if isinstance(error, ReleaseRefusedError):
         return error.status in _BUSY
     return isinstance(error, EndorsementError) and error.code in _AWAY
 
 
 def _may_pass(error: AttestError) -> bool:
-    """Say whether it is worth asking again at once.
+    """Return whether an immediate retry is useful.
 
-    What a vendor says of the service's machine and is missing stays missing: who fetches it has asked again already.
+    A missing endorsement of the service's machine is not retried: its fetch had retries already.
     """
     return _is_busy(error) or (error.retryable and not isinstance(error, EndorsementError))
 
 
 def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
-    """Return how many seconds to wait.
+    """Return the seconds to wait.
 
     Args:
-        attempt: how many have failed, from 1.
-        error: what the last one came to.
+        attempt: number of failed ones, from 1.
+        error: of the last one.
         chance: from 0 to 1.
     """
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 16))
@@ -55,23 +55,23 @@ class Attempts:
     """The attempts of one call.
 
     Args:
-        url: whom they are made at.
+        url: of the service.
         deadline: of the call.
     """
 
     def __init__(self, *, url: str, deadline: Deadline) -> None:
-        """Begin with none."""
+        """Start without attempts."""
         self._url = url
         self._deadline = deadline
         self._tried: list[str] = []
         self._stale = 0
 
     def after(self, error: AttestError) -> float:
-        """Return how long to wait before the next attempt.
+        """Return the pause before the next attempt.
 
         Raises:
-            AttestError: ``error`` itself, where asking again is of no use.
-            ServiceUnreachableError: the time is over, or would be.
+            AttestError: ``error`` itself, if a retry is useless.
+            ServiceUnreachableError: the deadline has passed, or would.
         """
         self._tried.append(f"{error.message} [{error.code}]")
         self._stale += not _is_busy(error)

@@ -1,4 +1,4 @@
-"""``attest.Session``: keys for a program that blocks, with leases renewed by a thread."""
+"""``attest.Session``: keys for a blocking program, with leases renewed by a thread."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 JOIN_SECONDS: Final = 5.0
-"""How long closing waits for a renewal under way; the keys are gone before."""
+"""Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 
 
 class Session(Forkable):
-    """Keys from one key-release service, for as long as a program uses them. Safe to use from any number of threads.
+    """Keys from one key-release service for the life of a program; thread-safe.
 
     ::
 
@@ -43,27 +43,27 @@ class Session(Forkable):
             key = session.key("llama-70b")
             model = decrypt(weights, key.material)
 
-    What is left out comes from the environment and from ``attest.toml`` (see ``attest.session.settings``), so that in
-    an image that is prepared ``attest.Session()`` suffices. Nothing is asked before the first key is.
+    Omitted values come from the environment and from ``attest.toml`` (see ``attest.session.settings``), so that
+    ``attest.Session()`` suffices in a prepared image. The first request is for the first key.
 
     Args:
-        url: where the service is.
-        service: its verifier key, as ``kms init`` printed it: text, or a file (``Path``) with it. Never from itself.
-        policy: what the service's own machine has to prove before anything is asked of it (mutual attestation): a
-            policy or its file, or everything about it as a ``ServiceExpectation``. None and no setting: nothing.
-        tls_ca: who may vouch for its TLS certificate (PEM); None: whom the system trusts.
-        log_memory: file that remembers the service's log from one process to the next.
-        timeout: seconds for everything that one call does, attempts and pauses included; 30 where nobody says.
-        settings: everything of the above in place of it.
-        attester: collects the evidence; None is this machine with its GPUs.
+        url: of the service.
+        service: its verifier key from ``kms init``: text, or a file (``Path``). Never from the service itself.
+        policy: requirements for the service's own machine before any other request (mutual attestation): a
+            policy or its file, or a ``ServiceExpectation``. None and no setting: no requirements.
+        tls_ca: accepted issuers of its TLS certificate (PEM); None uses the system's.
+        log_memory: file with the service's last log checkpoint, across processes.
+        timeout: seconds for one call, retries and pauses included; by default 30.
+        settings: all of the above in one object.
+        attester: collects the evidence; None uses this machine with its GPUs.
         on_lost: called with a key and the reason, before the key is overwritten, in the thread that renews.
         on_renewed: called with each key that has a new lease, in the thread that renews.
-        background: whether a thread renews leases. Without it the program calls ``renew()`` in time.
-        http: makes the HTTP client in place of one for ``url``; called again in a child process.
-        timing: where time and chance come from.
+        background: renew leases in a thread. Otherwise the program calls ``renew()`` in time.
+        http: makes the HTTP client instead of one for ``url``; called again in a child process.
+        timing: sources of time and randomness.
 
     Raises:
-        ConfigurationError: a setting is missing or wrong.
+        ConfigurationError: a missing or invalid setting.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Session(Forkable):
         http: Callable[[], httpx.Client] | None = None,
         timing: SessionTiming = SYSTEM_TIMING,
     ) -> None:
-        """Read the settings; nothing is asked yet."""
+        """Load the settings; no request is sent yet."""
         given = Given(
             url=url,
             service=service,
@@ -108,33 +108,33 @@ class Session(Forkable):
     # -- keys
 
     def key(self, name: str, version: int | None = None, *, timeout: float | None = None) -> SessionKey:
-        """Return a key that may be used now: the one that is held, or one that is released for this.
+        """Return a currently usable key, held already or released by this call.
 
         Args:
             name: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``.
-            version: which version; None follows the one that is current.
-            timeout: seconds for this call in place of the session's.
+            version: of the key; None follows the current one.
+            timeout: seconds for this call instead of the session's.
 
         Raises:
-            PolicyNotMetError: this machine is not what the key's policy asks for; see ``failed_checks``.
-            KeyUnknownError: there is no such key for this workload.
-            ReleaseRefusedError: the service said no for another reason; see ``code``.
-            ServiceUnreachableError: the service could not be asked until the time was over.
-            ServiceNotGenuineError: what answers is not the configured service, or its machine does not meet the policy.
+            PolicyNotMetError: this machine does not meet the key's policy; see ``failed_checks``.
+            KeyUnknownError: no such key for this workload.
+            ReleaseRefusedError: the service refuses for another reason; see ``code``.
+            ServiceUnreachableError: the service was unreachable until the deadline.
+            ServiceNotGenuineError: not the configured service, or its machine does not meet the policy.
             CollectionError: this machine gives no evidence.
-            EndorsementError: what a vendor says of the service's machine is missing.
-            ConfigurationError: what is asked for is no name of a key, or a setting is wrong.
-            ValueError: the session is closed, or a version is said twice.
+            EndorsementError: an endorsement of the service's machine is missing.
+            ConfigurationError: an invalid key name or setting.
+            ValueError: the session is closed, or a version is stated twice.
         """
         (found,) = self._obtain(references_of((name,), version), timeout)
         return found
 
     def keys(self, *names: str, timeout: float | None = None) -> tuple[SessionKey, ...]:
-        """Return several keys, in one request as far as they are not held: all of them, or none.
+        """Return several keys, the missing ones in one request: all of them, or none.
 
         Args:
-            names: 1 to 16, as for ``key``; in this order is the answer, each once.
-            timeout: seconds for this call in place of the session's.
+            names: 1 to 16, as for ``key``; the result has this order, without repetition.
+            timeout: seconds for this call instead of the session's.
 
         Raises:
             AttestError: as ``key``.
@@ -144,24 +144,24 @@ class Session(Forkable):
 
     @property
     def held(self) -> tuple[SessionKey, ...]:
-        """The keys that may be used now."""
+        """The currently usable keys."""
         return tuple(one.key for one in self._state.holdings.held())
 
     @property
     def settings(self) -> SessionSettings:
-        """The settings that count, and where each came from."""
+        """The effective settings with their origins."""
         return self._state.settings
 
     @property
     def proven(self) -> ProvenService | None:
-        """What the service proved of its machine; None before that, or where nothing is expected of it."""
+        """Last proof of the service's machine; None before it, or without an expectation."""
         return self._state.proven
 
     def renew(self) -> float | None:
-        """Renew what is due now. The background thread does this; with ``background=False`` the program does.
+        """Renew the leases that are due, for programs with ``background=False``.
 
         Returns:
-            in how many seconds there is something to do again; None: nothing is held.
+            seconds until the next action; None without keys.
 
         Raises:
             ValueError: the session is closed.
@@ -176,14 +176,14 @@ class Session(Forkable):
                     received = self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
                 except AttestError as exc:
                     wanted = steps.throw(exc)
-                except Exception as exc:  # noqa: BLE001  whoever waits for on_lost must hear of it when the lease ends
+                except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
                     wanted = steps.throw(self._state.defect(exc))
                 else:
                     wanted = steps.send(received)
         return self._state.holdings.seconds_until_due()
 
     def close(self) -> None:
-        """End the thread, and overwrite the keys. Leases end by themselves; the service has no way to end one early."""
+        """Stop the thread, and overwrite the keys. Leases end by themselves; the service cannot end one early."""
         if self._state.closed:
             return
         self._state.end()
@@ -206,7 +206,7 @@ class Session(Forkable):
         self.close()
 
     def __repr__(self) -> str:
-        """Name the service and what is held."""
+        """Return a text with the service and the held keys' names."""
         names = ", ".join(str(one.reference) for one in self._state.holdings.held())
         return f"Session({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
 
@@ -234,7 +234,7 @@ class Session(Forkable):
             return tuple(held.key for held in done.value)
 
     def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
-        """Make one request, when no other is under way and it is still needed."""
+        """Send one request at a time, if it is still necessary."""
         with self._turn(deadline):
             self._state.require_open()
             if not wanted.needed():
@@ -242,7 +242,7 @@ class Session(Forkable):
             begun = self._state.timing.moment()
             try:
                 keys = driven(self._state.release(wanted), self._client(), patience=self._state.patience(deadline))
-            except RuntimeError:  # of a client that was closed meanwhile
+            except RuntimeError:  # from a client closed in the meantime
                 self._state.require_open()
                 raise
             self._state.require_open()
@@ -287,7 +287,7 @@ class Session(Forkable):
         self._wake.set()
 
     def after_fork(self) -> None:
-        """Begin anew in a child process: with a connection, a thread and leases of its own."""
+        """Start anew in a child process, with its own connection, thread and leases."""
         self._state.after_fork()
         self._http = None  # not closed: the connection is the parent's
         self._wake = threading.Event()
@@ -295,7 +295,7 @@ class Session(Forkable):
 
 
 def _renewing(session: weakref.ref[Session], wake: threading.Event) -> None:
-    """Renew until the session is closed, or nobody has it any more."""
+    """Renew until the session is closed or garbage collected."""
     while True:
         wake.clear()
         found = session()

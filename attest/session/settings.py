@@ -1,14 +1,14 @@
-"""Where a session finds its service: arguments, environment, and the files that an image is prepared with.
+"""Settings of a session: arguments, environment, and the image's files.
 
 One table ``[kms]`` of ``attest.toml``, in the working directory, the user's configuration, or ``/etc/attest``::
 
     [kms]
     url = "https://kms.example"
-    key = "kms.example/prod+0f3a…"       # its verifier key, as 'kms init' printed it
-    tls_ca = "ca.pem"                    # paths are meant from where the file lies
-    policy = "kms-policy.yaml"           # what the service's own machine has to meet
+    key = "kms.example/prod+0f3a…"       # its verifier key, from 'kms init'
+    tls_ca = "ca.pem"                    # paths are relative to this file
+    policy = "kms-policy.yaml"           # requirements for the service's own machine
 
-Nothing here is secret. Each value comes from the first of these that has it: argument, environment, project file, user
+Nothing here is secret. Each value has the first of these origins: argument, environment, project file, user
 file, machine file.
 """
 
@@ -47,24 +47,24 @@ _DIGEST_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """Everything that a session has to know of its service.
+    """Settings of a session for its service.
 
     Attributes:
-        url: where it is.
+        url: of the service.
         service: its verifier key, from configuration and never from the service itself.
-        tls_ca: who may vouch for its TLS certificate (PEM), and nobody else; None: whom the system trusts.
-        policy: what its own machine has to meet before anything is asked of it; None demands nothing.
-        configuration: SHA-256 of the configuration that it has to decide under, 32 bytes.
-        unchecked_tls: why the connection may end elsewhere than where it proves to be.
-        endorsements: files and directories with what vendors say of its machine.
+        tls_ca: the only accepted issuers of its TLS certificate (PEM); None uses the system's.
+        policy: requirements for its own machine before any other request; None means no requirements.
+        configuration: SHA-256 of its required configuration, 32 bytes.
+        unchecked_tls: reason to accept a connection that ends elsewhere than proven.
+        endorsements: files and directories with endorsements of its machine.
         anchors: file that adds and removes trust anchors.
-        allow_simulated: whether its machine may be a simulated one.
-        offline: whether no vendor is asked about its machine.
-        log_memory: file that remembers its log from one process to the next.
-        gpus: whether this machine's NVIDIA GPUs are shown; None: where their driver is loaded.
-        tcti: Azure: the way to the virtual TPM.
-        timeout_seconds: one deadline for everything that a call does.
-        origins: where each value that is no default came from.
+        allow_simulated: accept a simulated machine.
+        offline: query no vendor about its machine.
+        log_memory: file with its last log checkpoint, across processes.
+        gpus: include this machine's NVIDIA GPUs; None: if their driver is loaded.
+        tcti: Azure: connection to the virtual TPM.
+        timeout_seconds: deadline of one call.
+        origins: source of each value that is not a default.
     """
 
     url: str
@@ -87,12 +87,12 @@ class SessionSettings:
 def load_settings(
     given: Mapping[str, object], *, environ: Mapping[str, str], files: tuple[Path, ...] | None = None
 ) -> SessionSettings:
-    """Put the settings of a session together.
+    """Return the effective settings of a session.
 
     Args:
-        given: arguments by the names of the table, values as the table has them; None is left out.
+        given: arguments by the names of the table, values as in the table; None is ignored.
         environ: the environment.
-        files: settings files, the most particular first; those that are not there are passed over. None: as
+        files: settings files, the most specific first; missing ones are ignored. None: as
             ``settings_files``.
 
     Raises:
@@ -114,7 +114,7 @@ def load_settings(
 
 
 def settings_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the settings files, the most particular first; one that the environment names is the only one."""
+    """Return the settings files, the most specific first; one in the environment is the only one."""
     named = environ.get(CONFIG_VARIABLE)
     if named:
         return (Path(named),)
@@ -248,7 +248,7 @@ _READERS: Final[dict[str, _Reader]] = {
     "timeout_seconds": _seconds,
 }
 _KEYS: Final = frozenset({"key", "key_file"})
-"""Two ways to say one thing: the first that is said counts."""
+"""Alternative names of one setting: the first one present counts."""
 
 
 def _service_in(file: object) -> VerifierKey | None:

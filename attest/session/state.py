@@ -1,4 +1,4 @@
-"""What the two kinds of session have in common: settings, holdings, the protocol, and what a fork makes of them."""
+"""Common state of both kinds of session: settings, keys, the protocol, and handling of forks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Given:
 
         Raises:
             ConfigurationError: as ``load_settings``.
-            TypeError: settings, and arguments that are settings.
+            TypeError: settings together with arguments that are settings.
         """
         is_file = isinstance(self.policy, str | Path)
         values: dict[str, object] = {
@@ -77,7 +77,7 @@ class Given:
 
 
 class SessionState:
-    """What both kinds of session work with. Everything here may be called from any thread.
+    """State of a session; thread-safe.
 
     Args:
         given: the arguments.
@@ -85,7 +85,7 @@ class SessionState:
     """
 
     def __init__(self, given: Given, *, environ: Mapping[str, str]) -> None:
-        """Read the settings; nothing is asked yet."""
+        """Load the settings; no request is sent yet."""
         self.settings = given.effective(environ)
         self.timing = given.timing
         self.url = self.settings.url
@@ -95,7 +95,7 @@ class SessionState:
         self._on_renewed = given.on_renewed
         self.holdings = Holdings(self.timing)
         self.exchange = self._new_exchange()
-        # One exchange at a time: whoever comes second finds what the first one got. The log is followed in order.
+        # One exchange at a time: later callers share the outcome of the first. The log is followed in order.
         self.turn = threading.Lock()
         self.starting = threading.Lock()
         self.closing = threading.Event()
@@ -105,7 +105,7 @@ class SessionState:
 
     @property
     def proven(self) -> ProvenService | None:
-        """What the service proved of its machine; None before that, or where nothing is expected."""
+        """Last proof of the service's machine; None before it, or without an expectation."""
         return self.exchange.proven
 
     def release(self, wanted: KeyRequest) -> Steps[tuple[ReleasedKey, ...]]:
@@ -115,35 +115,35 @@ class SessionState:
         )
 
     def patience(self, deadline: Deadline) -> Timeouts:
-        """Return how long one request may take within a deadline."""
+        """Return the time limits of one request within a deadline."""
         seconds = self.settings.timeout_seconds
         return Timeouts(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
 
     def deadline(self, timeout: float | None = None, *, at_most: float | None = None) -> Deadline:
-        """Return the end of a call that begins now."""
+        """Return the deadline of a call that starts now."""
         seconds = self.settings.timeout_seconds if timeout is None else timeout
         return self.timing.deadline(seconds if at_most is None else min(seconds, at_most))
 
     @property
     def closed(self) -> bool:
-        """Whether the session is in use no more."""
+        """Whether the session is closed."""
         return self.closing.is_set()
 
     def require_open(self) -> None:
-        """Make sure that the session is in use.
+        """Require an open session.
 
         Raises:
-            ValueError: it was closed.
+            ValueError: it is closed.
         """
         if self.closed:
             msg = "the session is closed"
             raise ValueError(msg)
 
     def defect(self, exc: Exception) -> AttestError:
-        """Return the error for a renewal that failed as nobody foresaw: it may succeed later, as after any other.
+        """Return the error for an unexpected failure of a renewal, which is retried like any other.
 
         Raises:
-            ValueError: the session was closed meanwhile, which is the reason.
+            ValueError: the session was closed in the meantime, which is the cause.
         """
         self.require_open()
         log.error("a renewal failed", exc_info=exc)
@@ -154,13 +154,13 @@ class SessionState:
         )
 
     def lost(self, held: Held, error: LeaseLostError) -> None:
-        """Tell the program that a key may be used no more."""
+        """Call the program's ``on_lost``."""
         log.warning("%s is lost: %s [%s, %s]", held.reference, error.message, error.code, error.got)
         if self._on_lost is not None:
             self._told(self._on_lost, held.key, error)
 
     def renewed(self, held: Held) -> None:
-        """Tell the program that a key has a new lease."""
+        """Call the program's ``on_renewed``."""
         log.debug("%s is renewed", held.reference)
         if self._on_renewed is not None:
             self._told(self._on_renewed, held.key)
@@ -169,16 +169,16 @@ class SessionState:
     def _told(callback: Callable[..., object], *arguments: object) -> None:
         try:
             callback(*arguments)
-        except Exception:  # the program's own code: its failure must not keep other keys from being renewed
+        except Exception:  # the program's own code: its failure must not stop other renewals
             log.exception("a callback of the session failed")
 
     def end(self) -> None:
-        """Let every key be used no more, and overwrite what can be."""
+        """Mark every key as lost, and overwrite the material."""
         self.closing.set()
         self.holdings.end(_closed)
 
     def after_fork(self) -> None:
-        """Begin anew in a child process; what locks there are may be held by threads of the parent."""
+        """Start anew in a child process, with new locks: threads of the parent may hold the old ones."""
         self.turn = threading.Lock()
         self.starting = threading.Lock()
         was_closed, self.closing = self.closed, threading.Event()
@@ -189,11 +189,11 @@ class SessionState:
 
 
 def references_of(names: tuple[str, ...], version: int | None = None) -> tuple[KeyReference, ...]:
-    """Read what is asked for, each once.
+    """Parse the requested references, without repetition.
 
     Raises:
-        ConfigurationError: what is no name of a key.
-        ValueError: none, too many for one request, or a version said twice.
+        ConfigurationError: an invalid key name.
+        ValueError: none, too many for one request, or a version stated twice.
     """
     references = tuple(dict.fromkeys(KeyReference.parse(name) for name in names))
     if not 0 < len(references) <= MAX_KEYS:
@@ -222,7 +222,7 @@ def _forked(held: Held) -> LeaseLostError:
 
 
 class _Forks:
-    """Sessions that begin anew in a child process."""
+    """Registry of sessions that start anew in a child process."""
 
     def __init__(self) -> None:
         self._sessions: weakref.WeakSet[Forkable] = weakref.WeakSet()
@@ -238,14 +238,14 @@ class _Forks:
 
 
 class Forkable(ABC):
-    """A session that can begin anew."""
+    """A session that can start anew."""
 
     @abstractmethod
     def after_fork(self) -> None:
-        """Begin anew in a child process."""
+        """Start anew in a child process."""
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to leave the process."""
+        """Refuse pickling."""
         msg = "a session does not leave its process"
         raise TypeError(msg)
 

@@ -1,7 +1,7 @@
-"""The steps of a session, without a network.
+"""The steps of a session, without I/O.
 
-As in ``attest.release.exchange``, a step is a generator. It yields a ``KeyRequest`` and is sent the released keys, or
-the error is thrown in; or it yields the number of seconds to wait. ``session.py`` and ``async_session.py`` drive the
+As in ``attest.release.exchange``, a step is a generator. It yields a ``KeyRequest`` and receives the released keys, or
+their error is thrown in; or it yields a number of seconds to wait. ``session.py`` and ``async_session.py`` drive the
 same steps.
 """
 
@@ -35,16 +35,16 @@ __all__ = ["KeyRequest", "Obtaining", "Received", "Renewing", "obtain", "renew"]
 LEAST_SECONDS: Final = 1.0
 """For a renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
-"""An answer that got lost may have renewed the lease; the workload then asks anew, and names none."""
+"""A lost answer may have renewed the lease; the workload then requests the keys without a lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What was released.
+    """Released keys.
 
     Attributes:
-        keys: in the order in which they were asked for.
-        begun: when the request began.
+        keys: in the order of the request.
+        begun: start of the request.
     """
 
     keys: tuple[ReleasedKey, ...]
@@ -53,13 +53,13 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRequest:
-    """Keys that are to be asked for in one request.
+    """Keys for one request.
 
     Attributes:
-        references: which.
-        renews: leases that this renews.
-        seconds: that are left for it; None: as many as the session has for a call.
-        needed: says whether it is still needed, when its turn has come: another thread may have asked meanwhile.
+        references: of the keys.
+        renews: leases to renew.
+        seconds: limit of the request; None: the session's limit of a call.
+        needed: returns whether it is still necessary at its turn: another thread may have sent it.
     """
 
     references: tuple[KeyReference, ...]
@@ -74,26 +74,26 @@ class KeyRequest:
 
 
 Obtaining = Generator[KeyRequest | float, Received | None, tuple[Held, ...]]
-"""Is sent None where nothing was needed any more, and after a wait."""
+"""Receives None for an unnecessary request, and after a wait."""
 Renewing = Generator[KeyRequest, Received | None, None]
 OnLost = Callable[[Held, LeaseLostError], None]
 OnRenewed = Callable[[Held], None]
 
 
 def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str, deadline: Deadline) -> Obtaining:
-    """Return keys that may be used now; ask for those that are not held.
+    """Return currently usable keys; request the missing ones.
 
     Args:
         holdings: of the session.
-        references: which keys, each once.
-        url: whom the session asks, for errors.
-        deadline: the end of it.
+        references: of the keys, without repetition.
+        url: of the service, for errors.
+        deadline: of the call.
 
     Raises:
-        ReleaseRefusedError: the service said no.
-        ServiceUnreachableError: nothing came of it in time.
-        ServiceNotGenuineError: somebody else answered.
-        AttestError: this machine gives no evidence, or a setting is wrong.
+        ReleaseRefusedError: the service refuses.
+        ServiceUnreachableError: no answer in time.
+        ServiceNotGenuineError: another service answered.
+        AttestError: the machine has no evidence, or a setting is invalid.
     """
     attempts = Attempts(url=url, deadline=deadline)
 
@@ -123,13 +123,13 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
 
 
 def renew(holdings: Holdings, *, url: str, lost: OnLost, renewed: OnRenewed) -> Renewing:
-    """Renew what is due, as far as it can be done now.
+    """Renew the leases that are due, as far as possible now.
 
     Args:
         holdings: of the session.
-        url: whom the session asks, for errors.
-        lost: is told of each key that may be used no more.
-        renewed: is told of each key with a new lease.
+        url: of the service, for errors.
+        lost: called with each lost key.
+        renewed: called with each key with a new lease.
     """
     for group in holdings.due():
         yield from _renew_group(holdings, group, url=url, lost=lost, renewed=renewed)
@@ -141,7 +141,7 @@ def _renew_group(
     references = tuple(one.reference for one in group)
     leases = tuple(one.lease.released.lease_id for one in group)
     try:
-        # Who is told of a lost lease has to hear of it when the lease ends, and not after waiting for an answer.
+        # on_lost is called when the lease ends, not after waiting for an answer.
         seconds = max(LEAST_SECONDS, min(one.left() for one in group))
         received = yield from _asked(KeyRequest(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
@@ -151,7 +151,7 @@ def _renew_group(
         elif len(group) == 1:
             _lose(holdings, group[0], _refusal(group[0], exc), lost)
         else:
-            # One of them is the reason, and the others shall not suffer for it.
+            # One of them is the cause, and must not affect the others.
             for one in group:
                 yield from _renew_group(holdings, (one,), url=url, lost=lost, renewed=renewed)
         return
@@ -162,7 +162,7 @@ def _renew_group(
 
 
 def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
-    """Ask, and once more as if for the first time where the leases are there no more."""
+    """Request keys, and again without leases if the leases no longer exist."""
     try:
         return (yield wanted)
     except ReleaseRefusedError as exc:
@@ -172,7 +172,7 @@ def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Receive
 
 
 def _is_final(error: AttestError) -> bool:
-    """Say whether the service itself said no. Whatever else happens (nothing or somebody else answers) may pass."""
+    """Return whether the service itself refuses. Other failures (no answer, or another service's) may pass."""
     if not isinstance(error, ReleaseRefusedError) or error.retryable or error.code == "service-error":
         return False
     return HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR
@@ -188,7 +188,7 @@ def _refusal(held: Held, error: AttestError) -> LeaseLostError:
 
 
 def _lose(holdings: Holdings, held: Held, error: LeaseLostError, lost: OnLost) -> None:
-    """Tell those who use a key first, and then take it away."""
+    """Call the program's callback first, then overwrite the key."""
     holdings.lose(held, error)
     lost(held, error)
     holdings.wipe(held)
@@ -203,7 +203,7 @@ def _born_dead(url: str) -> LeaseLostError:
 
 
 def _for_program(error: AttestError, *, url: str) -> AttestError:
-    """Return the error that a program is to see in place of one of the protocol."""
+    """Return the program's error in place of a protocol error."""
     if isinstance(error, ServiceNotGenuineError | ServiceUnreachableError | ReleaseRefusedError):
         return error
     if isinstance(error, AppraisalError | EvidenceError | VerificationError):

@@ -1,4 +1,4 @@
-"""What vendors say of the service's machine, asked for when it is not at hand."""
+"""Endorsements of the service's machine, fetched from the vendors if they are missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["fetch_from_vendors"]
 def fetch_from_vendors(
     evidence: Evidence, *, at: datetime, pool: Endorsements, environ: Mapping[str, str]
 ) -> Endorsements:
-    """Ask cache and vendors for what evidence needs and does not carry.
+    """Fetch the endorsements that evidence needs and does not contain, from cache and vendors.
 
     Raises:
         ConfigurationError: the cache cannot be used.

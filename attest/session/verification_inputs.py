@@ -1,4 +1,4 @@
-"""What somebody names to judge a machine by: anchors and endorsements in files, and the vendors for what is missing."""
+"""User-given inputs of verification: anchors and endorsements in files, and vendors for missing ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ANCHOR_BYTES: Final = 1024 * 1024
 
 
 def anchors_given(file: Path | None, *, allow_simulated: bool) -> TrustAnchors:
-    """Return the vendors' anchors, as a file changes them, and the simulator's beside them where that is allowed.
+    """Return the vendors' anchors, as modified by a file, with the simulator's if those are allowed.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or as ``read_anchor_file``.
@@ -35,7 +35,7 @@ def anchors_given(file: Path | None, *, allow_simulated: bool) -> TrustAnchors:
 
 
 def endorsements_given(paths: tuple[Path, ...], *, at: datetime) -> Endorsements:
-    """Return what vendors say, from files and all files below directories.
+    """Return endorsements from files and from all files below directories.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -46,12 +46,12 @@ def endorsements_given(paths: tuple[Path, ...], *, at: datetime) -> Endorsements
 
 
 def asking_vendors(pool: Endorsements) -> Callable[[Evidence, datetime], Endorsements]:
-    """Return what asks the vendors for what a pool lacks."""
+    """Return the function that fetches endorsements missing in a pool."""
     return partial(_fetched, pool)
 
 
 def read_given(file: Path, limit: int, what: str) -> bytes:
-    """Read a file, and one byte more than the limit where it is longer: whoever parses it says so.
+    """Read a file, or limit + 1 bytes of a longer one, which its parser then refuses.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -64,7 +64,7 @@ def read_given(file: Path, limit: int, what: str) -> bytes:
 
 
 def unreadable(what: str, file: Path, exc: OSError, *, hint: str | None = None) -> ConfigurationError:
-    """Say that a file cannot be read, in the words of the system."""
+    """Return the error for an unreadable file, with the system's reason."""
     problem = exc.strerror or str(exc)
     return ConfigurationError(
         f"{what}: {file} cannot be read: {problem}", code="file-unreadable", field=what, got=problem, hint=hint
