@@ -2,11 +2,11 @@
 
 ::
 
-    parts.py        what the parts hand to each other
-    errors.py       what can go wrong, by who must act
-    documents/      bytes of a file → pages of text, in a child process that can do nothing else; pages → passages
-    embedding/      passages → vectors, by a model that comes sealed and is opened in memory alone
-    store/          passages and vectors, one collection for each user, encrypted wherever they lie
+    interfaces.py   the types and protocols between the parts
+    errors.py       the errors, by who must act
+    documents/      bytes of a file → pages of text, in a confined child process; pages → passages
+    embedding/      passages → vectors, by a sealed model that is opened in memory alone
+    store/          passages and vectors, one collection for each user, encrypted on disk
     answers/        a question → the passages that answer it, or "I don't know"
     service/        locked, ready, stopped; the routes behind the encrypted channel
 """

@@ -61,7 +61,7 @@ class DocumentLimitError(DocumentError):
 
 
 class DocumentReaderError(DocumentError):
-    """The process that reads documents cannot be started or confined, or has a defect of ours."""
+    """The process that reads documents cannot be started or confined, or has a defect."""
 
     exit_code = 6
 
@@ -91,13 +91,13 @@ class StoreConflictError(StoreError):
 
 
 class StoreDamagedError(StoreError):
-    """What lies there is not what was written under this key."""
+    """The stored bytes were not written under this key."""
 
     exit_code = 4
 
 
 class StoreVersionError(StoreError):
-    """What lies there was written by another version, or for another model."""
+    """The stored bytes were written by another version, or for another model."""
 
     exit_code = 2
 
@@ -107,11 +107,11 @@ class StoreInUseError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The place where the store lies does not take it or does not give it."""
+    """The file system of the store refuses to read or write."""
 
 
 class StoreClosedError(StoreError):
-    """The store was closed, and its key and vectors are gone."""
+    """The store was closed, and its key and vectors are wiped."""
 
     exit_code = 5
 
@@ -127,7 +127,7 @@ class LanguageModelError(AnswerError):
 
 
 class RefusedError(AttestError):
-    """The service does not do what it was asked for.
+    """The service refuses a request.
 
     Attributes:
         status: of HTTP.

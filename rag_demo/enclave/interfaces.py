@@ -1,4 +1,4 @@
-"""What the parts of the enclave hand to each other, and the protocols that they meet."""
+"""The types that the parts of the enclave exchange, and the protocols that they meet."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class IndexedPassage:
     """A stretch of one page that is found as a whole.
 
     Attributes:
-        page: the page that it stands on.
+        page: number of its page.
         ordinal: its place among all passages of the document, from 0.
         text: whole sentences, verbatim.
     """
@@ -46,7 +46,7 @@ class IndexedPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedDocument:
-    """What is known of a stored document.
+    """The description of a stored document.
 
     Attributes:
         id: 128 random bits as lower-case hex.
@@ -91,12 +91,12 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         ...
 
     @property
     def max_tokens(self) -> int:
-        """How much of a text it reads, its own marks included; what is beyond is not seen."""
+        """Number of tokens that it reads of a text, its own marks included; the rest is ignored."""
         ...
 
     def count_tokens(self, text: str) -> int:
@@ -109,7 +109,7 @@ class Embedder(Protocol):
 
 
 class DocumentStore(Protocol):
-    """Documents by collection. A collection is a user's; nothing that names one reaches another.
+    """Documents by collection. A collection is a user's; no query reaches another one.
 
     ``collection`` is 32 bytes that the service derives from what the user showed.
     """
@@ -117,10 +117,10 @@ class DocumentStore(Protocol):
     def add(
         self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
     ) -> IndexedDocument:
-        """Store a document with its passages and vectors: all of it, or nothing, whenever it ends.
+        """Store a document with its passages and vectors: all of it, or nothing, even after a crash.
 
         Args:
-            collection: whose.
+            collection: of the user.
             document: ``pages`` and ``passages`` are not known yet and are 0.
             parts: passages with their vectors, taken as they come.
 
@@ -134,11 +134,11 @@ class DocumentStore(Protocol):
         ...
 
     def delete(self, collection: bytes, document: str) -> bool:
-        """Delete a document so that nothing of it is left in any file; return whether there was one."""
+        """Delete a document without a trace in any file; return true if there was one."""
         ...
 
     def delete_all(self, collection: bytes) -> int:
-        """Delete a collection likewise; return how many documents it had."""
+        """Delete a collection without a trace in any file; return the number of its documents."""
         ...
 
     def search(self, collection: bytes, question: str, vector: Vectors, *, limit: int) -> tuple[Found, ...]:
@@ -146,7 +146,7 @@ class DocumentStore(Protocol):
 
         Args:
             collection: where, and nowhere else.
-            question: as asked; nothing in it is a query language.
+            question: plain text; no part of it is a query language.
             vector: the question's, of shape ``(dimensions,)``.
             limit: how many at most.
         """

@@ -1,14 +1,14 @@
-"""A question and what was found → an answer, or "I don't know".
+"""A question and the passages found for it → an answer, or "I don't know".
 
 ::
 
-    extracts.py     what an answer is made of
-    extracting.py   the sentences of the documents that answer, verbatim; the default
-    wording.py      the same, worded by a language model inside the boundary
-    language.py     a server of that model: which addresses are allowed, what is asked, what comes back
-    prompting.py    what it is told
+    extracts.py     the contents of an answer
+    extractive.py   answers in sentences of the documents, verbatim; the default
+    generated.py    the same, worded by a language model inside the boundary
+    language.py     the server of that model: allowed addresses, requests, responses
+    prompt.py       its prompt
     chunks.py       events of its stream, read strictly
-    marks.py        citations in its text, those that name nothing taken out
+    citations.py    citations in its text, without those that name no passage
 """
 
 from rag_demo.enclave.answers.extractive import THRESHOLD, PassagesAnswerer

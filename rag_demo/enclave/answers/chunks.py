@@ -11,7 +11,7 @@ from rag_demo.enclave.errors import LanguageModelError
 __all__ = ["MAX_EVENT_BYTES", "Chunk", "EventLines", "malformed", "parse_chunk"]
 
 MAX_EVENT_BYTES = 64 * 1024
-"""Of one event. Servers send a word or two in each."""
+"""Limit for one event. Servers send a word or two in each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class EventLines:
                 yield data
             return
         name, _, value = line.partition(b":")
-        if name != b"data":  # A comment, or a field that means nothing here.
+        if name != b"data":  # A comment, or a field without meaning here.
             return
         self._size += len(value)
         if self._size > MAX_EVENT_BYTES:

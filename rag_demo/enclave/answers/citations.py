@@ -9,13 +9,13 @@ __all__ = ["Marks"]
 
 _MARK = re.compile(r"\[[ ]*\d{1,6}(?:[ ]*,[ ]*\d{1,6})*[ ]*\]")
 _BEGUN = re.compile(r"\[[\d, ]{0,40}\Z")
-"""What may become a mark with what comes next."""
+"""A text that the next piece may complete to a mark."""
 # Control characters but tab and line feed; characters that turn the direction of text; halves of characters.
 _UNPRINTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Marks:
-    """Reads a text as it comes, in pieces of any length.
+    """Reader of a text in pieces of any length.
 
     Attributes:
         cited: the passages that it named so far.

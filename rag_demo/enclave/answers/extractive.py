@@ -4,7 +4,7 @@ A search brings passages: by words and by meaning, and something always comes fi
 question. A passage says several things, so its vector is near to many questions and very near to none; a sentence says
 one. So sentences are compared with the question, and where none is near enough, nothing is known.
 
-Nearness is no understanding. A document that speaks of the very thing and does not say what was asked may be near
+Nearness is not understanding. A document about the same subject that does not hold the answer may be near
 enough; then the answer is a sentence beside the point (docs/rag-store.md says how often). It is shown as what it is, a
 passage of a document, and not as what a model says.
 """
@@ -22,23 +22,23 @@ from rag_demo.enclave.store.terms import words_of
 __all__ = ["THRESHOLD", "PassagesAnswerer", "SentenceSpans"]
 
 SentenceSpans = Callable[[str], Iterable[tuple[int, int]]]
-"""Where the sentences of a text begin and end; `rag_demo.enclave.documents.sentences` has one."""
+"""Function from a text to the spans of its sentences; `rag_demo.enclave.documents.sentences` has one."""
 
 THRESHOLD = 0.39
-"""What the nearest sentence has at least. Chosen for all-MiniLM-L6-v2 with ``benchmarks/rag_retrieval.py``;
+"""Lowest accepted similarity of the nearest sentence. Chosen for all-MiniLM-L6-v2 with ``benchmarks/rag_retrieval.py``;
 another model has other cosines, and needs another one."""
 MARGIN = 0.15
-"""What is farther behind the nearest sentence than this is left out."""
+"""Greatest distance behind the nearest sentence."""
 MAX_PASSAGES = 4
-"""How many passages an answer cites."""
+"""Maximum number of cited passages."""
 MAX_SENTENCES = 3
-"""How many sentences of one passage it quotes."""
+"""Maximum number of quoted sentences of one passage."""
 READ_PASSAGES = 5
-"""How many passages are read sentence by sentence: each of these has to be embedded, while somebody waits."""
+"""Number of passages read sentence by sentence: each has to be embedded while the user waits."""
 READ_SENTENCES = 64
 SIGN_BONUS = 0.1
-"""What a sentence gains that has every sign of the question: words with a digit in them, such as ``E15``. A model
-hardly tells one code from another; whoever asks for one means that one."""
+"""Bonus of a sentence that contains every sign of the question: words with a digit in them, such as ``E15``. A model
+hardly tells one code from another; a question with a code is about that one."""
 
 _ENDS = tuple(".!?:;…。！？؟।)]”’»\"'")  # noqa: RUF001  the full-width ones of Chinese and Japanese are meant
 """With what a sentence ends."""
@@ -49,7 +49,7 @@ class PassagesAnswerer:
 
     Args:
         sentences: cuts a passage.
-        threshold: how near the nearest sentence has to be, 0 to 1; greater refuses more.
+        threshold: lowest accepted similarity of the nearest sentence, 0 to 1; a greater one refuses more.
     """
 
     generates = False
@@ -65,7 +65,7 @@ class PassagesAnswerer:
         """Return what the passages say to a question; blocks.
 
         Args:
-            question: as asked.
+            question: the user's text.
             found: by a search, best first.
             embedder: the model that their vectors are of.
         """
@@ -88,7 +88,7 @@ class PassagesAnswerer:
         return Extract(known=True, text=_text(passages), passages=passages)
 
     async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
-        """Yield the text as it is: there is nobody to word it."""
+        """Yield the text as it is."""
         del question
         yield extract.text
 
@@ -149,7 +149,7 @@ def _cited(number: int, found: Found, sentences: Sequence[tuple[float, str]]) ->
 
 
 def _text(passages: Sequence[Cited]) -> str:
-    """Return the sentences with the numbers of their passages; one that two have is told once."""
+    """Return the sentences with the numbers of their passages; a sentence in two passages appears once."""
     said: set[str] = set()
     lines: list[str] = []
     for passage in passages:

@@ -1,4 +1,4 @@
-"""What an answer is made of."""
+"""The contents of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cited:
         found: itself.
         sentences: those of it that answer, verbatim, in their order.
         score: how near the nearest of them is to the question, 0 to 1: their cosine, and more where it has what the
-            question asks for by number or code.
+            question names by number or code.
     """
 
     number: int
@@ -31,12 +31,12 @@ class Cited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What the documents say to a question, in their own words.
+    """The documents' answer to a question, verbatim.
 
     Attributes:
         known: whether they say anything.
-        text: the answer; where nothing is known, that.
-        passages: on which it rests, the best first; none where nothing is known.
+        text: the answer, or a statement that there is none.
+        passages: its sources, the best first; empty where there is no answer.
     """
 
     known: bool

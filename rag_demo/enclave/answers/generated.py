@@ -23,13 +23,13 @@ def _fence() -> str:
 
 
 class GeneratedAnswerer:
-    """Answers in words of a language model. Where no passage is near enough, it is not asked.
+    """Answers in the words of a language model. It gets no request where no passage is near enough.
 
     Args:
-        passages: chooses what it is told.
-        model: who words it.
+        passages: chooses the passages of the prompt.
+        model: the language model.
         transport: how the model is reached, instead of by the network.
-        fence: makes a mark for one request that no document can know.
+        fence: makes a mark for one request that no document can contain.
     """
 
     generates = True
@@ -42,7 +42,7 @@ class GeneratedAnswerer:
         transport: httpx.AsyncBaseTransport | None = None,
         fence: Callable[[], str] = _fence,
     ) -> None:
-        """Keep them; the model is not asked yet."""
+        """Keep the parts; no request is sent yet."""
         self._passages = passages
         self._model = model
         self._transport = transport
@@ -78,7 +78,7 @@ class GeneratedAnswerer:
 
 
 def _notes(marks: Marks, *, any_text: bool, cut: bool) -> list[str]:
-    """Return what a reader should know of the text above."""
+    """Return the note to the reader about the text above."""
     if not any_text:
         return ["the language model said nothing"]
     notes = []

@@ -1,4 +1,4 @@
-"""A server of a language model that speaks OpenAI's protocol, and is inside the boundary of the TEE.
+"""A server of a language model with OpenAI's protocol, inside the boundary of the TEE.
 
 Questions and passages go there in the clear. So its address is one of this machine's own (a literal loopback address: a
 name is whatever somebody's resolver says), or it is said in words why another one is inside the boundary. No proxy of
@@ -35,11 +35,11 @@ class LanguageModelLimits:
 
     Attributes:
         connect_seconds: until it takes the connection.
-        quiet_seconds: without a byte. The first word of a long prompt takes longest.
+        quiet_seconds: without a byte. The first token of a long prompt takes longest.
         whole_seconds: for all of an answer.
         stream_bytes: of a stream.
         text_characters: of an answer.
-        tokens: that the server is asked for at most.
+        tokens: the most that a request allows.
     """
 
     connect_seconds: float = 5.0
@@ -52,13 +52,13 @@ class LanguageModelLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
-    """Where it is, and how it is asked.
+    """Address of the server, and options of its requests.
 
     Attributes:
         url: of its API, commonly ending in ``/v1``.
         model: what it calls the model.
         inside_boundary: why an address that is none of this machine's own is inside the boundary of the TEE, in words.
-        token: that it asks for; none of a person's.
+        token: of the server; none of a user's.
         limits: for how long, and how much.
 
     Raises:
@@ -176,7 +176,7 @@ async def _events_in(response: httpx.Response, *, most: int, end: float) -> Asyn
 
 
 def _check_head(status: int, headers: Mapping[str, str]) -> None:
-    # What the body says of an error is not repeated: some servers quote the prompt there.
+    # The body of an error is not repeated: some servers quote the prompt there.
     if status != httpx.codes.OK:
         raise LanguageModelError(
             "the server of the language model refused",

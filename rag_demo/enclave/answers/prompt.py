@@ -1,4 +1,4 @@
-"""What a language model is told: the passages, numbered and fenced, as data; the rules before, the question after.
+"""The prompt of a language model: rules, then the passages, numbered and fenced as data, then the question.
 
 A document may say "ignore what was said before". No wording keeps a language model from obeying. What it can do is
 bounded elsewhere: it has no tools, what it says is text that is shown to the one user whose documents these are, and
@@ -29,7 +29,7 @@ def messages_of(question: str, passages: Sequence[Cited], *, fence: str) -> list
     """Return the messages of a request.
 
     Args:
-        question: as asked.
+        question: the user's text.
         passages: numbered; at least one.
         fence: random, and made for this request, so that no document can hold it; letters and digits.
     """

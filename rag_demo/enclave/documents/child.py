@@ -37,7 +37,7 @@ _PIECE = 256 << 10
 _READ = 64 << 10
 
 Source = Callable[[int, int], bytes]
-"""Gives so many bytes of the document from an offset; fewer only where it ends."""
+"""Function that returns a number of bytes of the document from an offset; fewer only at its end."""
 
 
 def command(*, limits: DocumentLimits, promised: DocumentKind | None, size: int, unconfined: str | None) -> list[str]:
@@ -94,7 +94,7 @@ class Child:
         self._in, self._out = self._pipes()
 
     def _pipes(self) -> tuple[int, int]:
-        """Return the descriptors of both pipes, on which nothing waits any more."""
+        """Return the descriptors of both pipes, in non-blocking mode."""
         files = (self._process.stdin, self._process.stdout)
         said, heard = (file.fileno() for file in files if file is not None)
         for descriptor in (said, heard):
@@ -121,7 +121,7 @@ class Child:
         return kind, self._take(size)
 
     def finish(self) -> None:
-        """Require that nothing follows the last frame.
+        """Require that no bytes follow the last frame.
 
         Raises:
             DocumentError: something does.
@@ -132,7 +132,7 @@ class Child:
                 raise misbehaved("more after its last word")
 
     def close(self) -> None:
-        """End the process, whatever it does, and wait for it; again does nothing."""
+        """Kill the process, and wait for it; a second call has no effect."""
         if self._process.returncode is None:  # not waited for yet, so its number is still its own
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What the worker gives up before it reads a byte of a document. Nothing of it can be taken back.
+"""Confinement of the worker before it reads a byte of a document. It cannot be undone.
 
 limits          addresses, processor time; no file, no process, no core, no further descriptor
 descriptors     standard input and output stay, which are pipes; all others are closed
@@ -116,7 +116,7 @@ def _limit(*, memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def _filter(libc: ctypes.CDLL) -> str:
-    """Install the filter and see that it filters; return what is wrong, or nothing."""
+    """Install the filter and test it; return the fault, or None."""
     machine = MACHINES.get(platform.machine()) if sys.byteorder == "little" and sys.maxsize > 1 << 32 else None
     if machine is None:
         return "no seccomp filter for this machine"

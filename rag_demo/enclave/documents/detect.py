@@ -1,4 +1,4 @@
-"""What a document is, by its first bytes, and whether that is what it was said to be."""
+"""Detection of a document's kind by its first bytes, compared with the declared one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rag_demo.enclave.documents.zips import is_docx
 __all__ = ["detect"]
 
 _PDF_WITHIN = 1024
-"""Readers of PDF look for ``%PDF-`` in so many bytes (PDF 1.7, appendix H, note 13)."""
+"""Number of bytes in which readers of PDF look for ``%PDF-`` (PDF 1.7, appendix H, note 13)."""
 _HTML = re.compile(
     r"(?:\s|<\?xml[^>]{0,200}\?>|<!--(?:(?!-->).){0,4000}-->)*+<(?:!doctype\s+html|html|head|body)[\s>/]",
     re.IGNORECASE | re.DOTALL,
@@ -60,7 +60,7 @@ def detect(data: bytes, promised: DocumentKind | None) -> DocumentKind:
 
 
 def _marked(data: bytes) -> DocumentKind | None:
-    """Return the kind whose mark the bytes carry; None for what may be text."""
+    """Return the kind with the mark that the bytes carry; None for possible text."""
     if data.startswith(b"PK\x03\x04"):
         if is_docx(data):
             return DocumentKind.DOCX

@@ -1,4 +1,4 @@
-"""The pages of a document, as they come out of the process that reads it."""
+"""The pages of a document, from the process that reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_NAME_BYTES = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingProgress:
-    """How far a document has been read.
+    """Progress of reading a document.
 
     Attributes:
         pages: that have been read, those without text counted too.
@@ -54,7 +54,7 @@ def parse(
         name: of the file, without a path.
         media_type: as its sender gave it; empty for unknown.
         limits: what is allowed to it.
-        progress: is told after each page, in the thread that takes the pages.
+        progress: called after each page, in the thread that takes the pages.
         unconfined: why the document may be read where the kernel offers no filter of system calls; None refuses.
 
     Returns:
@@ -103,7 +103,7 @@ class Reading(Iterator[Page]):
     Made by ``parse``. A context manager; closing it ends the process, as do the last page and any error.
 
     Attributes:
-        kind: what the document is, once its first page has been asked for; before, None.
+        kind: the kind of the document; None before the first page was requested.
         progress: how far it is.
     """
 

@@ -1,4 +1,4 @@
-"""Which kinds of documents there are, and which one a name and a media type promise."""
+"""The kinds of documents, by name and media type."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BY_MEDIA_TYPE = {value: kind for kind, value in _MEDIA_TYPES.items()} | {
     "text/x-markdown": DocumentKind.MARKDOWN,
 }
 SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/x-download"})
-"""What browsers and programs send for a file of which they know nothing."""
+"""Media types that browsers and programs send for an unknown file."""
 
 SUFFIXES = {
     ".pdf": DocumentKind.PDF,
@@ -54,7 +54,7 @@ _OTHERS = frozenset(
     .pptx .ps .rtf .svg .tar .tif .tiff .tsv .webp .xls .xlsm .xlsx .xml .zip
     """.split()  # noqa: SIM905  words in quotes are harder to read
 )
-"""Names of files that promise something else. Any other ending promises nothing: ``minutes.2026``."""
+"""Endings of file names that promise another kind. Any further ending promises nothing: ``minutes.2026``."""
 
 
 def kind_of_name(name: str) -> DocumentKind | None:

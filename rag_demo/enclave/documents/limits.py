@@ -1,4 +1,4 @@
-"""How large a document may be, and what reading it may take."""
+"""Limits of a document, and of the work of reading it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["DocumentLimits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLimits:
-    """What is allowed to one document. Each number is the greatest that is still accepted.
+    """Limits for one document. Each number is the greatest accepted value.
 
     Attributes:
         max_bytes: of the file.

@@ -1,4 +1,4 @@
-"""The same letters for the same words, and nothing in a text that a reader cannot see.
+"""One spelling for the same words, and no invisible characters.
 
 What is taken out has no place in a passage: control characters, marks that turn the direction of writing around so that
 a text reads otherwise than it is, and characters without width, with which text is hidden from people and shown to
@@ -63,7 +63,7 @@ def _fewer_marks(found: re.Match[str]) -> str:
 
 
 def mended(text: str) -> str:
-    """Put words together that were hyphenated at the end of a line; for formats whose lines are those of the paper.
+    """Join words that were hyphenated at the end of a line; for formats whose lines are those of the paper.
 
     Only between letters, the second of them small, and only where the word has no other hyphen: ``state-of-`` stays.
     """

@@ -1,4 +1,4 @@
-"""Where a reader puts the pages that it finds: normalised, counted, and written as frames."""
+"""Writer of the pages that a reader finds: normalised, counted, and written as frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rag_demo.enclave.documents.normalisation import mended, normalised
 __all__ = ["Out", "UnreadableDocumentError"]
 
 PART_CHARACTERS = 10_000
-"""Of a part of a document without pages: about four sheets of paper."""
+"""Length of a part of a document without pages: about four sheets of paper."""
 _PLAIN = re.compile(r"[^A-Za-z0-9 ./+_-]")
 
 
@@ -36,7 +36,7 @@ class UnreadableDocumentError(Exception):
 
 
 class Out:
-    """Takes the pages of one document, in order.
+    """Collector of the pages of one document, in order.
 
     Args:
         limits: what is too much.
@@ -92,7 +92,7 @@ class Out:
 
 
 class Parts:
-    """Makes parts of a document without pages: one at each large heading, and where a part gets long.
+    """Divider of a document without pages into parts: one at each large heading, and where a part gets long.
 
     Args:
         out: takes the parts.
@@ -130,7 +130,7 @@ class Parts:
 
 
 def _near(text: str, limit: int) -> int:
-    """Return where to cut a text of more than so many characters: after a sentence or line, else a word, else there."""
+    """Return the place to cut a text above the given length: after a sentence or line, else a word, else there."""
     for mark in ("\n", ". ", "\u3002", " "):
         found = text.rfind(mark, limit // 2, limit)
         if found >= 0:

@@ -84,7 +84,7 @@ class _Packer:
             yield from self._full(text, held, fresh)
 
     def _fits(self, held: Sequence[_Piece], piece: _Piece) -> bool:
-        """Tell by the sum of tokens whether a piece fits; ``_full`` counts what they are together."""
+        """Return true if a piece fits by the sum of tokens; ``_full`` counts the exact number."""
         return sum(one.tokens for one in held) + piece.tokens <= self._limit
 
     def _kept(self, held: Sequence[_Piece], piece: _Piece) -> list[_Piece]:

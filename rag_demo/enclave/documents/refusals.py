@@ -1,4 +1,4 @@
-"""What is told of a document that cannot be read."""
+"""Refusals of documents that cannot be read."""
 
 from __future__ import annotations
 

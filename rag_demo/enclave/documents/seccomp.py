@@ -78,7 +78,7 @@ _ENDING: dict[str, tuple[int, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
 }
-"""What ends the process."""
+"""Action of the filter that ends the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +88,9 @@ class SyscallTable:
     Attributes:
         arch: ``AUDIT_ARCH_…``.
         seccomp: the number of seccomp(2) itself.
-        allowed: calls that are allowed whatever their arguments.
+        allowed: calls that are allowed with any arguments.
         write: allowed to standard output alone.
-        mapping: mmap and mprotect: allowed unless the memory is to be executable.
+        mapping: mmap and mprotect: allowed for memory that is not executable.
         tgkill: allowed to the process itself, for ``abort``.
         ending: calls that end the process.
     """

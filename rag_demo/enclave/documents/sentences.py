@@ -1,4 +1,4 @@
-"""Where sentences end: by punctuation and what stands around it, without a dictionary and in one pass.
+"""The ends of sentences: by punctuation and its neighbours, without a dictionary and in one pass.
 
 Made for finding passages, so it would rather leave two sentences together than cut one in two. Abbreviations are those
 of English, with the commonest of German and French; what follows with a small letter never begins a sentence.
@@ -85,7 +85,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _ends(text: str, found: re.Match[str]) -> bool:
-    """Tell whether a sentence ends at this mark, which white space follows."""
+    """Return true if a sentence ends at this mark, which white space follows."""
     following = _NEXT.match(text, found.end())
     word = following[1] if following else ""
     if word[:1].islower():
@@ -109,7 +109,7 @@ def _word_before(text: str, end: int) -> str:
 
 
 def _belongs(before: str, after: str) -> bool:
-    """Tell whether a full stop belongs to the word before it, and ends nothing."""
+    """Return true if a full stop belongs to the word before it, and ends no sentence."""
     word = before.lower()
     if word in _BEFORE_NAMES or word in _MIDWAY:
         return True

@@ -1,4 +1,4 @@
-"""What the worker says to the process that started it, and how: frames of a kind, a length and so many bytes.
+"""The protocol between the worker and its parent: frames of a kind, a length and the data.
 
 ::
 
@@ -33,7 +33,7 @@ REASONS = frozenset(
         "encrypted",
         "malformed",
         "limit",
-        "defect",  # an error of ours
+        "defect",  # a defect of this project
     }
 )
 

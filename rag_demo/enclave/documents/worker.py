@@ -48,7 +48,7 @@ def main(order: Mapping[str, Any], readers: Mapping[str, str] | None = None) -> 
     except RecursionError:
         out.problem(UnreadableDocumentError("limit", "nesting"))
     except BrokenPipeError:
-        pass  # nobody listens any more
+        pass  # the reader has left
     except Exception as exc:  # noqa: BLE001  whatever it is, it is said and this process ends
         out.problem(UnreadableDocumentError("defect", type(exc).__name__))
 

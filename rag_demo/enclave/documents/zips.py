@@ -35,7 +35,7 @@ _ENCRYPTED = 0x1
 
 
 def is_docx(data: bytes) -> bool:
-    """Tell whether an archive says that it has the main part of a DOCX, without macros; reading shows what it has."""
+    """Return true if an archive lists the main part of a DOCX, without macros; reading checks the content."""
     package = Package(data)
     if _TYPES not in package.names:
         return False
@@ -122,7 +122,7 @@ def _declared(data: bytes) -> tuple[int, int]:
 
 
 def _require_apart(data: bytes, parts: list[zipfile.ZipInfo], directory: int) -> None:
-    """Require that no part lies inside another: with that, a small archive would unpack to petabytes."""
+    """Require that no part overlaps another: otherwise a small archive would unpack to petabytes."""
     end = 0
     for part in sorted(parts, key=lambda one: one.header_offset):
         start = part.header_offset

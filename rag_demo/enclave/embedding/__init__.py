@@ -1,4 +1,4 @@
-"""Passages to vectors, by a model that comes sealed and is opened in memory alone.
+"""Passages to vectors, by a sealed model that is opened in memory alone.
 
 ::
 
@@ -8,10 +8,10 @@
         vectors = embedder.embed(["How long is the lease?", "The lease runs for five years."])
         vectors[0] @ vectors[1]                              # their cosine
 
-    configuration.py, wordpiece.py, weights.py    what a model has to be, file by file; anything else is refused
+    configuration.py, wordpiece.py, weights.py    the accepted models, file by file; others are refused
     numerics.py, encoder.py                       the encoder in NumPy
     embedder.py                                   texts in, vectors out: order, batches, length 1, closing
-    opening.py                                    from a sealed folder to all of this; and sealing one
+    sealed_model.py                               a sealed folder to an embedder; and sealing one
 """
 
 from rag_demo.enclave.embedding.embedder import TextEmbedder

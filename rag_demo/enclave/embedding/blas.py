@@ -23,7 +23,7 @@ _SETTERS: Final = (
 
 
 def single_threaded(maps: Path = MAPS) -> bool:
-    """Let OpenBLAS use one thread, in the whole process from now on; return whether there is one that can be told.
+    """Limit OpenBLAS to one thread in the whole process; return true if there is one with this setting.
 
     Args:
         maps: the kernel's list of what this process has loaded.

@@ -1,4 +1,4 @@
-"""What a model says of itself, as far as it is computed here: a BERT encoder, the mean of its states, length 1.
+"""The description of a model, as far as it is computed here: a BERT encoder, the mean of its states, length 1.
 
 The list of members is closed. One that is not known here could change what the model means (another kind of positions,
 another activation), and a vector that is wrong looks like one that is right.
@@ -68,7 +68,7 @@ _WITHOUT_EFFECT: Final = frozenset(
         "hidden_dropout_prob",
         "initializer_range",
         "layer_norm_eps",  # Read by itself.
-        "pad_token_id",  # Nothing is padded, or what is padded is masked.
+        "pad_token_id",  # There is no padding, or it is masked.
         "torch_dtype",  # The weights say themselves what they are.
         "transformers_version",
         "use_cache",
@@ -146,7 +146,7 @@ def parse_config(raw: bytes) -> EncoderConfig:
 
 
 def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
-    """Require that a text's vector is the mean of its tokens' vectors, and nothing else.
+    """Require that a text's vector is exactly the mean of its tokens' vectors.
 
     Args:
         raw: ``1_Pooling/config.json``.

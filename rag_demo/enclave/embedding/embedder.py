@@ -35,7 +35,7 @@ class TextEmbedder:
         encoder: makes vectors of those; closed with this object.
         max_tokens: how many numbers it takes.
         threads: how many batches are computed side by side, for all callers together.
-        fingerprint: what tells the model from any other; empty where nobody asks.
+        fingerprint: names the model; empty where it is not needed.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class TextEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._encoder.dimensions
 
     @property
     def max_tokens(self) -> int:
-        """How much of a text it reads, its own two marks included."""
+        """Number of tokens that it reads of a text, its own two marks included."""
         return self._max_tokens
 
     def count_tokens(self, text: str) -> int:
@@ -85,7 +85,7 @@ class TextEmbedder:
         Memory for computing does not grow with how many texts there are, or how long they are.
 
         Args:
-            texts: any. One that is empty has a vector too, which says nothing.
+            texts: any. An empty one has a vector too, without meaning.
 
         Returns:
             of shape ``(len(texts), dimensions)``, float32.
@@ -117,7 +117,7 @@ class TextEmbedder:
 
     def _encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
         # The length of a mean is lost here anyway, and with it by how many tokens its sum was divided.
-        with np.errstate(over="ignore", invalid="ignore"):  # What comes of it is looked at.
+        with np.errstate(over="ignore", invalid="ignore"):  # The result is checked.
             states = self._encoder.encode(batch)
             lengths = np.sqrt(np.einsum("ij,ij->i", states, states))
         if not np.isfinite(lengths).all():
@@ -126,7 +126,7 @@ class TextEmbedder:
         return unit
 
     def close(self) -> None:
-        """Overwrite the weights, when what is being computed is done; nothing can be computed afterwards."""
+        """Overwrite the weights after the running computation; no computation is possible afterwards."""
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: not self._running)

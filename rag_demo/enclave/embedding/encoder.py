@@ -1,4 +1,4 @@
-"""The encoder in NumPy. Nothing is padded: the tokens of a batch lie one below the other, whichever text they are of.
+"""The encoder in NumPy. There is no padding: the tokens of a batch follow each other, across texts.
 
 All but the attention works on each token by itself, so that one product of matrices serves the whole batch. The
 attention works on texts of the same length at once.
@@ -35,13 +35,13 @@ class NumpyEncoder:
 
     def __init__(self, weights: Weights, config: EncoderConfig) -> None:
         """Keep both, and let each product of matrices be one thread's."""
-        single_threaded()  # Where it cannot be told, the result is the same, and slower.
+        single_threaded()  # Without this setting the result is the same, and slower.
         self._weights = weights
         self._config = config
 
     @property
     def dimensions(self) -> int:
-        """How long a vector is."""
+        """Length of a vector."""
         return self._config.hidden
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ WEIGHTS_NAME: Final = "model.safetensors"
 MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
 """All that is read of a model."""
 MAX_FILE_BYTES: Final = 64 << 20
-"""Of a file that is read whole: a vocabulary of a million tokens and more."""
+"""Limit for a file that is read whole: a vocabulary of a million tokens and more."""
 _DOMAIN: Final = b"rag embedding model v1\0"
 _PIECE_BYTES: Final = 1 << 20
 
@@ -44,7 +44,7 @@ class PlainFolder:
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Name of the file in messages."""
         return str(self._folder)
 
     def open(self, path: str, /) -> FileSource:
@@ -60,7 +60,7 @@ def installed_model(package: str = MODEL_PACKAGE) -> Path:
     """Return the folder of all-MiniLM-L6-v2, in plaintext, where its wheel is installed. For owners and demonstrations.
 
     Args:
-        package: in which it lies.
+        package: that contains it.
 
     Raises:
         ConfigurationError: ``embedding-model-missing``.
@@ -100,9 +100,9 @@ def read_whole(model: ModelFiles, path: str) -> bytes:
 
 
 def fingerprint_of(model: ModelFiles) -> str:
-    """Return what tells a model from any other, as hex: SHA-256 over all that is read of it.
+    """Return a fingerprint of the model, as hex: SHA-256 over all files read.
 
-    Vectors of one model mean nothing to another one, whatever both are called.
+    Vectors of one model have no meaning for another one, even of the same name.
 
     Raises:
         AttestError: as reading raises.

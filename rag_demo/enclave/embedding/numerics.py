@@ -91,7 +91,7 @@ def layer_norm(values: Floats, norm: Norm, epsilon: float) -> None:
 
 
 def exponentials(scores: Floats) -> Floats:
-    """Replace scores by their exponentials, and return what each row has to be divided by.
+    """Replace scores by their exponentials, and return the divisor of each row.
 
     Dividing what the row is then multiplied with is fewer divisions.
 

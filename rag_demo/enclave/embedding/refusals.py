@@ -1,4 +1,4 @@
-"""What is wrong with a model: always the same kind of refusal, for whoever chose the model."""
+"""Refusals of a model: one error class, for the person who chose the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SHOWN: Final = 100
 
 
 def brief(value: object) -> str:
-    """Return a value as it is shown in a message: short, whatever it is."""
+    """Return a value as text for a message, shortened."""
     shown = repr(value)
     return shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "…"
 

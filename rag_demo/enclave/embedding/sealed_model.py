@@ -38,13 +38,13 @@ def open_sealed_embedder(
     model: bytes | None = None,
     threads: int | None = None,
 ) -> TextEmbedder:
-    """Verify a sealed model, obtain its key, and decrypt it into memory: nothing of it is written anywhere.
+    """Verify a sealed model, obtain its key, and decrypt it into memory; no plaintext is written to disk.
 
     Args:
         place: the sealed folder, or a store.
-        key: 32 bytes as released; or a function that gets the verified manifest, or a session, asked when everything
+        key: 32 bytes as released; or a function that gets the verified manifest, or a session, called when everything
             else is verified.
-        trusted: whose signatures count; none accepts nothing.
+        trusted: accepted signers; an empty tuple accepts none.
         model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
         threads: how many decrypt.
 
@@ -59,7 +59,7 @@ def open_sealed_embedder(
 
 
 def load_embedder(model: ModelFiles) -> TextEmbedder:
-    """Load a model whose files can be read already.
+    """Load a model from readable files.
 
     Args:
         model: a ``SealedDirectory`` that is open, or a ``PlainFolder``.
@@ -73,7 +73,7 @@ def load_embedder(model: ModelFiles) -> TextEmbedder:
     require_mean_pooling(read_whole(model, POOLING_NAME), config)
     max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
     tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
-    # The weights last, when everything else is as it has to be.
+    # The weights last, after everything else was checked.
     encoder = NumpyEncoder(read_weights(model, config), config)
     threads = max(1, len(os.sched_getaffinity(0)))
     return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
@@ -95,9 +95,9 @@ def seal_model(
         source: the folder of the model.
         target: the folder to make; must not be there.
         key: 32 bytes, the one that the key-release service is to release.
-        names: which key that is, and whose.
+        names: of the key and its service.
         signer: the owner's key, P-384 or P-256.
-        random: returns so many random bytes.
+        random: returns a given number of random bytes.
         at: when, for people.
 
     Raises:

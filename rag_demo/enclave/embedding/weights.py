@@ -1,4 +1,4 @@
-"""The weights of an encoder: exactly those that its configuration asks for, finite, and wiped at the end."""
+"""The weights of an encoder: exactly those of its configuration, finite, and wiped at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 _KIND: Final = "F32"
 _UNUSED: Final = frozenset({"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"})
-"""What such files hold besides: the numbers 0, 1, 2…, and a layer for a task that is not this one. Not read."""
+"""Further tensors of such files: the numbers 0, 1, 2…, and a layer for another task. Not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
 
     Args:
         model: its files.
-        config: what it has to hold.
+        config: describes the expected tensors.
 
     Raises:
         ConfigurationError: ``embedding-weights-unsuitable``; or ``safetensors-missing``.

@@ -1,4 +1,4 @@
-"""Text to the numbers that the model knows: WordPiece, by the ``tokenizers`` package.
+"""Text to the token numbers of the model: WordPiece, by the ``tokenizers`` package.
 
 The tokeniser is built from the parts of ``tokenizer.json`` that were checked, and not by handing the file on: so
 nothing in it can truncate, pad, or treat a text in a way that is not written here. Two things are on purpose other than
@@ -50,7 +50,7 @@ _GROWTH: Final = 4
 
 
 class WordPiece:
-    """Makes numbers of texts. ``parse_tokenizer`` makes it.
+    """Tokenizer of texts. ``parse_tokenizer`` makes it.
 
     Args:
         tokenizer: without truncation, padding or marks of its own.

@@ -2,11 +2,11 @@
 
 ::
 
-    settings.py, config.py      what it is told: one TOML file, closed
-    keyring.py, lifecycle.py    keys of two owners; locked, unlocking, ready, stopped
-    bench.py, wiring.py         the parts that it works with while it is ready
-    channel.py, offers.py       the encrypted channel, and the evidence for its keys
-    app.py                      the API behind the channel: ingest.py takes documents in, asking.py answers
-    doors.py                    the outermost application: what is told in the clear
-    assembly.py, running.py     all of it put together, and served
+    settings.py, config.py          its settings: one TOML file, closed
+    held_keys.py, lifecycle.py      keys of two owners; locked, unlocking, ready, stopped
+    resources.py, composition.py    its parts while it is ready
+    channel.py, attestation.py      the encrypted channel, and the evidence for its keys
+    app.py                          the API behind the channel: ingest.py takes documents in, question.py answers
+    outer_app.py                    the outermost application: the routes in the clear
+    assembly.py, process.py         all of it put together, and served
 """

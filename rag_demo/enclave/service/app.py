@@ -1,4 +1,4 @@
-"""The API behind the channel. Nothing here ever sees a request that came in the clear.
+"""The API behind the channel. It never sees a request in the clear.
 
 ::
 
@@ -62,7 +62,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What the routes work with.
+    """The parts that the routes use.
 
     Attributes:
         enclave: what may be done now.
@@ -103,7 +103,7 @@ def create_app(inside: Inside) -> Starlette:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """Let nothing but documented refusals out, and nothing of what was sent into the log."""
+    """Answer with documented refusals only, and log nothing of a request."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -140,7 +140,7 @@ class _Api:
     # -- state
 
     async def state(self, request: Request) -> Response:
-        """Say what the service can do; nobody has to show a token for that."""
+        """Return the service's state; no token is needed."""
         _require_query(request, set())
         return _json(self._inside.state())
 
@@ -158,7 +158,7 @@ class _Api:
         life, user = self._user(request)
         _require_query(request, set())
         name = request.path_params["id"]
-        # What is no id names nothing; it goes no further and is not repeated.
+        # An invalid id names no document; it is neither looked up nor repeated.
         there = _ID.fullmatch(name) is not None and await self._blocking(
             life, user, lambda: life.bench.store.delete(user, name)
         )
@@ -176,7 +176,7 @@ class _Api:
         return Response(status_code=204, headers={"cache-control": "no-store"})
 
     async def upload(self, request: Request) -> Response:
-        """Take a document in, and tell how far it is."""
+        """Take a document in, and report the progress."""
         life, user = self._user(request)
         document = IndexedDocument(
             id=secrets.token_hex(16),
@@ -252,7 +252,7 @@ class _Api:
     # -- what all of them do
 
     def _user(self, request: Request) -> tuple[Life, bytes]:
-        """Return whose request it is, and in which life of the service."""
+        """Return the life of the service and the request's user."""
         life = self._inside.enclave.require_ready()
         user = collection_of(request.headers.getlist("authorization"))
         wait = self._rates.wait_of(user.hex(), at=self._inside.ticks())
@@ -261,7 +261,7 @@ class _Api:
         return life, user
 
     async def _blocking(self, life: Life, user: bytes, work: Callable[[], _T]) -> _T:
-        # Threads are few, and deleting out of a large collection takes half a second: nobody has all of them.
+        # Threads are few, and a deletion from a large collection takes half a second: no user may take all of them.
         give_back = take_turn(self._calls, user, "requests")
         try:
             return await life.during(in_thread(self._inside.threads.questions, work))

@@ -1,4 +1,4 @@
-"""Puts a service together out of its settings and its parts; nothing is asked or opened before the server starts."""
+"""Assembly of a service from its settings and its parts; it opens nothing before the server starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rag_demo.enclave.service.threads import Threads
 __all__ = ["RagService", "attester_of"]
 
 CERTIFIED: Final = timedelta(days=7)
-"""Since when a simulated AMD knows its chip."""
+"""Age of a simulated chip's certificate."""
 _log = logging.getLogger("rag.enclave")
 
 
@@ -50,7 +50,7 @@ class RagService:
         pages: files of a page, served in the clear.
         attester: gives evidence; None is what the settings say.
         clock: returns the present moment.
-        random: returns so many random bytes.
+        random: returns a given number of random bytes.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Evidence for whoever asks: made under each client's nonce, with what the vendors say of it beside it.
+"""Evidence for any client: made under its nonce, with the vendors' endorsements beside it.
 
 Anybody may ask, and a machine takes a while for each: what was made for a nonce is kept for a moment, and no more are
 made than the configuration says. Whoever asks too often hears 503 from the gateway, in the clear.
@@ -26,9 +26,9 @@ __all__ = ["MAX_ENDORSEMENT_BYTES", "Offers", "Vendors", "files_of"]
 KEPT: Final = 256
 KEPT_FOR: Final = timedelta(seconds=30)
 VENDORS_FOR: Final = timedelta(minutes=10)
-"""How old what vendors say may be before it is read again."""
+"""Maximum age of endorsements before they are read again."""
 MAX_ENDORSEMENT_BYTES: Final = 2 * 1024 * 1024
-"""Of all endorsements together: a client reads 4 MiB of an offer, in which they are a third longer."""
+"""Limit for all endorsements together: a client reads 4 MiB of an offer, in which they are a third longer."""
 MAX_ENDORSEMENT_FILES: Final = 24
 _ENDORSEMENTS: Final = 2
 """The indicator of endorsements among evidence (RFC 9999)."""
@@ -38,7 +38,7 @@ Vendors = Callable[[datetime], Mapping[str, bytes]]
 
 
 class Offers:
-    """Makes offers. To be called from any thread.
+    """Maker of offers. Safe to use from any thread.
 
     Args:
         attester: gives evidence that commits to a binding.
@@ -137,7 +137,7 @@ def files_of(paths: tuple[Path, ...]) -> Vendors:
     """Return what reads files and folders anew each time.
 
     Raises:
-        ConfigurationError: ``file-unreadable``, when it is asked.
+        ConfigurationError: ``file-unreadable``, at the first call.
     """
 
     def read(_at: datetime) -> Mapping[str, bytes]:

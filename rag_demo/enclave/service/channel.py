@@ -1,8 +1,8 @@
 """The channel of the service: under a key that was born here, or under one that is released to every replica.
 
 A key that was born here is there from the start, so that a service without its other keys can be asked, checked and
-told to say why; a released one is there once its owner's service has released it. Both are dropped with the life in
-which they were used: what was recorded before a lease was lost is opened by nobody afterwards.
+report the reason; a released one is there once its owner's service has released it. Both are dropped with the life
+that used them: nobody can decrypt later what was recorded before a lease was lost.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ REFRESH_SECONDS: Final = 60.0
 _log = logging.getLogger("rag.enclave")
 Random = Callable[[int], bytes]
 NoteOf = Callable[[SessionKey], Awaitable[PromptKeyNote]]
-"""Asks the service that released a prompt key what it published of it."""
+"""Function that requests the published note of a prompt key from the service that released it."""
 
 
 class Channel(Protocol):
-    """What the doors, and the lifecycle, know of a channel."""
+    """Interface of a channel for the outer application and the lifecycle."""
 
     def current(self) -> ASGIApp | None:
         """Return what opens encrypted requests now; None while there is no key."""
@@ -72,7 +72,7 @@ class BornChannel:
         settings: of the service.
         offers: makes evidence.
         clock: returns the present moment.
-        random: returns so many random bytes.
+        random: returns a given number of random bytes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class BornChannel:
     ) -> None:
         """Draw the first key."""
         self._clock = clock
-        # Evidence commits to both, so nobody on the way moves a client from the one to the other.
+        # Evidence commits to both, so that an attacker on the network cannot move a client from one to the other.
         kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
         key = ChannelKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
@@ -98,7 +98,7 @@ class BornChannel:
         return self._app
 
     async def unlocked(self, keyring: HeldKeys) -> None:
-        """Take nothing: the key was born here."""
+        """Take nothing: this process made the key."""
 
     def wipe(self) -> None:
         """Drop the keys, and go on with a fresh one, under which the service says why it has stopped."""
@@ -110,15 +110,15 @@ class BornChannel:
 
 
 class ReleasedChannel:
-    """A channel under a prompt key, which every replica has; nobody attests to it here, its service's log does.
+    """A channel under a prompt key, which every replica has; its service's log attests to it, and no evidence here.
 
     Args:
         inside: what answers.
         settings: of the service.
         replays: remembers requests for all replicas.
-        note_of: asks what was published of the key.
+        note_of: requests the published note of the key.
         clock: returns the present moment.
-        random: returns so many random bytes.
+        random: returns a given number of random bytes.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ReleasedChannel:
         """Take the key.
 
         Raises:
-            AttestError: the service published nothing of it, or another key.
+            AttestError: the service published no note of the key, or one of another key.
         """
         key = keyring.key("prompt")
         note = await self._note_of(key)

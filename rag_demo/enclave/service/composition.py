@@ -24,7 +24,7 @@ __all__ = ["bench_of"]
 MAX_PEM_BYTES: Final = 64 * 1024
 MODEL_NAME: Final = "all-MiniLM-L6-v2"
 ROOM_FOR_MARKS: Final = 2
-"""Of the tokens that a model reads, so many are its own."""
+"""Number of the model's own tokens among those that it reads."""
 
 
 def bench_of(settings: EnclaveSettings) -> OpenBench:

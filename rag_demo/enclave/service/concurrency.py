@@ -1,4 +1,4 @@
-"""How many at a time: of all users together, and of each. One event loop asks; nothing here waits."""
+"""Limits of concurrent work: for all users together, and for each. Called from one event loop; no call waits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def busy(problem: str) -> RefusedError:
 
 
 def too_often(seconds: float) -> RefusedError:
-    """Say that somebody asks too often."""
+    """Return the refusal of a user above the rate limit."""
     wait = max(1, int(seconds) + 1)
     return RefusedError(
         f"too many requests; wait {wait} s",

@@ -9,7 +9,7 @@
     port = 8460
 
     [model]
-    place = "minilm.sealed"                   # paths are meant from where this file lies
+    place = "minilm.sealed"                   # paths are relative to this file
     trust = ["model-owner.pub"]
     [model.key]
     name = "minilm"
@@ -64,7 +64,7 @@ def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> E
     """Read the file.
 
     Args:
-        path: where it lies.
+        path: of the file.
         changes: what the command line says, by dotted names (``listen.port``); None is left out.
 
     Raises:
@@ -272,7 +272,7 @@ def _key(reader: _Reader, where: str) -> KeySource:
 
 
 def _prompt_key(reader: _Reader, service: SessionSettings) -> KeySource:
-    """Read whose the channel's key is: where that is not said, the service of the database's key releases it."""
+    """Return the source of the channel's key: by default the service of the database's key."""
     table = reader.table("prompt_key")
     if table.has("url"):
         return _key(table, "prompt_key")
@@ -282,7 +282,7 @@ def _prompt_key(reader: _Reader, service: SessionSettings) -> KeySource:
 
 
 def _session_value(name: str, value: object, folder: Path) -> object:
-    """Let paths begin where the file lies."""
+    """Resolve paths against the file's folder."""
     if name in _PATHS_OF_A_SESSION and isinstance(value, str) and value:
         return folder / value
     if name == "endorsements" and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Answers that are told while they are made: server-sent events, ended when their reader leaves."""
+"""Streamed answers: server-sent events that end when their reader leaves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def event(name: str, model: BaseModel) -> bytes:
 
 
 def refused_event(error: AttestError) -> bytes:
-    """Return the event that ends a stream whose work was refused."""
+    """Return the last event of a stream whose work was refused."""
     return f"event: refused\ndata: {json.dumps({'problem': members_of(error)})}\n\n".encode()
 
 
@@ -34,23 +34,23 @@ class Events(Response):
 
     Args:
         source: makes them; it is closed when the reader leaves, and in the end.
-        ended: is called last, whatever happened, and also where not one event was asked for.
+        ended: called last, on success and on failure, and also where no event was read.
     """
 
     def __init__(self, source: AsyncGenerator[bytes, None], *, ended: Callable[[], object]) -> None:
-        """Begin with nothing."""
+        """Begin with no event sent."""
         super().__init__(
             status_code=200,
             media_type=EVENTS_MEDIA_TYPE,
             headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
         )
-        # What is told as it comes has no length.
+        # A streamed answer has no length.
         self.raw_headers = [line for line in self.raw_headers if line[0] != b"content-length"]
         self._source = source
         self._ended = ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  of ASGI
-        """Send the events until there are no more, or nobody reads them."""
+        """Send the events until the last one, or until the reader leaves."""
         sending = asyncio.ensure_future(self._send_all(send))
         leaving = asyncio.ensure_future(_left(receive))
         try:

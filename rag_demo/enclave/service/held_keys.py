@@ -1,7 +1,7 @@
 """The keys of one life of the service: released by their owners' services, renewed, and lost together.
 
 Each owner has a key-release service of its own, and neither hears of the other. As soon as one of the leases is lost,
-all are: a machine that one owner trusts no more does nothing for the other, either.
+all are: a machine without one owner's trust no longer serves the other, either.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class HeldKeys:
     Args:
         sources: where each comes from.
         attester: gives this machine's evidence; None is the machine's own.
-        lost: is told at once when a lease is lost, before the key is overwritten.
-        renew_after: seconds after which a lease is renewed, where that is sooner than it has to be.
+        lost: called at once when a lease is lost, before the key is overwritten.
+        renew_after: seconds after which a lease is renewed, where that is sooner than necessary.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HeldKeys:
         lost: Callable[[LeaseLostError], object],
         renew_after: float | None = None,
     ) -> None:
-        """Ask for nothing yet."""
+        """Keep the settings; no request is sent yet."""
         self._sources = dict(sources)
         self._attester = attester
         self._lost = lost
@@ -65,7 +65,7 @@ class HeldKeys:
         """Ask every service, all at a time.
 
         Raises:
-            AttestError: the first that said no, or could not be asked; see ``attest.Session.key``.
+            AttestError: the first refusal, or an unreachable service; see ``attest.Session.key``.
         """
         async with asyncio.TaskGroup() as asking:
             for purpose, source in self._sources.items():
@@ -106,10 +106,10 @@ class HeldKeys:
 
 
 class OpenKeyring(Protocol):
-    """Makes the keyring of a life."""
+    """Maker of the keyring of a life."""
 
     def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
-        """Return one that asks for nothing yet; ``lost`` as for ``HeldKeys``."""
+        """Return a keyring that has sent no request yet; ``lost`` as for ``HeldKeys``."""
         ...
 
 

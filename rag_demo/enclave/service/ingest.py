@@ -35,10 +35,10 @@ _log = logging.getLogger("rag.enclave")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """What came.
+    """An uploaded document.
 
     Attributes:
-        collection: whose.
+        collection: of the user.
         document: what is known before it is read.
         data: the file.
     """
@@ -57,7 +57,7 @@ class Ingest:
         limits: of the service.
         embedding: one upload's turn with the model at a time.
         ticks: seconds that never run backwards.
-        tell: takes each event, from the thread; None is told last.
+        tell: receives each event, from the thread; None comes last.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Ingest:
         self._told = -TELL_SECONDS
 
     def leave(self) -> None:
-        """Say that nobody waits for it any more."""
+        """Note that the client has left."""
         self._left.set()
 
     def run(self) -> None:
-        """Do all of it, and tell how it ended."""
+        """Do all of it, and send the final event."""
         try:
             self._tell(self._stored())
         except _LeftError:
@@ -176,12 +176,12 @@ class Ingest:
         self._go_on()
 
     def _progress(self, pages: int, of: int | None) -> None:
-        """Take note of how far the reader is; a document whose pages have no text is given up in here as well."""
+        """Note the progress of the reader; a document whose pages have no text is refused here as well."""
         self._pages, self._of = pages, of
         self._go_on()
 
     def _go_on(self) -> None:
-        """Make sure that there is a reason to go on, and tell how far it is."""
+        """Require a reason to continue, and send the progress."""
         if self._life.over:
             raise stopped()
         if self._left.is_set():
@@ -203,7 +203,7 @@ class Ingest:
 
 
 class _LeftError(Exception):
-    """Whoever waited for the upload has left."""
+    """The client of the upload has left."""
 
 
 def _defect() -> RefusedError:

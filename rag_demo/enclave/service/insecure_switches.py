@@ -1,4 +1,4 @@
-"""What the settings relax: each is named in the log when the service starts, with the reason that was given for it."""
+"""The relaxations in the settings: each is logged at the start of the service, with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locked, unlocking, ready, stopped: what the service may do follows from the keys that it has now, and nothing else.
+"""Locked, unlocking, ready, stopped: the state of the service depends on its present keys alone.
 
 ::
 
@@ -30,7 +30,7 @@ __all__ = ["Enclave", "Life", "LifecycleState", "Why"]
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 CANCEL_SECONDS: Final = 1.0
-"""How long what is given up may take to end in order."""
+"""Time for cancelled work to end in order."""
 MAX_WHY: Final = 500
 MAX_CHECKS: Final = 50
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ _log = logging.getLogger("rag.enclave")
 
 
 class LifecycleState(StrEnum):
-    """What the service can do."""
+    """State of the service."""
 
     LOCKED = "locked"
     UNLOCKING = "unlocking"
@@ -63,7 +63,7 @@ class Why:
 
     @staticmethod
     def of(error: BaseException) -> Why:
-        """Take it from an error; of one that nobody foresaw only the kind is told."""
+        """Return the reason in an error; of an unexpected one, its class alone."""
         if not isinstance(error, AttestError):
             return Why(code="rag-defect", detail=f"a defect of the service: {type(error).__name__}")
         said = next((one for one in (error, error.__cause__) if isinstance(one, ReleaseRefusedError)), None)
@@ -85,7 +85,7 @@ class Life:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it may be used or told any more; may be asked from any thread."""
+        """True once the life is over; safe to use from any thread."""
         return self._over.is_set()
 
     def end(self) -> bool:
@@ -95,7 +95,7 @@ class Life:
         return not was_over
 
     async def during(self, work: Coroutine[Any, Any, _T]) -> _T:  # Any: of typeshed
-        """Do something as long as the life lasts; what comes of it later is nobody's.
+        """Await something while the life lasts; a later result is dropped.
 
         Raises:
             RefusedError: ``rag-stopped``.
@@ -121,10 +121,10 @@ class Enclave:
     Args:
         keyring: makes the keyring of a life.
         open_bench: opens model and store with its keys; runs in a thread.
-        unlocked: is awaited with the keyring when everything is opened, and before anybody is served.
+        unlocked: awaited with the keyring when everything is opened, before the first request is served.
         wiped: is called when a life is over, at once.
         retry_seconds: longest pause between attempts.
-        pause: waits so many seconds.
+        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Enclave:
     # -- living
 
     def end(self) -> None:
-        """Let ``run`` end when it is cancelled next, and begin nothing more.
+        """Let ``run`` end at its next cancellation, and start nothing more.
 
         A cancellation alone can get lost where something fails at the same moment (``asyncio.TaskGroup``).
         """
@@ -226,7 +226,7 @@ class Enclave:
             if self._unlocked is not None:
                 await self._unlocked(keyring)
         finally:
-            if life.over:  # lost meanwhile: what was taken after that is wiped as well
+            if life.over:  # lost meanwhile: keys taken after that are wiped as well
                 self._wiped()
 
     def _be_ready(self, life: Life) -> None:
@@ -247,7 +247,7 @@ class Enclave:
     def _rest(self, error: BaseException) -> None:
         self.state, self.why = self._resting, Why.of(error)
         self._failures += 1
-        # Of what nobody foresaw the log says where it was raised, and never its text.
+        # Of an unexpected error the log has its place, and never its text.
         told = {"code": self.why.code}
         if isinstance(error, AttestError):
             _log.error("%s: %s", self.state, self.why.detail, extra={**told, "hint": error.hint})
@@ -303,8 +303,8 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _unheard(doing: asyncio.Future[Any]) -> None:  # Any: whatever it was
-    """Take note of what became of it, so that nobody else is told."""
+def _unheard(doing: asyncio.Future[Any]) -> None:  # Any: the result is ignored
+    """Retrieve the exception, so that asyncio does not log it."""
     if not doing.cancelled():
         doing.exception()
 

@@ -1,4 +1,4 @@
-"""What the service writes down: one JSON document a line on standard error, and nothing of what users send.
+"""The log of the service: one JSON document a line on standard error, without any content of users.
 
 No content, no name of a document, no question, no token and no address can get here: what is logged is a text of ours
 with a few fields, and of an exception its kind and the place where it was raised, since its text may quote anything.
@@ -23,7 +23,7 @@ _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12
 _MAX_FOREIGN: Final = 200
 _QUOTING: Final = re.compile(r"""[\n<>(){}\[\]'"`=]""")
-"""Where a message may begin to quote."""
+"""Characters after which a message may quote foreign text."""
 _log = logging.getLogger("rag.enclave")
 
 
@@ -47,9 +47,9 @@ class JsonLines(logging.Formatter):
 
 
 def _foreign(record: logging.LogRecord) -> str:
-    """Return the beginning of somebody else's message, without its arguments: uvicorn's may hold a path.
+    """Return the beginning of a library's message, without its arguments: uvicorn's may contain a path.
 
-    What asyncio says of a task, a future or a callback goes on with what these hold.
+    asyncio's description of a task, a future or a callback continues with their contents.
     """
     return _QUOTING.split(str(record.msg).strip(), maxsplit=1)[0].strip()[:_MAX_FOREIGN]
 
@@ -63,7 +63,7 @@ def _places(error: BaseException) -> list[str]:
 def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Let everything that is logged go to standard error, and what Python itself would write there only as we write.
 
-    An exception that nobody caught, in whatever thread, and a warning are written by the interpreter with their text.
+    The interpreter writes an uncaught exception, in any thread, and a warning with their text.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())

@@ -1,4 +1,4 @@
-"""What goes over the channel, in its own types: closed, frozen, and apart from what the parts hand to each other."""
+"""The messages of the channel, in their own types: closed, frozen, and apart from the types inside the service."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class QuestionModel(_Closed):
 
 
 class ProgressEvent(_Closed):
-    """How far a document is: pages read, then passages embedded. What is not known yet, of how many, is null."""
+    """Progress of a document: pages read, then passages embedded. An unknown total is null."""
 
     pages: int
     of: int | None
@@ -103,7 +103,7 @@ class TextEvent(_Closed):
 
 
 class CitationModel(_Closed):
-    """What a ``[n]`` of an answer stands for."""
+    """The passage that a ``[n]`` of an answer cites."""
 
     number: int
     document: str
@@ -143,7 +143,7 @@ class LeaseModel(_Closed):
 
 
 class ServiceLimitsModel(_Closed):
-    """What the service takes."""
+    """The limits of the service."""
 
     document_bytes: int
     documents: int
@@ -153,7 +153,7 @@ class ServiceLimitsModel(_Closed):
 
 
 class StateModel(_Closed):
-    """What the service can do now. Nothing of it is secret; in the clear it is anybody's word."""
+    """The state of the service. It is not secret; in the clear it is unauthenticated."""
 
     schema_: Literal["rag.state/1"] = Field(default="rag.state/1", serialization_alias="schema")
     name: str

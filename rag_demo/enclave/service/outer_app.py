@@ -1,15 +1,15 @@
-"""The outermost application: what is told in the clear, and the channel to everything else.
+"""The outermost application: the routes in the clear, and the channel to all others.
 
 ::
 
     GET  /healthz, /readyz                          whether the process lives, and whether it is ready
-    GET  /v1/state                                  what it can do; anybody's word in the clear
+    GET  /v1/state                                  its state; unauthenticated in the clear
     GET  /.well-known/attest-channel?nonce=…        evidence                                                (any origin)
     *    /.well-known/ohttp-gateway                 keys, and encrypted requests                            (any origin)
     GET  a path of ``pages``                        files of a page that checks the service
 
-A page that a person has from elsewhere may ask for evidence, keys and state, and may send encrypted requests: nothing
-here goes by cookies or by where a request comes from, so that any origin may do what a program may.
+A page from elsewhere may request evidence, keys and state, and may send encrypted requests: there are no cookies,
+and the origin of a request grants nothing, so that any origin may do what a program may.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Doors:
         ticks: Callable[[], float],
         pages: Mapping[str, PageFile] | None = None,
     ) -> None:
-        """Stand in front."""
+        """Keep the parts."""
         self._channel = channel
         self._state = state
         self._is_ready = is_ready
@@ -101,7 +101,7 @@ class Doors:
     @staticmethod
     async def _fail(error: RefusedError, scope: Scope, receive: Receive, begun: _Begun) -> None:
         if begun.begun:
-            raise _CutError from None  # the server breaks the connection off: its client knows a whole answer
+            raise _CutError from None  # the server closes the connection: its client recognises a complete answer
         await problem(error)(scope, receive, begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,7 +148,7 @@ class Doors:
         await self._within_limits(channel, scope, receive, send)
 
     async def _within_limits(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold no more of everybody's requests than fits, and none for longer than it may take to arrive."""
+        """Bound the memory of all pending requests together, and the time that each may take to arrive."""
         held, over = 0, False
         end = asyncio.get_running_loop().time() + self._limits.body_seconds
         arrived = left = False
@@ -181,7 +181,7 @@ class Doors:
         except Exception:
             if not left:
                 raise
-            # Whoever asked is gone, and what was being told to them breaks off: no defect of anybody.
+            # The client has left, and its answer is truncated: this is no defect.
         finally:
             self._waiting -= held
 

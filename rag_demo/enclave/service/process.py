@@ -1,4 +1,4 @@
-"""A running process of the service: its socket, its server, what signals do, and what the kernel is asked for."""
+"""The running process of the service: its socket, its server, its signals, and its hardening."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BACKLOG: Final = 256
 _DIVERTING: Final = frozenset({"SSLKEYLOGFILE"})
 _OF_POSTGRES: Final = "PG"
 _PASSWORDS: Final = frozenset({"PGPASSFILE", "PGPASSWORD"})
-"""These say nothing of where a connection goes."""
+"""These variables do not change the destination of a connection."""
 _log = logging.getLogger("rag.enclave")
 
 
@@ -78,7 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT; what has begun gets a while to be finished, then the keys are gone.
+    """Serve until SIGTERM or SIGINT; running requests get a while to finish, then the keys are wiped.
 
     Args:
         service: not yet begun.
@@ -91,7 +91,7 @@ def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]
     config = uvicorn.Config(
         expecting_heads(service.app),
         log_config=None,
-        access_log=False,  # whoever asks what is nobody's business, not even the operator's
+        access_log=False,  # not even the operator may see the paths that users request
         http="h11",
         ws="none",
         h11_max_incomplete_event_size=_HEAD_BYTES,

@@ -1,4 +1,4 @@
-"""What a key-release service published of a prompt key: signed, logged, and for the policy of its release."""
+"""The published note of a prompt key: signed and logged by its service, for the policy of its release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["note_of"]
 
 
 def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
-    """Return what asks for the note of a key.
+    """Return a function that requests the note of a key.
 
     Args:
         source: the key, and its service.

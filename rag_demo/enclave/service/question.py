@@ -30,9 +30,9 @@ async def answered(
     Args:
         life: in which it is given.
         collection: in which it is looked for, and nowhere else.
-        question: as asked.
+        question: the user's text.
         threads: where blocking work is done.
-        left: whether nobody waits for it any more.
+        left: true once the client has left.
 
     Raises:
         AttestError: of a part; ``rag-stopped``.
@@ -53,13 +53,13 @@ async def answered(
             text += piece
             yield event("text", TextEvent(delta=piece))
     finally:
-        if isinstance(words, AsyncGenerator):  # the language model is told at once that nobody listens
+        if isinstance(words, AsyncGenerator):  # the language model stops at once when the client leaves
             await words.aclose()
     yield event("answer", _answer(extract, "generated", text))
 
 
 def _require(life: Life) -> None:
-    """Tell no more once it is over: whoever reads slowly would have it after the lease was lost."""
+    """End the stream with the life: a slow reader must not get it after the lease was lost."""
     if life.over:
         raise stopped()
 
@@ -89,7 +89,7 @@ def _passage(one: Cited) -> PassageEvent:
 
 
 def _answer(extract: Extract, kind: str, text: str) -> AnswerEvent:
-    """Return the whole answer; a mark that names no passage which was given stands for nothing."""
+    """Return the whole answer; a mark that names no given passage is dropped."""
     named = {int(mark) for mark in _MARK.findall(text)} if kind == "generated" else None
     cited = [one for one in extract.passages if named is None or one.number in named]
     return AnswerEvent(

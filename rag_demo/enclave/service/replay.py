@@ -1,4 +1,4 @@
-"""Where requests to a released channel key are remembered: a file of this machine, or a database of all of them."""
+"""Window of seen requests to a released channel key: a file of this machine, or a database of all replicas."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the service works with once it has its keys, and how it is put together.
+"""The parts that the service uses once it has its keys.
 
-The service knows its parts by these few names alone, so that each can be replaced: another model, another store,
+The service depends on these names alone, so that each part can be replaced: another model, another store,
 another way to read documents.
 """
 
@@ -25,11 +25,11 @@ class OpenEmbedder(Embedder, Protocol):
 
 
 class Answerer(Protocol):
-    """Makes an answer of what was found."""
+    """Maker of an answer from the passages found."""
 
     @property
     def generates(self) -> bool:
-        """Whether a language model words it."""
+        """True if a language model words the answer."""
         ...
 
     def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
@@ -42,11 +42,11 @@ class Answerer(Protocol):
 
 
 Progress = Callable[[int, int | None], object]
-"""Takes how many pages were read, and of how many, where that is known."""
+"""Callback with the number of pages read, and the total where it is known."""
 
 
 class ReadPages(Protocol):
-    """Reads a document, in a process that can do nothing else."""
+    """Reader of a document, in a confined process."""
 
     def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
         """Yield its pages; closing the iterator ends the reading."""
@@ -77,7 +77,7 @@ class Bench:
     answerer: Answerer
 
     def close(self) -> None:
-        """Forget weights, database key and vectors; each is tried, whatever becomes of the others."""
+        """Wipe weights, database key and vectors; a failure of one does not stop the other."""
         try:
             self.embedder.close()
         finally:
@@ -98,4 +98,4 @@ class ReleasedKeys:
 
 
 OpenBench = Callable[[ReleasedKeys], Bench]
-"""Opens model and store; blocks. Whatever fails closes what it opened."""
+"""Function that opens model and store; blocks. On failure it closes what it opened."""

@@ -1,6 +1,6 @@
-"""What the service is told once, before it starts. Nothing here is secret, and all of it decides whom it trusts.
+"""The settings of the service, fixed at its start. None is secret, and together they define its trust.
 
-It belongs into what the machine measures: whoever can change it can name other services and other keys.
+They must be part of the machine's measurement: a change can name other services and other keys.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySource:
-    """A key, and who releases it.
+    """A key, and the service that releases it.
 
     Attributes:
         name: ``KEY``, ``TENANT/KEY``, or one of them with ``@VERSION``.
-        service: the key-release service, and what it has to prove itself.
+        service: the key-release service, and its expected identity.
     """
 
     name: str
@@ -39,10 +39,10 @@ class KeySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSettings:
-    """What proves the machine.
+    """The source of the machine's evidence.
 
     Attributes:
-        simulate: a machine of the simulator in place of this one; nothing that it proves is true of any hardware.
+        simulate: a machine of the simulator in place of this one; it proves nothing about hardware.
         gpus: how many GPUs the simulated machine has.
         with_gpus: whether this machine's own GPUs are shown; None: where their driver is loaded.
         tcti: Azure: the way to the virtual TPM.
@@ -58,11 +58,11 @@ class MachineSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """The embedding model, which lies sealed.
+    """The embedding model, sealed.
 
     Attributes:
         place: its sealed folder.
-        trust: files with the public keys of those whose signature counts.
+        trust: files with the public keys of the accepted signers.
         model_id: which sealing it must be, 16 bytes; None takes any of its owner's.
     """
 
@@ -76,7 +76,7 @@ class LlmSettings:
     """A server that words answers; documents and questions go there in the clear.
 
     Attributes:
-        url: speaks OpenAI's protocol.
+        url: of a server with OpenAI's protocol.
         model: what it calls the model.
         inside_boundary: why it is inside the TEE, where its address is none of this machine's own.
     """
@@ -88,7 +88,7 @@ class LlmSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
-    """How much, how many, how often, and for how long. All have defaults.
+    """Limits of sizes, counts, rates and times. All have defaults.
 
     Attributes:
         document_bytes: of one file.
@@ -104,7 +104,7 @@ class ServiceLimits:
         question_characters: of one question.
         upload_seconds: for one file, from when it is there as a whole.
         question_seconds: for one answer.
-        offers_per_minute: proofs that are made for whoever asks, in all.
+        offers_per_minute: proofs for all clients together.
         offers_per_minute_each: for one address.
         waiting_bytes: of requests that are on their way or worked on, in all.
         body_seconds: for one request to arrive.
@@ -139,7 +139,7 @@ class ServiceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnclaveSettings:
-    """Everything that the service is told.
+    """All settings of the service.
 
     Attributes:
         name: what its clients call it: the audience of its evidence and the host of their requests.
@@ -178,5 +178,5 @@ class EnclaveSettings:
 
     @property
     def simulated(self) -> bool:
-        """Whether what proves the machine is the simulator."""
+        """True if the evidence comes from the simulator."""
         return self.machine.simulate is not None

@@ -1,4 +1,4 @@
-"""Where blocking work is done: pools of the service's own, so that none of it takes the threads that keys need."""
+"""Thread pools for blocking work, apart from the threads that renew keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 async def in_thread(threads: Executor, work: Callable[[], _T]) -> _T:
-    """Do something in a thread; whoever gives up waiting leaves it to end by itself."""
+    """Run a function in a thread; a cancelled caller leaves it to end by itself."""
     return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
@@ -32,6 +32,6 @@ class Threads:
         self.questions = ThreadPoolExecutor(min(limits.questions, 8), thread_name_prefix="rag-question")
 
     def close(self) -> None:
-        """Begin nothing any more; what runs notices that its life is over."""
+        """Start no further work; running work notices the end of its life."""
         self.uploads.shutdown(wait=False, cancel_futures=True)
         self.questions.shutdown(wait=False, cancel_futures=True)

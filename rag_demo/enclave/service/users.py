@@ -1,12 +1,12 @@
-r"""Who asks: whoever shows 32 random bytes that it drew itself. There are no accounts, and nobody is registered.
+r"""The user of a request: the holder of 32 random bytes of its own. There are no accounts and no registration.
 
 ::
 
     authorization: Bearer <base64url of 32 bytes>
     collection   = SHA-256( "rag collection v1\0" ‖ the 32 bytes )
 
-The token never goes further than this file: the store learns the collection, from which nobody gets back to the token,
-and whoever reads the database cannot ask in a user's name.
+The token is confined to this file: the store sees the collection, from which the token cannot be derived,
+and a reader of the database cannot send requests in a user's name.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SCHEME: Final = "bearer"
 
 
 def collection_of(lines: list[str]) -> bytes:
-    """Return whose collection a request is about.
+    """Return the collection of the request's user.
 
     Args:
         lines: values of the header ``authorization``.
 
     Raises:
-        RefusedError: ``rag-token-invalid``; nothing of what was sent is repeated in it.
+        RefusedError: ``rag-token-invalid``; it repeats no part of the header.
     """
     if len(lines) != 1:
         raise _refused("one line" if lines else "a line", "several" if lines else "none")

@@ -1,16 +1,16 @@
-"""Where documents lie: one collection for each user, encrypted wherever it leaves memory.
+"""Store of documents: one collection for each user, encrypted everywhere outside memory.
 
 ::
 
-    limits.py       how much a collection holds
-    checking.py     what callers hand in
-    words.py        a text → the words it is found by
-    fusing.py       two rankings → one
+    limits.py       limits of a collection and of the store
+    validation.py   arguments of callers
+    terms.py        a text → its search terms
+    rank_fusion.py  two rankings → one
     matrices.py     vectors of a collection in memory, within a bound
     cipher_file.py  one SQLCipher file: opened, checked, locked
     schema.py       its tables
-    deleting.py     what deletion takes there
-    searching.py    what a search asks of it
+    deletion.py     deletion of a document in steps
+    search.py       the queries of a search
     sqlite.py       the store in that file
 """
 

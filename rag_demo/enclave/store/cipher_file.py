@@ -42,7 +42,7 @@ CACHE_KIB = 64 * 1024
 
 _BUSY, _LOCKED, _CORRUPT, _FULL, _NOT_A_DATABASE = 5, 6, 11, 13, 26
 _SETTINGS = (
-    "cipher_compatibility = 4",  # What SQLCipher 4 writes, whatever later ones prefer.
+    "cipher_compatibility = 4",  # The format of SQLCipher 4, whatever later versions prefer.
     "cipher_use_hmac = ON",
     f"cipher_page_size = {PAGE_BYTES}",
 )
@@ -63,7 +63,7 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
     """Make a new database, whole or not at all.
 
     Args:
-        path: where; nothing may be there.
+        path: of the file, which must not exist.
         key: 32 bytes.
         about: what the database says of itself and `open_file` compares.
 
@@ -97,7 +97,7 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
     Args:
         path: where it is.
         key: 32 bytes.
-        about: what it has to say of itself.
+        about: expected description of the file.
         check_whole: authenticate every page now, and not when it is read.
 
     Raises:

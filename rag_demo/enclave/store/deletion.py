@@ -1,7 +1,7 @@
 """Deletion in the SQLCipher file, in steps that each take milliseconds.
 
 A document that is on its way in or out is marked as such before the first step and until after the last, so that
-whoever opens the file next finishes what was cut off.
+the next process that opens the file finishes an interrupted deletion.
 
 FTS5 notes what was deleted beside what was indexed, and forgets both only when it merges. So the last step merges the
 index of the collection whole (a third of a second for 25,000 passages). Its option ``secure-delete`` works row by row:
@@ -21,7 +21,7 @@ STEP_PAGES = 512
 
 def unfinished(connection: Connection) -> tuple[tuple[int, str], ...]:
     """Return the collection and the id of every document that is not whole."""
-    # Over all collections: this is done before anybody has asked for one.
+    # Over all collections: this runs before the first request.
     rows = connection.execute("SELECT collection, id FROM documents WHERE state <> ?", (IngestState.WHOLE,)).fetchall()
     return tuple((int(collection), str(document)) for collection, document in rows)
 
@@ -51,7 +51,7 @@ def drop_document(connection: Connection, collection: int, document: str) -> int
         "DELETE FROM documents WHERE collection = ? AND id = ? AND state <> ? RETURNING passages",
         (collection, document, IngestState.WHOLE),
     ).fetchall()
-    if not gone:  # Somebody else finished it.
+    if not gone:  # Another caller finished it.
         return 0
     table = words_table(collection)
     (left,) = connection.execute("SELECT count(*) FROM documents WHERE collection = ?", (collection,)).fetchone()

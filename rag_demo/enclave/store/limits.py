@@ -1,4 +1,4 @@
-"""How much a collection holds, and the store."""
+"""Limits of a collection, and of the store."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields
 __all__ = ["DEFAULT_LIMITS", "MAX_FOUND", "MAX_MEDIA_TYPE_CHARACTERS", "MAX_NAME_CHARACTERS", "StoreLimits"]
 
 MAX_NAME_CHARACTERS = 255
-"""What file systems allow in bytes; a name is for people, so these are characters."""
+"""The limit of file systems in bytes; a name is for people, so it counts characters."""
 MAX_MEDIA_TYPE_CHARACTERS = 255
 MAX_FOUND = 100
-"""How many passages one search returns at most."""
+"""Maximum number of passages that one search returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLimits:
-    """How much is stored at most; what is beyond is refused, and nothing of it stays.
+    """Limits of the store; anything beyond is refused as a whole.
 
     Attributes:
         documents: of a collection, those that are being added counted.

@@ -45,7 +45,7 @@ class Matrices:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of vectors are in memory."""
+        """Size in bytes of the vectors in memory."""
         return sum(matrix.rows.nbytes for matrix in self._kept.values())
 
     def get(self, collection: bytes) -> Matrix | None:

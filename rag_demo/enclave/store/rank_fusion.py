@@ -12,11 +12,11 @@ __all__ = ["CANDIDATES", "RANK_CONSTANT", "fuse", "nearest", "telling"]
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as its authors chose it (Cormack, Clarke, Büttcher, SIGIR 2009)."""
 CANDIDATES = 64
-"""How many passages each ranking brings."""
+"""Number of passages in each ranking."""
 MAX_TELLING = 12
-"""How many words of a question are looked up: the rarest."""
+"""Number of words of a question that are looked up: the rarest."""
 COMMON_SHARE = 8
-"""A word that more than one passage in eight has tells little and costs most; it is left out if another is there."""
+"""A word in more than one passage of eight tells little and costs most; it is left out if there is another."""
 
 
 def nearest(similarities: NDArray[np.float32], count: int = CANDIDATES) -> NDArray[np.intp]:

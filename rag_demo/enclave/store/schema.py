@@ -15,13 +15,13 @@ from enum import IntEnum
 __all__ = ["APPLICATION_ID", "TABLES", "USER_VERSION", "IngestState", "make_words", "words_table"]
 
 APPLICATION_ID = 0x41525347
-"""``ARSG``: a database of this project, for who opens one with its key."""
+"""``ARSG``: mark of a database of this project, for readers with its key."""
 USER_VERSION = 1
 """Raised with every change of the tables that an older program cannot read."""
 
 
 class IngestState(IntEnum):
-    """How far a document is. Nothing but whole ones is ever listed or found."""
+    """State of a document. Only whole ones are ever listed or found."""
 
     COMING = 0
     WHOLE = 1

@@ -1,4 +1,4 @@
-"""What a search asks of the SQLCipher file."""
+"""The queries of a search in the SQLCipher file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_by_words(connection: Connection, collection: int, words: Sequence[str],
     Args:
         connection: the file.
         collection: its number.
-        words: of `rag_demo.enclave.store.terms`: letters and digits, nothing that FTS5 takes for an operator.
+        words: of `rag_demo.enclave.store.terms`: letters and digits, without operators of FTS5.
         matrix: what can be found.
     """
     table = words_table(collection)

@@ -4,7 +4,7 @@ A document comes in parts, and a model works between one part and the next. So e
 under a document that nobody sees; the last one makes it whole. Whenever that is cut off, what came of it is deleted: at
 once, or when the file is opened next, before anything else is done. Other users' questions are answered meanwhile.
 
-One connection, and one lock around it: each thing done under it takes milliseconds, deletion goes in steps.
+One connection, with one lock: each operation under it takes milliseconds, and deletion runs in steps.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SqliteStore:
             path: in a folder that is there.
             key: 32 bytes, uniformly random. The caller wipes them.
             dimensions: how long the model's vectors are.
-            model: what names the model, such as the digest of its weights; vectors of another one mean nothing.
+            model: fingerprint of the model, such as the digest of its weights; vectors of another one have no meaning.
             limits: how much is stored at most.
             check_whole: authenticate every page now (about 2 s a gigabyte), and not only when it is read.
 
@@ -106,12 +106,12 @@ class SqliteStore:
     def add(
         self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
     ) -> IndexedDocument:
-        """Store a document: all of it, or nothing, whenever it ends.
+        """Store a document: all of it, or nothing, even after a crash.
 
         Args:
-            collection: whose.
+            collection: of the user.
             document: ``pages`` and ``passages`` are not known yet and are 0.
-            parts: passages in order with their vectors, taken as they come, while nothing is locked.
+            parts: passages in order with their vectors, read one by one, without the lock.
 
         Returns:
             the document with its counts.
@@ -307,7 +307,7 @@ class SqliteStore:
 
         Args:
             collection: where, and nowhere else.
-            question: as asked; nothing in it is a query language.
+            question: plain text; no part of it is a query language.
             vector: the question's, of shape ``(dimensions,)``, float32, of length 1.
             limit: how many at most, 1 to 100.
 
@@ -365,7 +365,7 @@ class SqliteStore:
                 with translated():
                     yield self._connection
             except StoreDamagedError as exc:
-                # What is wrong in one place is not trusted in another.
+                # After one inconsistency, no other part is trusted.
                 self._damage = exc.got or ""
                 raise
 

@@ -1,4 +1,4 @@
-"""What callers hand in, checked before it is stored or looked for.
+"""Checks of callers' arguments, before they are stored or looked up.
 
 A wrong type or shape is a programmer's (`TypeError`, `ValueError`); what a user may have caused is a `StoreInputError`.
 """
@@ -37,7 +37,7 @@ _JOINERS = "\u200c\u200d"
 """Part of how words are spelt, in Persian say, and of how some emoji are put together."""
 _ID = re.compile(r"[0-9a-f]{32}")
 _LENGTH_TOLERANCE = 1e-3
-"""How far the length of a vector may be from 1: float32 and a model's own rounding, and no more."""
+"""Tolerance of the length of a vector around 1: float32 and a model's own rounding, and no more."""
 
 
 def check_collection(collection: bytes) -> bytes:
@@ -48,7 +48,7 @@ def check_collection(collection: bytes) -> bytes:
 
 
 def is_document_id(document: str) -> bool:
-    """Say whether this could be the id of a document; what could not is not asked for."""
+    """Return true if this could be the id of a document; anything else is not looked up."""
     return isinstance(document, str) and _ID.fullmatch(document) is not None
 
 

@@ -30,7 +30,7 @@ _W = (
 )
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _TWICE = frozenset({_FALLBACK, *(space + "moveFrom" for space in _W)})
-"""What stands elsewhere once more: the same for older programs, and text where it was before it was moved."""
+"""Elements with repeated content: the same for older programs, and text before it was moved."""
 _CT = "{http://schemas.openxmlformats.org/package/2006/content-types}"
 _LARGE_HEADINGS = frozenset({"title", "heading1", "heading2"})
 MAX_TYPES_BYTES = 1 << 20
@@ -38,7 +38,7 @@ MAX_PARAGRAPH_CHARACTERS = 1_000_000
 
 
 def read(data: bytes, out: Out) -> None:
-    """Read the document: its pages where it tells of page breaks, else a part for each large heading."""
+    """Read the document: its pages where it has page breaks, else a part for each large heading."""
     package = Package(data)
     types = _Types()
     _feed(package.unpack(_TYPES, MAX_TYPES_BYTES), types)
@@ -63,7 +63,7 @@ def read(data: bytes, out: Out) -> None:
 
 
 class _Target:
-    """What lxml tells of a document, piece by piece; each kind of target takes what it wants of it."""
+    """The base of lxml's parser targets: it receives a document piece by piece."""
 
     def doctype(self, _name: str | None, _public: str | None, _system: str | None) -> None:
         raise UnreadableDocumentError("malformed", "a document type declaration in XML")
@@ -101,7 +101,7 @@ def _feed(pieces: Iterator[bytes], target: _Target) -> None:
 
 
 class _Types(_Target):
-    """Which part has which content type."""
+    """Target for the content types of the parts."""
 
     def __init__(self) -> None:
         self._named: dict[str, list[str]] = {}
@@ -116,7 +116,7 @@ class _Types(_Target):
 
 
 def _local(tag: str) -> str:
-    """Return the name of an element of WordprocessingML; of any other, nothing."""
+    """Return the local name of a WordprocessingML element; of any other, the empty string."""
     for namespace in _W:
         if tag.startswith(namespace):
             return tag[len(namespace) :]
@@ -132,7 +132,7 @@ def _is_break(tag: str, attributes: dict[str, str]) -> bool:
 
 
 class _Breaks(_Target):
-    """Whether the document says where its pages end."""
+    """Target that looks for page breaks."""
 
     def __init__(self) -> None:
         self.any = False
@@ -147,7 +147,7 @@ class _Breaks(_Target):
 
 
 class _Pages:
-    """Takes paragraphs and page breaks."""
+    """Target for paragraphs and page breaks."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
@@ -179,7 +179,7 @@ class _Text(_Target):
         self._heading = False
         self._row: list[str] | None = None
         self._tables = 0
-        self._fresh = True  # nothing stands on this page yet
+        self._fresh = True  # the page is still empty
         self._hard = False  # …and it began with a break that its author made
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:

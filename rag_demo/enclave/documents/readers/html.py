@@ -1,4 +1,4 @@
-"""HTML: what a browser would show as text, by the standard library's parser, which keeps no tree and knows no depth."""
+"""HTML: the text that a browser would show, by the standard library's parser, which has no tree and no recursion."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_BLOCK_CHARACTERS = 2_000_000
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:-]{1,40})""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""\s*<\?xml[^>]{0,100}?encoding\s*=\s*["']([A-Za-z0-9_:-]{1,40})["']""")
 _CHARSET_WITHIN = 1024
-"""Where HTML demands that the encoding is told."""
+"""Number of bytes in which HTML demands the declaration of the encoding."""
 ENCODINGS = {
     "utf-8": "utf-8",
     "utf8": "utf-8",
@@ -52,7 +52,7 @@ ENCODINGS = {
     "euc-jp": "euc_jp",
     "euc-kr": "cp949",
 }
-"""What a page may say of its encoding, and the codec."""
+"""Encodings that a page may declare, and their codecs."""
 for _codec in ENCODINGS.values():
     codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
 
@@ -103,7 +103,7 @@ class _Text(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
-        # In HTML the slash means nothing, except that XHTML is written with it.
+        # The slash has no meaning in HTML, but XHTML is written with it.
         if self._dropped is None and tag not in _DROPPED:
             self._shown(tag)
             self._preformatted -= tag == "pre"

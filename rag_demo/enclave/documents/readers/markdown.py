@@ -12,7 +12,7 @@ from rag_demo.enclave.documents.readers.plain import decoded
 __all__ = ["read"]
 
 MAX_NESTING = 60
-"""Of quotes and lists in each other. Beyond it the library leaves text out without a word, so here it is refused."""
+"""Limit for the depth of nested quotes and lists. Beyond it the library drops text silently; here it is refused."""
 MAX_MARKS = 400
 """Brackets, stars and ticks of a paragraph. With more of them it stays as it is: pairing them takes time that grows
 with the square of their number."""

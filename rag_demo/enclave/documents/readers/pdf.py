@@ -1,4 +1,4 @@
-"""PDF: the text of each page, by PDFium. Nothing in a page is run, and nothing that it names is fetched."""
+"""PDF: the text of each page, by PDFium. No script of a page is run, and no resource fetched."""
 
 # The library ships no types.
 # pyright: basic
@@ -70,7 +70,7 @@ def _mended(found: re.Match[str]) -> str:
 
 
 def _paragraphs(page: pypdfium2.PdfTextPage, text: str) -> str:
-    """Put an empty line where lines stand further apart than most, the letters change size, or a column begins."""
+    """Insert an empty line where the line distance grows, the letters change size, or a column begins."""
     lines = text.split("\r\n")
     steps = list(_steps(page, lines))
     gaps = sorted(step.gap for step in steps if step is not None and step.gap > 0)
