@@ -9,7 +9,7 @@ import pytest
 from attest.errors import AttestError
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release import Challenge, KeyName, Release, ReleaseRequest, WorkloadKey
-from attest.release.receipts import read_receipt
+from attest.release.receipts import key_members, read_receipt
 from attest_simulator import SimulatedChip
 from kms.domain.attesters import holder_of, instance_of
 from kms.domain.errors import IntegrityError, ReleaseDeniedError
@@ -95,8 +95,8 @@ def test_mc_25_a_release_says_until_when_in_the_answer_the_receipt_and_the_log(h
     (key,) = release.keys
     assert key.expires_at == harness.clock() + timedelta(seconds=DAY)
     receipt = read_receipt(harness.services.identity.public.verify(release.receipt))
-    assert receipt["keys"] == [key.told()]
-    assert key.told()["expires_at"] == "2026-06-02T12:00:00Z"
+    assert receipt["keys"] == [key_members(key)]
+    assert key_members(key)["expires_at"] == "2026-06-02T12:00:00Z"
     logged = harness.decisions()[-1]["keys"][0]["lease"]  # type: ignore[index]
     assert logged == {"id": key.lease_id, "expires_at": "2026-06-02T12:00:00Z", "renewed_from": None}
 

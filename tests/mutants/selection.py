@@ -90,7 +90,7 @@ class Selection:
             for line, names in data.contexts_by_lineno(path).items():
                 # A context is "NODE-ID|PHASE"; the empty one is that of no test.
                 tests[line].update(name.rpartition("|")[0] for name in names)
-        return {line: frozenset(found & self._seconds.keys()) for line, found in tests.items()}
+        return {line: found & self._seconds.keys() for line, found in tests.items()}
 
     def _within(self, tests: Iterable[str], limit: float) -> Batch:
         chosen: list[str] = []
