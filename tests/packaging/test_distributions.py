@@ -179,10 +179,10 @@ def test_the_enclave_of_the_sample_does_not_simulate_without_it(built: Built, tm
     code = """
 from attest.errors import ConfigurationError
 from rag_demo.enclave.service.assembly import attester_of
-from rag_demo.enclave.service.clock import now
+from attest.clock import system_clock
 from rag_demo.enclave.service.settings import MachineSettings
 try:
-    attester_of(MachineSettings(simulate="tdx"), clock=now)
+    attester_of(MachineSettings(simulate="tdx"), clock=system_clock)
 except ConfigurationError as exc:
     print(exc.code, exc.hint)
 """

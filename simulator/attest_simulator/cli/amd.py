@@ -116,7 +116,7 @@ def evidence(
     """Make evidence of a simulated guest, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_report_data
-    from attest.clock import system_clock
+    from attest.clock import this_second
     from attest.evidence.envelope import MEDIA_SNP_EXTENDED, Evidence, EvidenceItem
     from attest_simulator import SimulatedGuest, simulated_crl
 
@@ -124,7 +124,7 @@ def evidence(
     guest = SimulatedGuest(chip=machine, vmpl=vmpl, policy=0x30000 | debug << 19)
     guest = replace(guest, measurement=measurement or guest.measurement, host_data=host_data or guest.host_data)
     data = one_report_data(nonce=nonce, nonce_text=nonce_text, report_data=report_data) or bytes(64)
-    crl = None if no_crl else simulated_crl(machine.product, at=moment or system_clock())
+    crl = None if no_crl else simulated_crl(machine.product, at=moment or this_second())
 
     def cpu(report_data: bytes) -> tuple[EvidenceItem, ...]:
         extended = guest.extended_report(report_data, crl=crl)
@@ -139,7 +139,7 @@ def evidence(
         made = guest.report(data) if form == "snp-report" else cpu(data)[0].value
     shout()
     write_output(output, made, force=force)
-    write_endorsements(devices, at=moment or system_clock(), force=force)
+    write_endorsements(devices, at=moment or this_second(), force=force)
     return 0
 
 
@@ -169,12 +169,12 @@ def endorsements(
 ) -> int:
     """Make a bundle of everything that a verifier needs for the reports of a simulated chip."""
     from attest.cli.files import write_output
-    from attest.clock import system_clock
+    from attest.clock import this_second
     from attest_simulator.cli.services import simulated_bundle
 
     machine = chip_of(product, report_version, chip, tcb, None)
     shout()
-    write_output(output, simulated_bundle(machine, at=moment or system_clock(), days=days), force=force)
+    write_output(output, simulated_bundle(machine, at=moment or this_second(), days=days), force=force)
     return 0
 
 

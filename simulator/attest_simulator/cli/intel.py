@@ -83,10 +83,10 @@ def td(
     """Make the quote of a simulated trust domain, perhaps with GPUs. The same options give the same bytes."""
     from attest.cli.files import write_output
     from attest.cli.verification_inputs import one_report_data
-    from attest.clock import system_clock
+    from attest.clock import this_second
     from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
 
-    machine = _platform(platform, old=old, at=moment or system_clock())
+    machine = _platform(platform, old=old, at=moment or this_second())
     domain = _domain(machine, secure_boot=not no_secure_boot, command_line=command_line)
     domain = replace(domain, mr_td=mr_td or domain.mr_td, td_attributes=domain.td_attributes | debug)
     data = one_report_data(nonce=nonce, nonce_text=nonce_text, report_data=report_data) or bytes(64)
@@ -107,9 +107,9 @@ def td(
         made = Evidence(items=items).to_json() if form == "envelope" else items[0].value
     shout()
     write_output(output, made, force=force)
-    write_endorsements(devices, at=moment or system_clock(), force=force)
+    write_endorsements(devices, at=moment or this_second(), force=force)
     if collateral_out is not None:
-        write_output(collateral_out, machine.collateral("tdx", at=moment or system_clock()).to_json(), force=force)
+        write_output(collateral_out, machine.collateral("tdx", at=moment or this_second()).to_json(), force=force)
     if eventlog_out is not None:
         write_output(eventlog_out, log, force=force)
     return 0
@@ -136,9 +136,9 @@ def td(
 def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None, output: str, force: bool) -> int:
     """Make TCB info, QE identity and revocation lists, in one JSON bundle (QuoteCollateralV3), current for 45 days."""
     from attest.cli.files import write_output
-    from attest.clock import system_clock
+    from attest.clock import this_second
 
-    at = moment or system_clock()
+    at = moment or this_second()
     machine = _platform(platform, old=False, at=at)
     revoked = (machine.pck_template().serial,) if revoke else ()
     made = machine.collateral("sgx" if tee == "sgx" else "tdx", at=at, revoked=revoked)
