@@ -23,7 +23,6 @@ from attest.terminal.boundary import report_error
 __all__ = ["VARIABLE_PREFIX", "ChildProgram", "WantedKey", "descriptor_of"]
 
 VARIABLE_PREFIX: Final = "ATTEST_KEY_FD_"
-EXIT_LOST: Final = 1
 _SIGNAL_BASE: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _PASSED_ON: Final = (

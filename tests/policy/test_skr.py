@@ -1,6 +1,5 @@
 """Azure's release policies: grammar, comparison, evaluation, findings (specs/azure-skr.md, 2, 3, 12.4, 15, 16)."""
 
-import base64
 import json
 from typing import Any
 
@@ -23,8 +22,6 @@ from attest.policy.foreign.skr import (
     SkrPolicy,
     canonical_bytes,
     parse_skr,
-    policy_data,
-    policy_text,
     skr_digest,
 )
 from attest.policy.foreign.skr_evaluation import SkrDecision, evaluate_skr, values_equal
@@ -448,26 +445,7 @@ def test_every_node_is_judged_even_when_the_issuer_is_a_stranger() -> None:
     assert [node.holds for node in decision.trace] == [False, True, True]
 
 
-# -- how a policy travels
-
-
-def test_data_is_base64url_in_three_spellings() -> None:
-    data = skr(equals("a", "x?>~~"))
-    bare = policy_text(data)
-    assert "=" not in bare
-    for text in (bare, base64.urlsafe_b64encode(data).decode(), base64.b64encode(data).decode()):
-        assert policy_data(text) == data
-
-
-@pytest.mark.parametrize(
-    "text", ["{", ' \n{"version"', "a", "ab=", "YQ===", "YR==", "Y Q", "Yé", "+_==", "//", "YWI=YWI=", "YQ=\n="]
-)
-def test_data_that_is_json_text_or_no_base64_is_refused(text: str) -> None:
-    # The SDK sends a policy given as str raw; it must not be stored as if it were base64 (azure-skr.md 2 and 16.5).
-    with pytest.raises(ConfigurationError) as caught:
-        policy_data(text)
-    assert caught.value.code == "skr-policy-encoding"
-    assert ("KeyReleasePolicy" in (caught.value.hint or "")) is ("{" in text)
+# -- one spelling
 
 
 def test_one_policy_has_one_canonical_form_however_a_service_rewrote_it() -> None:
@@ -564,17 +542,6 @@ JSON = st.recursive(
 @given(document=JSON)
 def test_any_json_is_a_policy_or_a_documented_refusal(document: object) -> None:
     read(json.dumps(document).encode())
-
-
-@given(text=st.text(max_size=60))
-def test_any_text_is_data_or_a_documented_refusal(text: str) -> None:
-    try:
-        data = policy_data(text)
-    except ConfigurationError as exc:
-        if exc.code != "skr-policy-encoding":
-            raise
-        return
-    assert policy_data(policy_text(data)) == data
 
 
 @given(text=st.text(max_size=40))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
 
-from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_text, json_value
+from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.foreign.issuers import normalised_issuer, parse_issuer
 
@@ -34,8 +34,6 @@ __all__ = [
     "canonical_bytes",
     "claim_tests",
     "parse_skr",
-    "policy_data",
-    "policy_text",
     "skr_digest",
 ]
 
@@ -137,45 +135,6 @@ def _refuse(path: str, expected: str, got: JsonValue) -> ConfigurationError:
         clause=_CLAUSE,
         hint="docs/policy-conversion.md describes what a release policy can say",
     )
-
-
-# -- encoding in requests
-
-
-def policy_data(text: str) -> bytes:
-    """Decode ``data`` of a ``release_policy``: base64url without padding, with it, or standard base64.
-
-    The published SDK sends a policy that it was given as ``str`` raw, as JSON text where base64 should stand
-    (azure-skr.md, 2, "Encoding in requests"): that is recognised, and refused by name.
-
-    Raises:
-        ConfigurationError: ``skr-policy-encoding``.
-    """
-    if text.lstrip()[:1] == "{":
-        raise ConfigurationError(
-            "release policy: data is JSON text, not base64url of it",
-            code="skr-policy-encoding",
-            field="release_policy.data",
-            expected="base64url of the policy's bytes",
-            got="JSON text",
-            clause=_CLAUSE,
-            hint="KeyReleasePolicy takes bytes; given text it sends it as it is",
-        )
-    try:
-        if "+" in text or "/" in text:
-            return base64_bytes(text, what="release_policy.data")
-        padded = len(text) % 4 == 0 and text.endswith("=")
-        bare = text.removesuffix("=").removesuffix("=") if padded else text
-        return base64url_bytes(bare, what="release_policy.data")
-    except EvidenceError as exc:
-        raise ConfigurationError(
-            exc.message, code="skr-policy-encoding", field="release_policy.data", clause=_CLAUSE
-        ) from exc
-
-
-def policy_text(data: bytes) -> str:
-    """Encode a policy for ``data``: base64url without padding."""
-    return base64url_text(data)
 
 
 # -- authorities
