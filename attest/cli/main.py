@@ -16,8 +16,8 @@ from attest.terminal.lazy_commands import LazyEntry, LazyGroup
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
-    "verify": LazyEntry("attest.cli.verify:verify", "Is this evidence genuine?"),
-    "appraise": LazyEntry("attest.cli.appraise:appraise", "Is it acceptable: genuine, and does it meet the policy?"),
+    "verify": LazyEntry("attest.cli.verify:verify", "Verify that evidence is genuine."),
+    "appraise": LazyEntry("attest.cli.appraise:appraise", "Appraise evidence: verify it, and apply a policy."),
     "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine and its NVIDIA GPUs."),
     "release": LazyEntry("attest.cli.release:release", "Get this machine's keys from a key-release service."),
     "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that anybody may store it."),
@@ -26,7 +26,7 @@ _COMMANDS = {
     "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, by the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
     "agent": LazyEntry("attest.cli.agent:agent", "Give keys and unsealed files to containers of the same pod."),
-    "doctor": LazyEntry("attest.cli.doctor:doctor", "Is this machine ready to attest? What is missing, and the fix."),
+    "doctor": LazyEntry("attest.cli.doctor:doctor", "Check that this machine is ready to attest, with remedies."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
     "endorsements": LazyEntry(

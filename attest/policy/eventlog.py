@@ -251,7 +251,7 @@ _LISTS: Mapping[str, str] = {
     "other_loader_events": _DIGEST,
     "other_runtime_events": _DIGEST,
 }
-"""What is compared of each fact of a list; the texts and values are there only where they were hashed."""
+"""The compared part of each fact of a list; texts and values are present only where they were hashed."""
 _APPLICATION = ("domain", "operation", "content")
 
 
@@ -265,7 +265,7 @@ def _is_there(_count: int, _at: datetime) -> bool:
 
 
 def _all_of(accepted: tuple[str, ...]) -> Test:
-    """Test that every event is an accepted one and that there is one; with nothing accepted, that there is none."""
+    """Test that there is an event and every event is an accepted one; with an empty list, that there is no event."""
     known = frozenset(accepted)
     return lambda events, _at: bool(events) is bool(known) and known.issuperset(events)
 
@@ -334,7 +334,7 @@ def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...] |
 
 
 def _said(fact: EventFact, names: tuple[str, ...]) -> str:
-    """Give what counts of a fact; facts have no value that was not hashed."""
+    """Return the compared part of a fact; facts have only values that were hashed."""
     if names == (_DIGEST,):
         return fact.digest.hex()
     values = dict(fact.values)

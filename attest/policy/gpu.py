@@ -97,9 +97,9 @@ def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
     """Read the key ``gpu`` of a policy.
 
     Args:
-        value: what stands there.
-        path: where it stands.
-        rim: what its key ``rim`` says when it is left out.
+        value: the value of the key.
+        path: its place.
+        rim: the default of its key ``rim``.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -124,7 +124,7 @@ def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
 
 
 def decode_nvswitch(value: JsonValue, path: str, *, rim: Demand[bool]) -> SwitchDemands:
-    """Read the key ``nvswitch`` of a policy; ``rim`` is what that key says when it is left out.
+    """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -151,11 +151,11 @@ def _shared(section: Section, measurements: int, rim: Demand[bool]) -> dict[str,
     }
 
 
-# -- what verification is to tolerate
+# -- tolerances
 
 
 def tolerances_of(demands: GpuDemands | SwitchDemands) -> GpuTolerances:
-    """Return what verification is to tolerate in such devices, each with the author's reason."""
+    """Return the deviations that verification tolerates in such devices, each with the author's reason."""
     waived = demands.waived_measurements.items()
     held = demands.held_rim_signers.value
     return GpuTolerances(
@@ -223,7 +223,7 @@ def _version(name: str, ranges: Demand[_Ranges], claim: Claim, numbering: Number
 
 
 def _settings(gpu: GpuDemands) -> Iterator[Rule]:
-    """Ask about the mode. What NVML says is the guest's word, which counts through what the CPU signed for it."""
+    """Make the rules for the mode. The guest states NVML's settings; the CPU's signature over the guest backs them."""
     yield from _rule(
         "gpu.environment",
         gpu.environment,
@@ -237,7 +237,7 @@ def _settings(gpu: GpuDemands) -> Iterator[Rule]:
 
 
 def _identity(kind: str, demands: GpuDemands | SwitchDemands, claim: Callable[[str], Claim]) -> Iterator[Rule]:
-    """Ask which device it is. An L5 is made anew for each firmware, so identity is that of L4."""
+    """Make the rules for the device's identity. An L5 is new for each firmware, so the identity is that of L4."""
     identity, allowed = claim("device_identity"), demands.device_identities
     yield from _rule(f"{kind}.device_identities", allowed, one_of, category=_IDENTITY, claim=identity)
     yield from denial_rule(f"policy.{kind}.denied_device_identities", demands.denied_device_identities, identity)
@@ -260,7 +260,7 @@ _DEV_TOOLS_STATED = Claim(
     clause=gpu_claim("nvml.dev_tools_mode").clause,
     get=_dev_tools,
 )
-"""No report says it (nvidia-gpu.md 15), so the baseline, which is asked of single reports too, demands no statement."""
+"""No report states it (nvidia-gpu.md 15), so the baseline, which also applies to single reports, does not demand it."""
 
 BASELINE_GPU_RULES: tuple[Rule, ...] = (
     *_rule(

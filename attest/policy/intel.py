@@ -171,7 +171,7 @@ def sgx_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> tup
 
 
 def _td_measurements(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
-    """Ask what the TD was built from and what it measured since."""
+    """Make the rules for the TD's initial content and its later measurements."""
     for name, names in (("mr_td", tdx.mr_td), *tdx.rtmrs.items()):
         yield from reference_rule(f"policy.tdx.{name}", names, references, tdx_claim(name))
     for name, values, category in (
@@ -185,7 +185,7 @@ def _td_measurements(tdx: TdxDemands, references: Mapping[str, ReferenceValues])
 
 
 def _td_state(tdx: TdxDemands) -> Iterator[Rule]:
-    """Ask how the TD was configured, and by which module."""
+    """Make the rules for the TD's configuration and module."""
     for bit, switch in tdx.td_attributes.items():
         claim = tdx_claim(f"td_attributes.{bit}")
         yield from rule_for(f"policy.tdx.td_attributes.{bit}", switch, is_, category="configuration", claim=claim)
@@ -245,7 +245,7 @@ _TDX_MODULE = Claim(
 
 
 def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
-    """Ask which enclave it is and how it runs."""
+    """Make the rules for the enclave's identity and attributes."""
     yield from reference_rule("policy.sgx.mr_enclave", sgx.mr_enclave, references, sgx_claim("mr_enclave"))
     for name, values in (
         ("mr_signer", sgx.mr_signer),

@@ -1,4 +1,4 @@
-"""From text to a policy that can appraise: YAML or JSON, typed, digested, prepared."""
+"""Loader of policies: from YAML or JSON to a typed, digested policy with prepared rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {
     "nvidia-gpu": BASELINE_GPU_RULES,
     "nvidia-switch": BASELINE_SWITCH_RULES,
 }
-"""What is asked without a policy, by kind of Attester."""
+"""The rules without a policy, by kind of Attester."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class Policy:
         unchecked: what verification need not judge, each with its reason.
         gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
         switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
-        verifiers: whose tokens it takes in the place of evidence.
-        production: whether a person wrote it for a purpose; the built-in baseline is no production policy.
+        verifiers: the Verifiers whose tokens it accepts in the place of evidence.
+        production: False for the built-in baseline, which is no production policy.
         reference_digest: SHA-256 over the reference values that its rules use, 32 bytes; see ``reference_digest``.
         kinds: the kinds of Attesters that some rule is about.
         categories: AR4SI trustworthiness claim of each rule, by check id.
@@ -91,7 +91,7 @@ class Policy:
     def rules(self) -> Mapping[str, tuple[Rule, ...]]:
         """Every rule for each kind of Attester in the policy, from all branches.
 
-        To look at: in a policy with branches not all of them have to hold.
+        For inspection: in a policy with branches not all of them have to hold.
         """
         rules: dict[str, tuple[Rule, ...]] = {}
         for one in self.all_rules():
@@ -133,7 +133,7 @@ def load_policy(
 
     Args:
         data: the document.
-        name: what errors call it, such as the path of its file.
+        name: its name in errors, such as the path of its file.
         references: documents of reference values that are at hand, by name; only those that the policy accepts count.
 
     Raises:

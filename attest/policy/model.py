@@ -1,7 +1,7 @@
-"""The policy document as types: what an Appraisal Policy for Evidence can say.
+"""The policy document as types: the demands of an Appraisal Policy for Evidence.
 
-Every key is known, every list has a member, and what is left out is demanded in its strict form. To relax a demand
-one writes ``{unchecked: "reason"}`` in its place; the reason then stands in every result.
+Every key is known, every list has a member, and every omitted demand has its strict default. ``{unchecked: "reason"}``
+in place of a demand relaxes it; the reason then shows in every result.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AtLeastOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyDocument(PolicyBody):
-    """A policy as its author wrote it, with everything that was left out filled in strictly.
+    """A policy as its author wrote it, with its strict defaults filled in.
 
     Attributes:
         verifiers: the Verifiers whose tokens it accepts in the place of evidence.
@@ -127,7 +127,7 @@ def decode_policy(
     Args:
         document: JSON or YAML, parsed.
         documents: reference documents that are at hand, by name; only those that the policy accepts count.
-        incomplete: read it to look at it, whether or not its documents are at hand; see ``merge_at_hand``.
+        incomplete: read it for inspection, with or without its documents; see ``merge_at_hand``.
 
     Raises:
         ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as
@@ -165,7 +165,7 @@ class _Reader:
     """Reads bodies, counting their branches over the whole policy."""
 
     def __init__(self, *, references: Mapping[str, ReferenceValues], unchecked: tuple[Unchecked, ...]) -> None:
-        """Take what the policy states once for all of its branches."""
+        """Keep the statements of the policy that apply to all of its branches."""
         self._references = references
         self._unchecked = unchecked
         self._branches = 0

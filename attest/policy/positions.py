@@ -1,6 +1,6 @@
 """Positions in a policy's text: line and column of each value, for error messages.
 
-Only a policy that is refused is read a second time for this; what is found here decides nothing.
+Only a refused policy is read a second time for this; a position decides nothing.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def json_places(text: str, unquote: Callable[[str], str]) -> Located:
 
 
 class _Json:
-    """A reader of tokens that keeps places and forgets values."""
+    """A reader of tokens that keeps places and drops values."""
 
     def __init__(self, text: str, unquote: Callable[[str], str]) -> None:
         self._lines = [-1, *(match.start() for match in re.finditer("\n", text))]

@@ -1,4 +1,4 @@
-"""From a policy document to the tree of its rules, and to what verification may tolerate for it."""
+"""Preparation of a policy document: the tree of its rules, and its tolerances for verification."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[
     return () if whole or not cpu_kinds else cpu_rule(cpu_kinds)
 
 
-# -- what verification may tolerate
+# -- tolerances
 
 
 def tolerated(policy: PolicyDocument, kind: Literal["gpu", "nvswitch"]) -> GpuTolerances:
-    """Return what verification may let pass in devices of one kind.
+    """Return the deviations that verification tolerates in devices of one kind.
 
-    It is verified once for all branches. So what one of them waives would be waived for all.
+    Verification runs once for all branches, so a waiver of one branch would apply to all.
 
     Raises:
         ConfigurationError: ``policy-invalid``, two bodies tolerate different things.

@@ -1,7 +1,7 @@
 """A policy prepared for appraisal: its rules, in the places where its author put them.
 
-A body holds when all its rules and all its combinators hold. Nothing is cut short: every rule is judged, whatever the
-others said, so a tree is walked whole each time.
+A body holds when all its rules and all its combinators hold. Every rule is judged, regardless of the others, so each
+appraisal walks the whole tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 SET = "set"
-"""Kind of the rules over all GPUs and NVSwitches together, and over which CPU came with them."""
+"""Kind of the rules over all GPUs and NVSwitches together, and over their CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllBranch:
-    """A body: everything in it is demanded.
+    """A body: all of its members have to hold.
 
     Attributes:
         path: which branch it is (``any_of[genoa]``, ``all_of[0].any_of[1]``); empty for the policy itself.

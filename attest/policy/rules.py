@@ -41,7 +41,7 @@ class Subject(enum.Enum):
     """The subject of a rule."""
 
     DEVICE = enum.auto()
-    """What the procedure of its format returned."""
+    """The verified evidence, as the procedure of its format returned it."""
     EVENT_LOG = enum.auto()
     """The facts of the event log that replays to its registers; None where no log came along."""
 
@@ -53,12 +53,12 @@ class Rule:
     Attributes:
         id: stable dotted name of the check (``policy.snp.measurement``).
         category: the AR4SI trustworthiness claim that it contributes to.
-        claim: what is looked at; when the evidence does not carry it, the rule fails.
+        claim: the claim under test; if the evidence does not carry it, the rule fails.
         expected: the demand, for people.
         holds: the test, given the value and the moment of appraisal.
         otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for what people should know.
-        relaxed: why the test is not made, if the policy's author decided so.
-        subject: what ``claim`` is read from.
+        relaxed: the reason of the policy's author to leave the test out, or None.
+        subject: the object that ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
             event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
         told: writes a value for which the test does not hold; None: as any other value.
@@ -134,7 +134,7 @@ def none_of(values: Iterable[str | int | bytes]) -> Test:
 
 
 def is_(wanted: bool) -> Test:  # noqa: FBT001
-    """Test that a value is this very boolean; nothing else is true or false."""
+    """Test that a value is this boolean, and no value that only compares equal to it."""
     return lambda value, _at: value is wanted
 
 

@@ -176,7 +176,7 @@ def _rule(
 
 
 def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
-    """Ask who it is and what it runs."""
+    """Make the rules for the guest's identity and software."""
     yield from _rule("products", snp.products, one_of, category="hardware", claim=snp_claim("product"))
     yield from reference_rule("policy.snp.measurement", snp.measurement, references, snp_claim("measurement"))
     for name, wanted, category in (
@@ -193,7 +193,7 @@ def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) 
 
 
 def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
-    """Ask how the guest was launched and who wanted the report."""
+    """Make the rules for the launch of the guest and the requester of the report."""
     yield from _rule("vmpl", snp.vmpl, one_of, category="configuration")
     for bit, switch in snp.guest_policy.items():
         claim = snp_claim(f"policy.{bit}")
@@ -211,7 +211,7 @@ def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
 
 
 def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
-    """Ask about the platform: firmware levels, host configuration, mitigations."""
+    """Make the rules for the platform: firmware levels, host configuration, mitigations."""
     for which, (minimum, exact) in TCB_DEMANDS.items():
         claim = tcb_of_product(which)
         lowest, listed = getattr(snp, minimum), getattr(snp, exact)

@@ -1,7 +1,7 @@
 """Demands on the firmware levels (TCBs) of a SEV-SNP Attester: at least these, or exactly these.
 
-A minimum lets newer firmware in and asks nothing of who wrote it. A list of exact TCBs lets nothing in that its
-author has not named: when the host's firmware is replaced, the list has to have both levels before.
+A minimum accepts newer firmware without a review. A list of exact TCBs accepts only the levels in it: before the host's
+firmware is replaced, the list has to have both levels.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _distinct_tcbs(value: JsonValue, path: str, product: SnpProduct) -> tuple[Sn
 
 
 def _tcb(value: JsonValue, path: str, product: SnpProduct) -> SnpTcbVersion:
-    """All components of the product line: one that is left out would silently be zero."""
+    """Decode all components of the product line: an omitted one would silently be zero."""
     section, level = Section(value, path), integer(0, 255)
     tcb = SnpTcbVersion(
         fmc=section.required("fmc", level) if product.has_fmc else None,
@@ -149,7 +149,7 @@ def tcb_of_product(which: str) -> Claim:
 def covers(minimums: TcbMinimums) -> Test:
     """Test that a TCB covers the minimum of its own product line; a line without one is refused.
 
-    Of a TCB whose product line nobody states every minimum is demanded.
+    A TCB without a stated product line has to cover every minimum.
     """
 
     def holds(value: ProductTcb, _at: datetime) -> bool:
@@ -183,7 +183,7 @@ def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
 def is_one_of(exact: ExactTcbs) -> Test:
     """Test that a TCB is one of those of its own product line, every component equal; a line without any is refused.
 
-    One whose product line nobody states has to be among those of every line.
+    A TCB without a stated product line has to be among those of every line.
     """
 
     def holds(value: ProductTcb, _at: datetime) -> bool:

@@ -25,12 +25,12 @@ _DEFAULT_AGE = 300
 _SHOWN = 200
 """Characters of a token's statement in a check; the result shows the whole token besides."""
 LONGEST_AGE = 24 * 3600
-"""Seconds. What is older than a day says nothing of today's machine."""
+"""Seconds. A token older than a day does not show the machine's present state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedVerifier:
-    """A Verifier whose tokens are taken.
+    """A Verifier whose tokens are accepted.
 
     Attributes:
         issuer: as its tokens name it (``iss``).
@@ -91,15 +91,15 @@ def verifier_checks(
     at: datetime,
     statements: Sequence[Mapping[str, ClaimTree]] = (),
 ) -> tuple[Check, ...]:
-    """Judge who made a token, how long ago, by which policy of his own, and what else he says.
+    """Judge a token's issuer, age, applied policies and further statements.
 
     Args:
         accepted: the Verifiers of a policy.
-        issuer: who issued the token.
-        issued: when; None for a token that does not say, which has no age and fails.
+        issuer: the issuer of the token.
+        issued: its time of issue; None for a token that states none, which fails.
         policy_ids: the policies that the token says were applied.
         at: the moment of appraisal.
-        statements: what the Verifier says beyond the report of each TEE and device.
+        statements: the Verifier's statements beyond the report of each TEE and device.
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)
@@ -153,7 +153,7 @@ def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTre
 
 
 def _fits(value: ClaimTree, wanted: tuple[StatementValue, ...]) -> bool:
-    """Say whether a value is one of those wanted, or a list has one of them; bytes are written in lower-case hex."""
+    """Return True if a value is one of those wanted, or a list has one of them; bytes are written in lower-case hex."""
     if isinstance(value, tuple):
         return any(_fits(member, wanted) for member in value)
     plain = value.hex() if isinstance(value, bytes) else value

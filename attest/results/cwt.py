@@ -52,7 +52,7 @@ class SignedCwt:
 
 
 def is_cwt(data: bytes) -> bool:
-    """Say whether this looks like a CWT: COSE_Sign1, perhaps inside tag 61."""
+    """Return True if this looks like a CWT: COSE_Sign1, perhaps inside tag 61."""
     return data.removeprefix(_TAG_CWT)[:2] == _TAG_SIGN1 + b"\x84"
 
 

@@ -1,8 +1,7 @@
-"""An EAR as JSON claims and as CBOR claims: one table, two encodings.
+"""Encodings of an EAR as JSON claims and as CBOR claims, from one table.
 
-A row names a claim in both: its text in JSON, its number in CBOR. What differs besides is told by the kind of value:
-bytes are base64url text in JSON, tiers are words there and numbers in CBOR. So what is written in one and converted
-comes out equal in the other.
+A row names a claim in both: its text in JSON, its number in CBOR. Other differences depend on the kind of value: bytes
+are base64url text in JSON; tiers are words in JSON and numbers in CBOR. So a conversion between both keeps every value.
 
 Maps that the draft closes (verifier id, vector, our extension) refuse unknown members; claims that are not understood
 elsewhere are passed over and their names kept. Names of older profiles are accepted under an older profile only.
@@ -275,7 +274,7 @@ APPRAISAL_CLAIMS: Final = (
         ValueKind(_write_key_attestation, _read_key_attestation),
     ),
 )
-"""What stands in a submodule."""
+"""The claims of a submodule."""
 
 EAR_CLAIMS: Final = (
     Row("eat_profile", 265, "profile", TEXT, required=True),
@@ -308,7 +307,7 @@ EAR_CLAIMS: Final = (
         ValueKind(lambda value, form: write_record(value, _DETAILS, form), _read_details),
     ),
 )
-"""What stands at the top, in the order in which it is written."""
+"""The top-level claims, in the order of writing."""
 
 _NAMES = frozenset(row.name for row in (*EAR_CLAIMS, *APPRAISAL_CLAIMS) if row.name.startswith("ear_"))
 """Names that older profiles write with dots."""

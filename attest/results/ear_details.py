@@ -1,4 +1,4 @@
-"""Our own extension of an EAR: what a Relying Party can demand by digest, and an auditor can replay.
+"""Our own extension of an EAR: digests that a Relying Party can demand, and an auditor can replay.
 
 One claim, ``attest_kms_result`` in JSON and -76110 in CBOR, a map with a version. Its members have the same names in
 both encodings; digests are base64url in JSON and byte strings in CBOR; times are whole seconds since 1970.
@@ -93,7 +93,7 @@ class TcbState:
 
     Attributes:
         item: the evidence item.
-        status: the vendor's word (``UpToDate``).
+        status: as the vendor states it (``UpToDate``).
         date: the date that the vendor gives the TCB level, seconds since 1970.
         advisories: that apply to it.
     """
@@ -117,9 +117,9 @@ class EarDetails:
         policies: in the order applied.
         endorsements: in the order of the evidence items.
         binding: None for evidence without one.
-        failed: what stands against the Attester.
-        not_evaluated: what was not judged.
-        relaxed: by whose decision.
+        failed: the failed checks.
+        not_evaluated: the checks that were not evaluated.
+        relaxed: the checks that were left out, with the reasons.
         tcb: of each platform whose vendor states one.
         ignored_items: names of evidence items from which nothing was concluded.
     """

@@ -82,7 +82,7 @@ class Row:
 
 
 def write_record(record: object, rows: Iterable[Row], form: EarEncoding) -> dict[Any, Any]:
-    """Write the members that are there; what is None or an empty tuple is left out."""
+    """Write the members that are present; None and empty tuples are left out."""
     written: dict[Any, Any] = {}
     for row in rows:
         value = getattr(record, row.member)
@@ -250,7 +250,7 @@ def _read_token_id(value: object, form: EarEncoding, path: str) -> str:
 
 
 def malformed(problem: str) -> EvidenceError:
-    """Return the refusal; what stands before the first colon is the path."""
+    """Return the refusal; the part before the first colon is the path."""
     return EvidenceError(f"EAR: {problem}", code="ear-malformed", field=problem.split(":", 1)[0], clause=_CLAUSE)
 
 

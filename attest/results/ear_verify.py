@@ -26,7 +26,7 @@ from attest.verification import Freshness
 __all__ = ["DEFAULT_MAX_AGE", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]
 
 SKEW: Final = timedelta(seconds=60)
-"""How far an issuer's clock may be ahead."""
+"""Tolerance for an issuer's clock that is ahead."""
 DEFAULT_MAX_AGE: Final = timedelta(days=1)
 _CLAUSE = "eat-ear.md 9"
 
@@ -97,7 +97,7 @@ class VerifiedEar:
 
 
 def is_ear(data: bytes) -> bool:
-    """Say whether this looks like an EAR: a CWT, or a JWT whose claims name an EAR's members. Nothing is verified."""
+    """Return True for a CWT, or a JWT whose claims name an EAR's members. Nothing is verified."""
     if is_cwt(data):
         return True
     try:
@@ -168,7 +168,7 @@ _CHECK_OF = {
 
 @dataclass(slots=True, kw_only=True)
 class _Procedure:
-    """The steps, and the checks that were made so far."""
+    """The procedure: its steps, and the checks made so far."""
 
     at: datetime
     expected: ExpectedEar

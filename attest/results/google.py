@@ -1,7 +1,7 @@
 """Claims of Google Cloud Attestation, for Confidential Space and Confidential VMs, under our names.
 
-Such a token is about the image and the container, and hardly about the hardware: no measurement and no report is in
-it. What it says has few names of ours; the rest are Google's statements.
+Such a token describes the image and the container, and hardly the hardware: it has no measurement and no report. Few of
+its claims have names of ours; the rest are Google's statements.
 
 NOTE: ``gcp_attester_tcb_status`` is no ``tcb_status``. It compares with what Google rolls out, by Google's calendar.
 
@@ -47,7 +47,7 @@ def google_nonces(token: ClaimReader) -> tuple[bytes, ...]:
 
 
 def google_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
-    """Return what a token of Google's states about the machine, and about each GPU.
+    """Return the facts of a token of Google's about the machine and each GPU.
 
     Raises:
         EvidenceError: ``token-claim-invalid``.
@@ -93,7 +93,7 @@ def _statements(token: ClaimReader) -> dict[str, ClaimTree]:
 
 
 def _tcb(token: ClaimReader) -> tuple[dict[str, ClaimTree], dict[str, ClaimTree]]:
-    """Read what is said of a TDX module and its platform: Intel's words as claims, Google's as statements.
+    """Read the members about a TDX module and its platform: Intel's as claims, Google's as statements.
 
     Google documents an object and has written a list of one.
     """
@@ -115,7 +115,7 @@ def _tcb(token: ClaimReader) -> tuple[dict[str, ClaimTree], dict[str, ClaimTree]
 
 
 def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
-    """Return what runs: the container, the image around it, and the instance."""
+    """Return the software: the container, the image around it, and the instance."""
     empty = ClaimReader(members={})
     container, space = (submodules.object(name) or empty for name in ("container", "confidential_space"))
     digest = container.text("image_digest")

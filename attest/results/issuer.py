@@ -1,4 +1,4 @@
-"""A Verifier's voice: signs EARs, publishes its keys, and changes them without breaking anybody.
+"""Issuer of EARs: signs them, publishes its keys, and rotates them without invalidating tokens.
 
 A key is published before it signs (``next``), signs (``current``), and stays published until the last token that it
 signed has expired (``retired``). Nothing here reads a clock, draws random numbers or stores a key: time and ``jti``
@@ -60,7 +60,7 @@ class IssuerKey:
     until: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a key that would be published for ever, or vanish while it signs."""
+        """Refuse a key that would be published for ever, or end while it signs."""
         if (self.state is SigningKeyState.RETIRED) != (self.until is not None):
             raise ValueError("a retired key, and no other, has the moment until which it is published")
 
@@ -71,7 +71,7 @@ class TokenIssuer:
 
     Attributes:
         issuer: ``iss``: a URL or another name under which Relying Parties trust its keys.
-        verifier: who developed it, and which build it is.
+        verifier: its developer and build.
         keys: exactly one of them current.
         max_lifetime: the longest that any token may live, which is how long a retired key stays published.
 
@@ -116,7 +116,7 @@ class TokenIssuer:
             token_id: at least 16 random bytes, which become ``jti``; the caller draws them.
             lifetime: until ``exp``; at most ``max_lifetime``.
             nonce: the Relying Party's, as received, 8 to 64 bytes.
-            audience: the Relying Parties that it is for; empty for anybody.
+            audience: the Relying Parties that it is for; empty for any.
             form: JWT (ASCII text), or CWT (COSE_Sign1 with tag 18).
             raw_evidence: whether the evidence itself goes along.
 

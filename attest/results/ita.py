@@ -80,7 +80,7 @@ def _held(part: ClaimReader) -> bytes | None:
 
 
 def ita_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
-    """Return what a token of ITA states about its TEE and the devices beside it.
+    """Return the facts of a token of ITA about its TEE and the devices beside it.
 
     Raises:
         EvidenceError: ``token-claim-invalid``.

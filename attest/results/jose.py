@@ -57,7 +57,7 @@ CERTIFICATE_ERRORS = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""Everything that the library raises over certificates that it cannot read; it has no class for all of them."""
+"""All errors of the library for unreadable certificates; it has no common class for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class TokenKey:
     """A public key of a key set.
 
     Attributes:
-        kid: what tokens call it.
+        kid: its name in tokens.
         jwk: the key; public members only.
         certificates: its ``x5c`` in DER, leaf first; empty when it has none.
     """
@@ -75,7 +75,7 @@ class TokenKey:
     certificates: tuple[bytes, ...] = ()
 
     def is_certified_by(self, spki_sha256: bytes, *, at: datetime) -> bool:
-        """Say whether a pinned certificate, which came along, issued this key's certificate for this moment.
+        """Return True if a pinned certificate of the chain issued this key's certificate for this moment.
 
         Args:
             spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the second certificate.
@@ -115,7 +115,7 @@ class SignedToken:
 
 
 def is_jwks(data: bytes) -> bool:
-    """Say whether this looks like a key set: a JSON object that has ``keys``."""
+    """Return True if this looks like a key set: a JSON object that has ``keys``."""
     return data.lstrip()[:1] == b"{" and len(data) <= MAX_JWKS_BYTES and b'"keys"' in data
 
 
@@ -124,7 +124,7 @@ def read_jwks(data: bytes) -> tuple[TokenKey, ...]:
 
     Raises:
         ConfigurationError: ``jwks-invalid``: not a key set, an empty one, one with two keys of one name, with a key
-            that cannot be read, or with a private or symmetric key, which nobody should have handed out.
+            that cannot be read, or with a private or symmetric key, which must not be published.
     """
     if len(data) > MAX_JWKS_BYTES:
         raise _bad_jwks(f"{len(data)} bytes, more than {MAX_JWKS_BYTES}")

@@ -1,4 +1,4 @@
-"""Writing a JWT: compact JWS (RFC 7515) over claims. Reading one is for ``attest.results.jose``."""
+"""Writer of JWTs: compact JWS (RFC 7515) over claims. ``attest.results.jose`` reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JWT_TYPE", "JWT_TYPES", "sign_jwt"]
 JWT_TYPE: Final = "eat+jwt"
 """RFC 9782, without ``application/`` as RFC 7515 recommends."""
 JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})
-"""What others write there, in lower case; None for a header without ``typ``."""
+"""Accepted values of ``typ``, in lower case; None for a header without it."""
 
 
 def sign_jwt(claims: Mapping[str, JsonValue], key: SigningKey) -> str:

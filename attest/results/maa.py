@@ -4,8 +4,8 @@ Four shapes: ``sevsnpvm``, ``tdxvm`` and ``sgx`` with the report's fields at the
 agent, where they stand under ``x-ms-isolation-tee`` and the rest is what MAA read from the log of the virtual TPM.
 
 NOTE: MAA names the components of one TCB only (``bootloader-svn``, ``tee-svn``, ``snpfw-svn``, ``microcode-svn``) and
-does not say which of the report's four it is. In every token seen so far it is REPORTED_TCB, so it is told as that.
-Turin's FMC has no name there; a minimum that has one then is not met.
+does not say which of the report's four it is. In every token seen so far it is REPORTED_TCB, so it is read as that.
+Turin's FMC has no name there; a minimum with an FMC is not met.
 
 Spec: specs/azure-skr.md, section 12.
 """
@@ -54,11 +54,11 @@ _SNP_TCB = {
 _ONE_BYTE, _TWO_BYTES, _FOUR_BYTES = 0xFF, 0xFFFF, 0xFFFFFFFF
 _GUEST_PREFIX = "x-ms-azurevm-"
 _PARAVISOR = "azure-compliant-cvm"
-"""What MAA calls a guest below a paravisor of Azure's; containers are ``azure-compliant-uvm``."""
+"""MAA's name for a guest below a paravisor of Azure's; containers are ``azure-compliant-uvm``."""
 
 
 def maa_nonces(token: ClaimReader) -> tuple[bytes, ...]:
-    """Return what MAA repeats: ``nonce`` as text, and the nonce of a VM's guest agent, which is base64."""
+    """Return the nonces that MAA repeats: ``nonce`` as text, and the nonce of a VM's guest agent, which is base64."""
     found: list[bytes] = []
     text = token.text("nonce")
     if text is not None:
@@ -73,7 +73,7 @@ def maa_nonces(token: ClaimReader) -> tuple[bytes, ...]:
 
 
 def maa_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
-    """Return what a token of MAA states about its one machine.
+    """Return the facts of a token of MAA about its one machine.
 
     Raises:
         EvidenceError: ``token-claim-invalid``.

@@ -1,8 +1,8 @@
 """Tokens of NVIDIA's Remote Attestation Service, read as Attestation Results (detached EAT, NRAS v3 and v4).
 
-NVIDIA verified, and signed what it found. Whoever relies on such a token relies on NVIDIA's service and on the key
-set of the day on which it was made; this module proves that the token is genuine, whole and in time. Whether what
-it says is acceptable is for ``appraise_nras``.
+NVIDIA verified the evidence and signed its findings. Reliance on such a token is reliance on NVIDIA's service and on
+the key set of the day of issue. This module proves that the token is genuine, whole and in time; ``appraise_nras`` judges
+its claims.
 
 Spec: specs/nvidia-gpu.md, sections 17 and 18.
 """
@@ -69,7 +69,7 @@ class VerifiedNrasToken:
 def verify_nras_token(
     data: bytes, *, trusted: Mapping[str, tuple[TokenKey, ...]], at: datetime, nonce: bytes | None = None
 ) -> VerifiedNrasToken:
-    """Check that NRAS issued this token for this question, and that no part of it was exchanged.
+    """Check that NRAS issued this token for this nonce, and that no part of it was exchanged.
 
     Args:
         data: the detached EAT, JSON.
@@ -106,7 +106,7 @@ def verify_nras_token(
         _pass(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
         # (5) Every claim that has a name of ours is of its type.
         facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
-        # (6) It answers this question.
+        # (6) It repeats the expected nonce.
         freshness = _require_nonce(stated, nonce, checks)
     except AttestError as exc:
         told = "a token of NRAS"
@@ -126,9 +126,9 @@ def verify_nras_token(
 
 
 def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
-    """Return what NRAS says as checks: its overall result, and the measurements of every device.
+    """Return the statements of NRAS as checks: its overall result, and the measurements of every device.
 
-    A claim that is missing fails like one that says no.
+    A missing claim fails like a negative one.
     """
     overall = token.claims.get("x-nvidia-overall-att-result")
     found: list[tuple[str, str, bool, JsonValue, str | None]] = [
@@ -165,7 +165,7 @@ def _read(data: bytes) -> tuple[str, dict[str, str]]:
 
 
 def _trusted_keys(overall: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> tuple[str, tuple[TokenKey, ...]]:
-    """Return the one issuer whose keys may have signed; the token's own word only chooses among the trusted ones."""
+    """Return the one issuer whose keys may have signed; the claimed issuer only selects among the trusted ones."""
     issuer = _unverified_issuer(overall)
     keys = trusted.get(issuer)
     if not keys:

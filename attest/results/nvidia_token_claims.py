@@ -17,16 +17,16 @@ from attest.results.token_facts import ClaimReader, TokenKind, claim_tree
 __all__ = ["MEASUREMENTS_DIFFER", "MEASUREMENTS_MATCH", "members", "nvidia_kind", "nvidia_token_claims"]
 
 MEASUREMENTS_MATCH = frozenset({"success", "comparison-successful"})
-"""What ``measres`` says when nothing differs; the longer one in claims of version 1, which Intel's service repeats."""
+"""Values of ``measres`` when nothing differs; the longer one in claims of version 1, which Intel's service repeats."""
 MEASUREMENTS_DIFFER = frozenset({"fail", "comparison-fail"})
-"""What it says when something does."""
+"""Its values when a measurement differs."""
 _ARCHITECTURES = (("GH1", "hopper"), ("GB1", "blackwell"), ("GB2", "blackwell"), ("LS10", "ls10"))
 _ABOUT_THE_TOKEN = frozenset({"iss", "sub", "aud", "iat", "nbf", "exp", "jti"})
 _SWITCH, _GPU = "x-nvidia-switch-", "x-nvidia-gpu-"
 
 
 def nvidia_kind(claims: Mapping[str, object], name: str) -> TokenKind:
-    """Say whether claims are those of a switch: by the device type, by the names of claims, or by the item's name."""
+    """Return True for the claims of a switch: by the device type, by the names of claims, or by the item's name."""
     if claims.get("x-nvidia-device-type") == "nvswitch" or any(member.startswith(_SWITCH) for member in claims):
         return "nvidia-switch"
     is_gpu = claims.get("x-nvidia-device-type") == "gpu" or any(member.startswith(_GPU) for member in claims)

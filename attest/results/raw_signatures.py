@@ -1,9 +1,9 @@
-"""Raw signatures of tokens: one place for the three algorithms that JWT and CWT share, and for keys as JWK.
+"""Raw signatures of tokens: the three algorithms that JWT and CWT share, and keys as JWK.
 
 A signature here is ``r ‖ s`` of fixed length for ECDSA, big-endian, and 64 bytes for Ed25519; never DER. ECDSA is
 deterministic (RFC 6979), so that signing needs no source of randomness and a vector can be compared byte by byte.
 
-Why not through ``joserfc``: it signs with random numbers only, warns of ``EdDSA``, which older Relying Parties still
+NOTE: ``joserfc`` is not used: it signs with random numbers only, warns of ``EdDSA``, which older Relying Parties still
 need, and takes no signer that keeps its key elsewhere.
 """
 
@@ -57,13 +57,13 @@ _ED25519_NAMES = ("Ed25519", "EdDSA")
 """RFC 9864 and RFC 8037: two names of one algorithm."""
 
 SIGNING_ALGORITHMS: Final = ("ES256", "ES384", "Ed25519", "EdDSA")
-"""JWS names of what a token may be signed with here."""
+"""JWS names of the algorithms that may sign a token here."""
 _REQUIRED = {"EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x"), "RSA": ("e", "kty", "n")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """A key that signs tokens, wherever its private half lives.
+    """A key that signs tokens; its private half may be elsewhere.
 
     Attributes:
         public: the public half.
@@ -129,7 +129,7 @@ def read_signing_key(pem: bytes, *, algorithm: str | None = None) -> SigningKey:
 
 
 def signature_holds(key: PublicKey, *, algorithm: str, message: bytes, signature: bytes) -> bool:
-    """Say whether a raw signature verifies under exactly this algorithm.
+    """Return True if a raw signature verifies under exactly this algorithm.
 
     A key of another curve, another length, and DER are no error: the signature then does not hold.
     """

@@ -25,7 +25,7 @@ def relied_on(verified: VerifiedEvidence) -> tuple[ReliedOn, ...]:
 
 
 def tcb_states(verified: VerifiedEvidence) -> tuple[TcbState, ...]:
-    """Return what vendors say about the TCB of each platform; AMD and NVIDIA say nothing of the kind."""
+    """Return the vendors' statements about the TCB of each platform; AMD and NVIDIA make none."""
     return tuple(
         TcbState(
             item=item.name,
@@ -65,7 +65,7 @@ def _of_intel(item: VerifiedItem, quote: VerifiedIntelQuote) -> Iterator[ReliedO
         yield _crl(item, collateral.crls.root)
     for kind, document in (("tcb-info", collateral.tcb_info), ("qe-identity", collateral.qe_identity)):
         if document is not None:
-            # Of the document only what it says is kept; with the signer, its number and dates it is still one document.
+            # Only the content of the document is kept; with its signer, number and dates it still identifies one.
             yield ReliedOn(
                 kind=kind,
                 item=item.name,

@@ -1,8 +1,8 @@
 """Baseline appraisal of a token of Azure, Intel or Google. No production policy.
 
 Every TEE and device has to be one, without debugging; the Verifier has to call it compliant where it has a word for
-that; Intel's TCB has to be ``UpToDate`` or ``SWHardeningNeeded``. What is missing fails like what says no. What runs in
-the machine is not judged: that is for policies.
+that; Intel's TCB has to be ``UpToDate`` or ``SWHardeningNeeded``. A missing claim fails like a negative one. The
+software of the machine is not judged: that is for policies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNSIGNED = ("sev", "sev-es")
 _OVERALL = "x-nvidia-overall-att-result"
 _REPORT_CHAINS = ("x-nvidia-gpu-attestation-report-cert-chain", "x-nvidia-switch-attestation-report-cert-chain")
 _SOUND = (("x-nvidia-cert-status", "valid"), ("x-nvidia-cert-ocsp-status", "good"))
-"""What NVIDIA's tools say of a device's certificates (nvidia-gpu.md 17.2)."""
+"""The status of a device's certificates in NVIDIA's tools (nvidia-gpu.md 17.2)."""
 
 
 def appraise_service_token(token: VerifiedServiceToken) -> tuple[Check, ...]:
@@ -49,7 +49,7 @@ def _checks(facts: TokenFacts) -> Iterator[Check]:
 
 
 def _tee(facts: TokenFacts) -> Check:
-    """Judge whether hardware stands behind it. Of AMD's older kinds no processor signs a report; Google vouches."""
+    """Judge the hardware. No processor signs reports of AMD's older kinds; Google states those."""
     outcome = Outcome.FAIL if facts.kind == "vm" else Outcome.WARNING if facts.kind in _UNSIGNED else Outcome.PASS
     got = {"vm": "a virtual machine without a TEE"}.get(facts.kind, facts.kind)
     return Check(
@@ -93,7 +93,7 @@ def _debugging(facts: TokenFacts) -> Iterator[Check]:
 
 
 def _nvidia(facts: TokenFacts) -> Iterator[Check]:
-    """Judge a device: by NVIDIA's words where the token has them, else by what Google says of its mode."""
+    """Judge a device: by NVIDIA's claims where the token has them, else by the mode that Google states."""
     if facts.frame.service == "google":
         mode = facts.statements.get("cc_mode")
         yield _check("policy.token.cc_mode", facts, mode == "ON", "ON", mode)
@@ -109,7 +109,7 @@ def _nvidia(facts: TokenFacts) -> Iterator[Check]:
 
 
 def _says_no(words: Mapping[str, ClaimTree]) -> Iterator[str]:
-    """Yield what the Verifier found wrong with a report. Measurements and RIMs have checks of their own."""
+    """Yield the Verifier's negative findings about a report. Measurements and RIMs have checks of their own."""
     debug = words.get("dbgstat", "disabled")
     if debug not in _DEBUG_STATUSES:
         yield f"dbgstat: {value_text(debug)}"

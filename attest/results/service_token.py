@@ -1,8 +1,8 @@
 """Tokens of other Verifiers in the cloud, read as Attestation Results: of Azure, Intel and Google.
 
-The Verifier judged the evidence and signed what it found. Whoever relies on such a token relies on that service and on
-the keys that the operator named for it; here is proved that the token is genuine, whole, in time, for this Relying
-Party and for this question. Whether what it says is acceptable is for ``appraise_service_token``.
+The Verifier verified the evidence and signed its findings. Reliance on such a token is reliance on that service and on
+the keys that the operator named for it. This module proves that the token is genuine, whole, in time, for this Relying
+Party and for this nonce; ``appraise_service_token`` judges its claims.
 
 Spec: RFC 7519 and RFC 8725; specs/azure-skr.md, sections 7 and 12; specs/must-check.md, items 14 and 20.
 """
@@ -29,9 +29,9 @@ from attest.verification import Freshness
 __all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
 
 SKEW = timedelta(seconds=60)
-"""How far ahead ``iat`` and ``nbf`` may be; ``exp`` has no tolerance."""
+"""Tolerance for ``iat`` and ``nbf`` in the future; ``exp`` has none."""
 MAX_AGE = timedelta(days=1)
-"""However late ``exp`` is. Azure's tokens count for eight hours, Google's for one, Intel's for five minutes."""
+"""The oldest ``iat``, for any ``exp``. Azure's tokens are valid for 8 hours, Google's for one, Intel's for 5 minutes."""
 MAX_AUDIENCES = 16
 _LATEST = 253402300799
 """9999-12-31T23:59:59Z, the last second that has a date."""
@@ -41,14 +41,14 @@ _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedServiceToken:
-    """A token that is genuine, whole, in time, for us and for our question. Built by ``verify_service_token`` only.
+    """A token that is genuine, whole, in time, and for this audience and nonce. Built by ``verify_service_token`` only.
 
     Attributes:
-        frame: whose token it is, its issuer, ``iat`` and ``exp``.
+        frame: its service, issuer, ``iat`` and ``exp``.
         claims: all claims, as they were signed.
         facts: what it states about each TEE and device, in our vocabulary; at least one.
-        audience: for whom it is; empty for anybody.
-        nonces: what it repeats of the question.
+        audience: the Relying Parties that it is for; empty for any.
+        nonces: the nonces that it repeats.
         key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.
         algorithm: the algorithm that was used.
         at: the moment for which all this holds.
@@ -77,7 +77,7 @@ def verify_service_token(
     nonce: bytes | None = None,
     audience: str | None = None,
 ) -> VerifiedServiceToken:
-    """Check that a trusted Verifier issued this token, for this Relying Party and this question.
+    """Check that a trusted Verifier issued this token, for this Relying Party and this nonce.
 
     Args:
         data: the JWT in compact form, ASCII; white space around it is passed over.
@@ -86,8 +86,8 @@ def verify_service_token(
         at: moment of appraisal, aware; ``iat`` and ``nbf`` at most ``SKEW`` later, ``at < exp``.
         nonce: what the token must answer; None leaves freshness not evaluated. It may stand there as it is, in
             lower-case hex, or in base64, with padding or that of URLs without.
-        audience: who the Relying Party is. A token for somebody is refused to everybody else, and one for nobody to a
-            Relying Party that names itself.
+        audience: the name of the Relying Party. A token for another audience is refused, and so is a token without
+            audience if this name is given.
 
     Raises:
         EvidenceError: ``token-malformed``, ``token-claim-invalid``, ``json-invalid`` or ``base64-invalid``.
@@ -126,7 +126,7 @@ _CHECK_OF = {
 
 @dataclass(slots=True, kw_only=True)
 class _Procedure:
-    """The steps, and the checks that were made so far."""
+    """The procedure: its steps, and the checks made so far."""
 
     at: datetime
     nonce: bytes | None
@@ -137,7 +137,7 @@ class _Procedure:
         self, data: bytes, trusted: Mapping[str, tuple[TokenKey, ...]], roots: Mapping[str, tuple[Certificate, ...]]
     ) -> VerifiedServiceToken:
         """Run the steps; the first refusal ends them."""
-        # (1) Shape, and whose token it claims to be: this only chooses among what the caller trusts.
+        # (1) Shape, and the claimed issuer, which only selects among the keys that the caller trusts.
         text, unverified = unverified_claims(data)
         name, service, issuer = claimed_service(unverified)
         # (2) A key that is trusted for exactly this issuer, an algorithm of this service, and the signature.
@@ -148,11 +148,11 @@ class _Procedure:
         token = ClaimReader(members=signed.claims)
         issued, expires = self._require_in_time(token)
         self._passed("token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at))
-        # (4) Every claim that is read has its type; what it is about is known.
+        # (4) Every claim that is read has its type; its subject is of a known kind.
         frame = TokenFrame(service=name, issuer=issuer, issued=issued, expires=expires)
         facts = service.facts(token, frame)
         self._passed("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
-        # (5) It is for this Relying Party, and (6) answers its question.
+        # (5) It is for this Relying Party, and (6) repeats its nonce.
         stated = self._require_audience(token)
         nonces = service.nonces(token)
         freshness = require_nonce(
@@ -182,7 +182,7 @@ class _Procedure:
         trusted: Mapping[str, tuple[TokenKey, ...]],
         roots: Mapping[str, tuple[Certificate, ...]],
     ) -> tuple[tuple[TokenKey, ...], bool]:
-        """Return the keys that may have signed, and whether it is the one that a chain in the header certifies."""
+        """Return the keys that may have signed, and True if the one key is certified by a chain in the header."""
         if not trusted.get(issuer) and not roots.get(issuer):
             raise EndorsementError(
                 f"no keys are trusted for the issuer {issuer[:120]!r}",
@@ -204,7 +204,7 @@ class _Procedure:
         self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, token: ClaimReader) -> tuple[datetime, datetime]:
-        """Require ``iat`` and ``nbf`` to have come, ``exp`` not; return the first and the last."""
+        """Require ``iat`` and ``nbf`` in the past and ``exp`` in the future; return ``iat`` and ``exp``."""
         times = {name: _moment(token, name) for name in ("iat", "nbf", "exp")}
         issued, expires, at = times["iat"], times["exp"], self.at
         begins = max(issued, times["nbf"])
@@ -249,7 +249,7 @@ def _repeats(stated: tuple[bytes, ...], nonce: bytes) -> bool:
 
 
 def _spellings(nonce: bytes) -> tuple[bytes, ...]:
-    """Return the texts in which a service that takes only text may have been handed these bytes, and the bytes."""
+    """Return the bytes, and their possible spellings for a service that takes only text."""
     padded = base64url_text(nonce) + "=" * (-len(base64url_text(nonce)) % 4)
     standard = padded.translate(str.maketrans("-_", "+/"))
     texts = (nonce.hex(), base64url_text(nonce), padded, standard)

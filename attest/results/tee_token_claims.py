@@ -96,7 +96,7 @@ def sgx_claims(token: ClaimReader) -> dict[str, ClaimTree]:
 
 
 def evaluation_claims(token: ClaimReader, *, collateral: str | None = None) -> dict[str, ClaimTree]:
-    """Return what the Verifier concluded about the platform's TCB.
+    """Return the Verifier's conclusions about the platform's TCB.
 
     Args:
         token: the object that has ``attester_tcb_status``.

@@ -131,7 +131,7 @@ def load_tests(data: bytes, *, name: str = "cases") -> PolicyTests:
 
     Args:
         data: the document.
-        name: what errors call it, such as the path of its file.
+        name: its name in errors, such as the path of its file.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and path of the value.

@@ -26,11 +26,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedDocument:
-    """One row of a policy's ``references``: which document it accepts.
+    """One row of a policy's ``references``: a document that it accepts.
 
     Attributes:
         document: its name.
-        sha256: its digest; or None where ``signers`` say who vouches for it.
+        sha256: its digest; or None where ``signers`` are stated.
         signers: keys of which ``at_least`` must have signed it.
         at_least: how many of them.
         minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
@@ -106,7 +106,7 @@ def merge_at_hand(
 def _together(
     own: Mapping[str, ReferenceValues], taken: Iterable[ReferenceDocument]
 ) -> tuple[dict[str, ReferenceValues], dict[bytes, str]]:
-    """Return all values by name, and what is revoked with the reasons."""
+    """Return all values by name, and the revoked ones with the reasons."""
     merged, withdrawn = dict(own), dict[bytes, str]()
     origins = dict.fromkeys(own, "the policy itself")
     for document in taken:
@@ -161,7 +161,7 @@ def accept_document(row: AcceptedDocument, documents: Mapping[str, ReferenceDocu
 
 
 def _without(name: str, reference: ReferenceValues, withdrawn: Mapping[bytes, str]) -> ReferenceValues:
-    """Leave out what was withdrawn; a name of which nothing is left is refused, as every empty list is."""
+    """Leave out withdrawn values; a name without a remaining value is refused, like every empty list."""
     kept = tuple(value for value in reference.values if value not in withdrawn)
     if not kept:
         reasons = "; ".join(dict.fromkeys(withdrawn[value] for value in reference.values))

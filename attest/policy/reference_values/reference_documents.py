@@ -162,7 +162,7 @@ def read_reference_document(data: bytes, *, name: str = "reference values") -> R
 
     Args:
         data: the document.
-        name: what errors call it, such as the path of its file.
+        name: its name in errors, such as the path of its file.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and the path of the value.
