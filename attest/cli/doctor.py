@@ -175,5 +175,5 @@ def _print(findings: Sequence[DoctorFinding], display: Display) -> None:
     out.print(table)
     out.print()
     failed = [one.id for one in findings if one.outcome == "fail"]
-    verdict = f"MISSING  {', '.join(dict.fromkeys(failed))}" if failed else "READY  nothing is missing"
-    out.print(plain(verdict, "bold red" if failed else "bold green"))
+    summary = f"MISSING  {', '.join(dict.fromkeys(failed))}" if failed else "READY  nothing is missing"
+    out.print(plain(summary, "bold red" if failed else "bold green"))

@@ -25,7 +25,7 @@ def print_verified(document: _Document, *, display: Display) -> None:
     _print_head(out, document, display)
     _print_checks(out, document, display)
     genuine = "signed by the simulator" if document["simulated"] is True else "the evidence is genuine"
-    _print_verdict(out, "VERIFIED", "green", f"{genuine}; whether it is acceptable is for 'attest appraise'", document)
+    _print_outcome(out, "VERIFIED", "green", f"{genuine}; whether it is acceptable is for 'attest appraise'", document)
 
 
 def print_appraised(document: _Document, *, display: Display) -> None:
@@ -44,10 +44,10 @@ def print_appraised(document: _Document, *, display: Display) -> None:
         )
     failed = [str(check["id"]) for check in _list(document, "checks") if check.get("outcome") == "fail"]
     if document["outcome"] == "affirmed":
-        _print_verdict(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
+        _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
     else:
         told = f"by {' and '.join(policies)}: failed {', '.join(dict.fromkeys(failed))}"
-        _print_verdict(out, "NOT AFFIRMED", "bold red", told, document)
+        _print_outcome(out, "NOT AFFIRMED", "bold red", told, document)
 
 
 def print_refused(document: _Document, *, display: Display) -> None:
@@ -56,7 +56,7 @@ def print_refused(document: _Document, *, display: Display) -> None:
     _print_head(out, document, display)
     _print_checks(out, document, display)
     error = _dict(document["error"])
-    _print_verdict(out, "REFUSED", "bold red", str(error.get("code", "")), document)
+    _print_outcome(out, "REFUSED", "bold red", str(error.get("code", "")), document)
 
 
 # -- parts
@@ -163,7 +163,7 @@ def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
             yield name, plain(", ".join(f"event {event['number']}" for event in events))
 
 
-def _print_verdict(out: Console, word: str, style: str, told: str, document: _Document) -> None:
+def _print_outcome(out: Console, word: str, style: str, told: str, document: _Document) -> None:
     shout = " (SIMULATED)" if document["simulated"] is True else ""
     out.print(Text.assemble(plain(word + shout, style), "  ", plain(told), overflow="fold"))
 

@@ -119,13 +119,13 @@ def replay(
             allow_simulated=allow_simulated,
             display=Display(quiet=True),
         )
-        old, new = (_verdict(question, policy, case.at or at) for policy in policies)
+        old, new = (_outcome(question, policy, case.at or at) for policy in policies)
         found.append(PolicyComparison(name=case.name, old=old, new=new))
     display.note(f"{len(found)} pieces of evidence were judged")
     return tuple(found)
 
 
-def _verdict(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:
+def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:
     opened = take_refusal(partial(open_case, question, at=at))
     if isinstance(opened, RefusedEvidence):
         return PolicyOutcome(outcome="refused", because=(opened.error.code,))

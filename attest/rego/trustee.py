@@ -57,8 +57,8 @@ def rego_checks(
         return (also_refuses(policy, ear_document(results), data=data, limits=limits).check(),)
     cpus = [item for item in results[0].verified.items if item.kind not in _CLASSES]
     if not cpus:
-        verdict = RegoVerdict(refused=True, reason="no CPU evidence to ask about", digest=policy.digest)
-        return (verdict.check(),)
+        outcome = RegoVerdict(refused=True, reason="no CPU evidence to ask about", digest=policy.digest)
+        return (outcome.check(),)
     return tuple(
         also_refuses(policy, evidence_document(item), data, limits=limits).check(item=item.name) for item in cpus
     )

@@ -1,8 +1,8 @@
 """Tokens of NVIDIA's Remote Attestation Service, read as Attestation Results (detached EAT, NRAS v3 and v4).
 
 NVIDIA verified the evidence and signed its findings. Reliance on such a token is reliance on NVIDIA's service and on
-the key set of the day of issue. This module proves that the token is genuine, whole and in time; ``appraise_nras`` judges
-its claims.
+the key set of the day of issue. This module proves that the token is genuine, whole and in time; ``appraise_nras``
+judges its claims.
 
 Spec: specs/nvidia-gpu.md, sections 17 and 18.
 """

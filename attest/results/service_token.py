@@ -31,7 +31,7 @@ __all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
 SKEW = timedelta(seconds=60)
 """Tolerance for ``iat`` and ``nbf`` in the future; ``exp`` has none."""
 MAX_AGE = timedelta(days=1)
-"""The oldest ``iat``, for any ``exp``. Azure's tokens are valid for 8 hours, Google's for one, Intel's for 5 minutes."""
+"""The oldest ``iat``, for any ``exp``. Azure's tokens last eight hours, Google's one, Intel's five minutes."""
 MAX_AUDIENCES = 16
 _LATEST = 253402300799
 """9999-12-31T23:59:59Z, the last second that has a date."""

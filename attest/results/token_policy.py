@@ -1,7 +1,7 @@
 """A policy over what another Verifier found: the passport model of RFC 9334.
 
 The services of Azure, Intel, Google and NVIDIA state claims, which are put to the same rules as verified evidence. An
-EAR carries a verdict and no claims, so it counts when its Verifier applied this very policy, or one that this policy
+EAR carries a result and no claims, so it counts when its Verifier applied this very policy, or one that this policy
 names.
 """
 
@@ -67,8 +67,8 @@ def judge_facts(
         freshness: whether the token repeats the expected nonce.
         policy: what is demanded; it has to name the token's issuer among its ``verifiers``.
         at: moment of appraisal, that of the token's verification.
-        baseline: the checks of the token's baseline. The Verifier's own verdicts among them count here too: a policy
-            that takes its word takes its no.
+        baseline: the checks of the token's baseline. The Verifier's own results among them count here too: a policy
+            that accepts its claims accepts its refusals.
         unchecked: the caller's relaxations.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
@@ -195,13 +195,13 @@ def judge_ear(
     applied = () if details is None else tuple(one for one in details.policies if one.digest == policy.digest)
     if details is not None and applied:
         # Of a Verifier that applied this very policy no other one is asked.
-        verdict = (
+        outcome = (
             *(check for check in who if check.id != "policy.verifier.policy_ids"),
             _by_our_references(applied, policy),
             *_as_by_ourselves(token, details, policy),
         )
     else:
-        verdict = (*who, _names_another(policy, token.issuer, named), *_affirming(token))
+        outcome = (*who, _names_another(policy, token.issuer, named), *_affirming(token))
     simulated = token.simulated
     return Judgement(
         policy=policy,
@@ -209,7 +209,7 @@ def judge_ear(
         policy_checks=(
             freshness_check(freshness or token.freshness, reasons_of(whole).get("freshness")),
             *(() if simulated is None else (simulation_check(simulated=simulated, tolerated=policy.simulated),)),
-            *verdict,
+            *outcome,
         ),
         categories=policy.categories,
         unchecked=whole,
