@@ -6,7 +6,7 @@
     new_file      a file that is written in pieces
     write_result  a file that a person named for the result of a command
 
-A file that another library writes by its name, or that outlives an interruption, is a draft: ``attest.drafts``.
+``attest.unfinished_file`` is for files that another library writes by name, or that outlive an interruption.
 The bytes go to a file without a name in the target's folder (``O_TMPFILE``), which vanishes with the process. Where the
 file system has no such files they go to ``.<target>.<16 hex digits>.part``. When every byte is on the disk, the file
 gets the target's name in one step. A link in the target's place is never followed.

@@ -464,7 +464,7 @@ def test_a_folder_that_cannot_be_flushed_is_said_where_that_means_anything(
 
 # --- one primitive ---
 
-HOMES = {"attest/files.py", "attest/drafts.py"}
+HOMES = {"attest/files.py", "attest/unfinished_file.py"}
 BY_HAND = re.compile(
     r"O_EXCL|O_TMPFILE|mkstemp|NamedTemporaryFile|\bos\.link|\bos\.replace|\.write_(bytes|text)\(|open\(\"x"
 )

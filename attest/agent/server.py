@@ -23,10 +23,10 @@ from attest.agent.peers import Peer, peer_of
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
 from attest.clock import ticks
+from attest.concurrency import ConcurrencyLimit
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
 from attest.session.key import SessionKey
-from attest.turns import Turns
 
 __all__ = ["Agent"]
 
@@ -52,8 +52,8 @@ class Agent:
         self._own_uid = os.geteuid() if own_uid is None else own_uid
         self._streams = Streams()
         limits = config.limits
-        self._connections = Turns(total=limits.connections, each=limits.connections_per_uid)
-        self._files = Turns(total=limits.streams, each=limits.streams_per_uid)
+        self._connections = ConcurrencyLimit(total=limits.connections, each=limits.connections_per_uid)
+        self._files = ConcurrencyLimit(total=limits.streams, each=limits.streams_per_uid)
         self._lock = threading.Lock()
         self._threads: dict[threading.Thread, socket.socket] = {}
         self._ending = threading.Event()
@@ -169,7 +169,7 @@ class Agent:
                 status=HTTPStatus.FORBIDDEN,
                 hint="a table [peers.NAME] names users and groups, as this process's user namespace numbers them",
             )
-        return None if self._connections.take(peer.uid) else busy("connections")
+        return None if self._connections.acquire(peer.uid) else busy("connections")
 
     def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError) -> None:
         """Send a refusal, without reading the request and without waiting."""
@@ -216,20 +216,20 @@ class Agent:
     def _forget(self, thread: threading.Thread, peer: Peer) -> None:
         with self._lock:
             self._threads.pop(thread, None)
-        self._connections.give_back(peer.uid)
+        self._connections.release(peer.uid)
 
     def _answer(self, routes: Routes, peer: Peer, request: AgentRequest) -> AgentAnswer:
         """Answer a request; a file waits a limited time for its turn."""
         if not request.target.startswith("/v1/models/") or request.method != "GET":
             return routes.answer(peer, request)
-        if not self._files.take(peer.uid, seconds=self._config.limits.wait_seconds):
+        if not self._files.acquire(peer.uid, seconds=self._config.limits.wait_seconds):
             return problem(busy("files"))
         answer = AgentAnswer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
         try:
             answer = routes.answer(peer, request)
         finally:
             if answer.pieces is None:
-                self._files.give_back(peer.uid)
+                self._files.release(peer.uid)
         if answer.pieces is not None:
             close = answer.close
 
@@ -237,7 +237,7 @@ class Agent:
                 try:
                     close()
                 finally:
-                    self._files.give_back(peer.uid)
+                    self._files.release(peer.uid)
 
             answer.close = closed
         return answer

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from attest.concurrency import ConcurrencyLimit
 from attest.rate_limits import Rate, RateTable, caller_of
-from attest.turns import Turns
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
@@ -60,8 +60,9 @@ class RequestLimits:
         """Wrap an application."""
         self._app = app
         self._simulated = settings.allow_simulated
-        self._turns = {
-            group: Turns(total=max(1, int(share * settings.max_concurrent))) for group, share in _SHARES.items()
+        self._limits = {
+            group: ConcurrencyLimit(total=max(1, int(share * settings.max_concurrent)))
+            for group, share in _SHARES.items()
         }
         self._limited = limited
         self._monotonic = monotonic
@@ -82,7 +83,7 @@ class RequestLimits:
         try:
             await self._app(scope, receive, send)
         finally:
-            self._turns[group].give_back()
+            self._limits[group].release()
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
         """Say what stands against a request; one against which nothing stands has taken a turn of its group."""
@@ -100,9 +101,9 @@ class RequestLimits:
             return _Refusal(
                 limit="rate", status=status, code="rate-limited", detail=text, retry_seconds=math.ceil(wait)
             )
-        if not self._turns[group].take():
+        if not self._limits[group].acquire():
             status = HTTPStatus.SERVICE_UNAVAILABLE
-            text = f"{self._turns[group].total} requests of this kind are being worked on; nothing was decided"
+            text = f"{self._limits[group].total} requests of this kind are being worked on; nothing was decided"
             return _Refusal(limit="concurrency", status=status, code="too-busy", detail=text, retry_seconds=1)
         return None
 

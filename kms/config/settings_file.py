@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attest.drafts import DRAFT_SUFFIX
 from attest.errors import ConfigurationError, OutputError
 from attest.files import write_file
+from attest.unfinished_file import UNFINISHED_SUFFIX
 from kms.config.settings import require_origin
 
 __all__ = ["prepare_directory"]
@@ -82,8 +82,8 @@ def _unusable(directory: Path, problem: str) -> ConfigurationError:
 
 def _interrupted(directory: Path, path: Path, content: bytes) -> bool:
     """Say whether this settings file is what would be written now, and the service that it names is not whole."""
-    names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + DRAFT_SUFFIX)}
-    whole = names == {"kms.db": True, "kek": True, "kek" + DRAFT_SUFFIX: False}
+    names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + UNFINISHED_SUFFIX)}
+    whole = names == {"kms.db": True, "kek": True, "kek" + UNFINISHED_SUFFIX: False}
     try:
         return not whole and path.is_file() and path.read_bytes() == content
     except OSError:

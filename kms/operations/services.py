@@ -11,10 +11,10 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.clock import Clock
-from attest.drafts import tidy_draft
 from attest.encoding import JsonValue, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from attest.release import VerifierKey, verifier_key
+from attest.unfinished_file import tidy_unfinished
 from kms.auth.grants import write_grant
 from kms.config.external_files import open_endorsements, open_panel, read_anchors
 from kms.config.insecure_switches import require_strict
@@ -131,7 +131,7 @@ def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBy
     """Look at what an interrupted initialisation had made already, and let its administrator be the one named now."""
     place = locate(settings.database)
     if isinstance(place, Path):
-        tidy_draft(place)
+        tidy_unfinished(place)
     vault = open_vault(settings, random=random)
     try:
         public = open_identity(vault, settings).public

@@ -19,8 +19,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 
-from attest.drafts import draft_file
 from attest.errors import ConfigurationError, OutputError
+from attest.unfinished_file import unfinished_file
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 __all__ = [
@@ -52,7 +52,7 @@ def new_file(path: Path) -> Iterator[Path]:
     """
     with ExitStack() as stack:
         with _told(path):
-            draft = stack.enter_context(draft_file(path))
+            draft = stack.enter_context(unfinished_file(path))
             _remove_helpers(draft.file)
             draft.write(b"")
         try:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from attest.clock import system_clock
-from attest.drafts import draft_file
 from attest.errors import ConfigurationError
+from attest.unfinished_file import unfinished_file
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.actors import Actor, Means
@@ -119,7 +119,7 @@ def test_what_another_process_is_making_is_left_to_it(tmp_path: Path) -> None:
     )
     for name, begin, code in makers:
         path = tmp_path / name
-        with draft_file(path) as draft:
+        with unfinished_file(path) as draft:
             draft.write(b"half")
             with pytest.raises(ConfigurationError) as caught:
                 begin(path)

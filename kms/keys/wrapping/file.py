@@ -20,9 +20,9 @@ from typing import Final, NoReturn
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from attest.drafts import Draft, draft_file
 from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import ConfigurationError, EvidenceError, OutputError
+from attest.unfinished_file import UnfinishedFile, unfinished_file
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import Backend
 from kms.domain.secret import EXPORT, SecretBytes
@@ -126,7 +126,7 @@ class KekDraft:
         draft: the file.
     """
 
-    draft: Draft
+    draft: UnfinishedFile
 
     def left(self, *, random: RandomBytes) -> FileBackend | None:
         """Return the whole key that somebody left who was interrupted, or None."""
@@ -165,7 +165,7 @@ def drafting_kek(path: Path) -> Iterator[KekDraft]:
     """
     with ExitStack() as stack:
         with _told(path):
-            draft = stack.enter_context(draft_file(path))
+            draft = stack.enter_context(unfinished_file(path))
         yield KekDraft(draft=draft)
 
 

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.clock import Clock
+from attest.concurrency import ConcurrencyLimit
 from attest.errors import CollectionError
 from attest.release import sign_note
 from attest.release.identity import ServiceAttestation, ServiceStatement, identity_binding, identity_note
-from attest.turns import Turns
 from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.release.services import Identity
 from kms.running.self_evidence.sources import EvidenceSource
@@ -56,7 +56,7 @@ class SelfEvidenceService:
         self._clock = clock
         self._per_minute = per_minute
         self._made: list[datetime] = []
-        self._waiting = Turns(total=MAX_WAITING)
+        self._waiting = ConcurrencyLimit(total=MAX_WAITING)
         self._device = threading.Lock()
         self._answers: OrderedDict[tuple[bytes, str, bytes], tuple[datetime, ServiceAttestation]] = OrderedDict()
 
@@ -78,13 +78,13 @@ class SelfEvidenceService:
                 code="attestation-off",
                 hint="its operator turns it on with self_evidence, where it runs inside a TEE",
             )
-        if not self._waiting.take():
+        if not self._waiting.acquire():
             raise _busy("too many are waiting for the device")
         try:
             with self._device:
                 return self._made_or_remembered(source, nonce, audience)
         finally:
-            self._waiting.give_back()
+            self._waiting.release()
 
     def _made_or_remembered(self, source: EvidenceSource, nonce: bytes, audience: str) -> ServiceAttestation:
         now, statement = self._clock(), self._state()

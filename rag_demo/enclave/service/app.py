@@ -31,10 +31,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from attest.clock import Clock
+from attest.concurrency import ConcurrencyLimit
 from attest.encoding import json_value
 from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
-from attest.turns import Turns
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.concurrency import take_turn, too_often
@@ -131,9 +131,9 @@ class _Api:
     def __init__(self, inside: Inside) -> None:
         limits = inside.limits
         self._inside = inside
-        self._uploads = Turns(total=limits.uploads, each=limits.uploads_per_user)
-        self._questions = Turns(total=limits.questions, each=limits.questions_per_user)
-        self._calls = Turns(total=limits.questions, each=limits.questions_per_user)
+        self._uploads = ConcurrencyLimit(total=limits.uploads, each=limits.uploads_per_user)
+        self._questions = ConcurrencyLimit(total=limits.questions, each=limits.questions_per_user)
+        self._calls = ConcurrencyLimit(total=limits.questions, each=limits.questions_per_user)
         self._rates = RateTable(Rate(per_second=limits.requests_per_minute / 60, burst=limits.request_burst))
         self._embedding = threading.Lock()
 

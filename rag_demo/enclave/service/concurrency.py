@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from attest.turns import Turns
+from attest.concurrency import ConcurrencyLimit
 from rag_demo.enclave.errors import RefusedError
 
 __all__ = ["busy", "take_turn", "too_often"]
 
 
-def take_turn(turns: Turns, user: bytes, what: str) -> Callable[[], None]:
+def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], None]:
     """Take a turn; return what gives it back, once, however often it is called.
 
     Args:
-        turns: of all users.
+        limit: of all users.
         user: the caller.
         what: is under way, for errors.
 
     Raises:
         RefusedError: ``rag-too-busy``.
     """
-    if not turns.take(user):
-        if turns.of(user) >= turns.each:
-            raise busy(f"{turns.each} {what} of yours are under way")
-        raise busy(f"{turns.total} {what} are under way")
+    if not limit.acquire(user):
+        if limit.of(user) >= limit.each:
+            raise busy(f"{limit.each} {what} of yours are under way")
+        raise busy(f"{limit.total} {what} are under way")
     given_back = False
 
     def give_back() -> None:
         nonlocal given_back
         if not given_back:
             given_back = True
-            turns.give_back(user)
+            limit.release(user)
 
     return give_back
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from sqlcipher3 import dbapi2
 
-from attest.drafts import draft_file, tidy_draft
 from attest.errors import OutputError
+from attest.unfinished_file import tidy_unfinished, unfinished_file
 from rag_demo.enclave.errors import (
     StoreDamagedError,
     StoreError,
@@ -71,7 +71,7 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
         StoreUnavailableError: the folder takes no file.
     """
     try:
-        with draft_file(path) as draft:
+        with unfinished_file(path) as draft:
             draft.write(b"")
             journal = draft.file.with_name(f"{draft.file.name}-journal")
             journal.unlink(missing_ok=True)
@@ -125,7 +125,7 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
             if check_whole:
                 _check_whole(connection)
             _check_about(connection, about)
-        tidy_draft(path)
+        tidy_unfinished(path)
     except BaseException:
         if connection is not None:
             connection.close()

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.clock import system_clock, ticks
+from attest.concurrency import ConcurrencyLimit
 from attest.errors import AttestError, ConfigurationError
-from attest.turns import Turns
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.composition import bench_of
@@ -196,17 +196,17 @@ def test_a_store_that_fails_is_told_and_so_is_a_defect_of_it() -> None:
 
 
 def test_turns_are_given_back_once_however_often_that_is_said() -> None:
-    turns = Turns(total=2, each=1)
-    first, second = take_turn(turns, b"a", "things"), take_turn(turns, b"b", "things")
+    limit = ConcurrencyLimit(total=2, each=1)
+    first, second = take_turn(limit, b"a", "things"), take_turn(limit, b"b", "things")
     for user in (b"a", b"c"):
         with pytest.raises(RefusedError) as refused:
-            take_turn(turns, user, "things")
+            take_turn(limit, user, "things")
         assert refused.value.code == "rag-too-busy"
     first()
     first()
-    assert turns.under_way == 1
+    assert limit.under_way == 1
     second()
-    assert turns.under_way == 0
+    assert limit.under_way == 0
 
 
 @given(st.lists(st.text(alphabet=st.characters(codec="latin-1")), max_size=3))

@@ -1,7 +1,7 @@
-"""Files in the making that have a name of their own until then: ``<target>.new``, locked.
+"""Unfinished files under a temporary name, ``<target>.new``, locked.
 
-A library that writes a file by its name needs one, and so does a content that the next process takes up after an
-interruption. A process that is killed leaves at most the draft. Any other file is made by ``attest.files``.
+They are for libraries that write a file by its name, and for content that the next process continues after an
+interruption. A process that is killed leaves at most the unfinished file. ``attest.files`` makes all other files.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Final
 from attest.errors import OutputError
 from attest.files import OWNER_ONLY, NewFile, output_errors, rename_new, require_absent
 
-__all__ = ["DRAFT_SUFFIX", "Draft", "draft_file", "tidy_draft"]
+__all__ = ["UNFINISHED_SUFFIX", "UnfinishedFile", "tidy_unfinished", "unfinished_file"]
 
-DRAFT_SUFFIX: Final = ".new"
+UNFINISHED_SUFFIX: Final = ".new"
 _OTHERS: Final = 0o077
 
 
-class Draft:
-    """A file in the making that has a name of its own until then, ``<target>.new``, and is locked.
+class UnfinishedFile:
+    """An unfinished file under the temporary name ``<target>.new``, locked.
 
     Args:
-        path: the name that it gets.
-        file: the name that it has until then.
-        descriptor: the open draft.
+        path: the final name.
+        file: the temporary name.
+        descriptor: the open file.
     """
 
     def __init__(self, path: Path, file: Path, descriptor: int) -> None:
-        """Take over an open and locked draft."""
+        """Wrap a file that is open and locked."""
         self.path = path
         self.file = file
         self._descriptor = descriptor
 
     def content(self, limit: int) -> bytes:
-        """Return at most so many bytes of it: nothing, or what an interrupted process left."""
+        """Return at most `limit` bytes; an interrupted process may have left some."""
         return os.pread(self._descriptor, limit, 0)
 
     def write(self, content: bytes) -> None:
-        """Replace the content, on the disk too.
+        """Replace the content and sync it to the disk.
 
         Raises:
             OutputError: ``output-unwritable``.
@@ -55,7 +55,7 @@ class Draft:
             os.fsync(self._descriptor)
 
     def flush(self) -> None:
-        """Wait until what another library wrote to it is on the disk.
+        """Sync what another library wrote to the disk.
 
         Raises:
             OutputError: ``output-unwritable``.
@@ -64,10 +64,10 @@ class Draft:
             os.fsync(self._descriptor)
 
     def place(self) -> None:
-        """Give it its name, on the disk too; its content has to be there.
+        """Rename it to its final name and sync the folder; the content must be synced already.
 
         Raises:
-            OutputError: ``output-exists``: a file took the name meanwhile; ``output-unwritable``.
+            OutputError: ``output-exists``: the name was taken meanwhile; ``output-unwritable``.
         """
         rename_new(self.file, self.path)
 
@@ -77,17 +77,17 @@ class Draft:
 
 
 @contextmanager
-def draft_file(path: Path) -> Iterator[Draft]:
-    """Begin a file that is not there yet, for its owner alone, or go on with what an interrupted process left of it.
+def unfinished_file(path: Path) -> Iterator[UnfinishedFile]:
+    """Start a file that does not exist yet, readable by its owner alone, or continue an interrupted one.
 
-    The draft survives the process, so that the next one can use its content. Leaving the block gives the lock back and
-    nothing else: the draft is placed or discarded inside.
+    The unfinished file survives the process, so that the next one can use its content. Leaving the block only releases
+    the lock; place or discard the file inside it.
 
     Raises:
-        OutputError: ``output-exists``, or ``output-unwritable``: another process is making it, others could have
-            written the draft, or it cannot be made.
+        OutputError: ``output-exists``, or ``output-unwritable``: another process is making it, other
+            users could have written it, or it cannot be made.
     """
-    file = path.with_name(path.name + DRAFT_SUFFIX)
+    file = path.with_name(path.name + UNFINISHED_SUFFIX)
     _require_unplaced(path)
     with output_errors(str(path)):
         descriptor = _locked(file)
@@ -97,25 +97,25 @@ def draft_file(path: Path) -> Iterator[Draft]:
         except OutputError:
             file.unlink(missing_ok=True)
             raise
-        yield Draft(path, file, descriptor)
+        yield UnfinishedFile(path, file, descriptor)
     finally:
         os.close(descriptor)
 
 
-def tidy_draft(path: Path) -> None:
-    """Remove the first name of a file whose maker was interrupted right after it placed the file."""
-    file = path.with_name(path.name + DRAFT_SUFFIX)
+def tidy_unfinished(path: Path) -> None:
+    """Remove the temporary name that an interruption right after placing the file left behind."""
+    file = path.with_name(path.name + UNFINISHED_SUFFIX)
     if os.path.lexists(file) and os.path.lexists(path) and path.lstat().st_ino == file.lstat().st_ino:
         file.unlink(missing_ok=True)
 
 
 def _require_unplaced(path: Path) -> None:
-    tidy_draft(path)
+    tidy_unfinished(path)
     require_absent(path)
 
 
 def _locked(file: Path) -> int:
-    """Open the draft, locked and still of this name."""
+    """Open the file and lock it under this name."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, OWNER_ONLY)
         try:

@@ -1,4 +1,4 @@
-"""The one limiter of work at the same time: so many in all, and so many of one user."""
+"""Limit on concurrent work, in total and for each user."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import threading
 from collections import Counter
 from collections.abc import Hashable
 
-__all__ = ["Turns"]
+__all__ = ["ConcurrencyLimit"]
 
 
-class Turns:
-    """Counter of what is under way; for threads and for an event loop, which never waits.
+class ConcurrencyLimit:
+    """Counter of work in progress, for threads and for an event loop, which never waits.
 
     Args:
-        total: most at a time.
-        each: most of one user; None where users are not told apart.
+        total: the most at a time.
+        each: the most of one user; None where users are not distinguished.
     """
 
     def __init__(self, *, total: int, each: int | None = None) -> None:
-        """Begin with none."""
+        """Start at zero."""
         self.total = total
         self.each = total if each is None else each
         self._changed = threading.Condition()
@@ -26,15 +26,15 @@ class Turns:
 
     @property
     def under_way(self) -> int:
-        """How many there are now."""
+        """Return the number in progress."""
         return self._taken.total()
 
     def of(self, user: Hashable) -> int:
-        """Return how many of them are one user's."""
+        """Return the number in progress for one user."""
         return self._taken[user]
 
-    def take(self, user: Hashable = None, *, seconds: float = 0.0) -> bool:
-        """Take a turn, or wait so long for one; say whether there was one."""
+    def acquire(self, user: Hashable = None, *, seconds: float = 0.0) -> bool:
+        """Take a place, waiting at most `seconds`; return False if none was free."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._is_free(user), seconds):
                 return False
@@ -44,8 +44,8 @@ class Turns:
     def _is_free(self, user: Hashable) -> bool:
         return self._taken.total() < self.total and self._taken[user] < self.each
 
-    def give_back(self, user: Hashable = None) -> None:
-        """Give a turn back that was taken."""
+    def release(self, user: Hashable = None) -> None:
+        """Free a place that was acquired."""
         with self._changed:
             self._taken[user] -= 1
             if not self._taken[user]:

@@ -1,4 +1,4 @@
-"""Drafts: a file in the making has one maker, and what an interrupted one left is taken up."""
+"""Unfinished files: each has one maker, and an interrupted one is continued."""
 
 import fcntl
 import os
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attest.drafts import DRAFT_SUFFIX, draft_file, tidy_draft
 from attest.errors import OutputError
+from attest.unfinished_file import UNFINISHED_SUFFIX, tidy_unfinished, unfinished_file
 
 
 def names_in(folder: Path) -> list[str]:
@@ -15,16 +15,16 @@ def names_in(folder: Path) -> list[str]:
 
 
 def make(path: Path, content: bytes) -> None:
-    with draft_file(path) as draft:
+    with unfinished_file(path) as draft:
         draft.write(content)
         draft.place()
 
 
 def test_a_draft_gets_its_name_when_it_is_placed(tmp_path: Path) -> None:
-    with draft_file(tmp_path / "file") as draft:
+    with unfinished_file(tmp_path / "file") as draft:
         draft.write(b"longer than the next one")
         draft.write(b"whole")
-        assert names_in(tmp_path) == ["file" + DRAFT_SUFFIX]
+        assert names_in(tmp_path) == ["file" + UNFINISHED_SUFFIX]
         assert draft.file.stat().st_mode & 0o777 == 0o600
         draft.place()
     assert (tmp_path / "file").read_bytes() == b"whole"
@@ -32,9 +32,9 @@ def test_a_draft_gets_its_name_when_it_is_placed(tmp_path: Path) -> None:
 
 
 def test_what_was_left_is_taken_up_or_discarded(tmp_path: Path) -> None:
-    with draft_file(tmp_path / "file") as draft:
+    with unfinished_file(tmp_path / "file") as draft:
         draft.write(b"left")
-    with draft_file(tmp_path / "file") as draft:
+    with unfinished_file(tmp_path / "file") as draft:
         assert draft.content(100) == b"left"
         assert draft.content(2) == b"le"
         draft.discard()
@@ -42,7 +42,7 @@ def test_what_was_left_is_taken_up_or_discarded(tmp_path: Path) -> None:
 
 
 def test_what_another_process_is_making_is_left_to_it(tmp_path: Path) -> None:
-    with draft_file(tmp_path / "file") as draft:
+    with unfinished_file(tmp_path / "file") as draft:
         draft.write(b"half")
         with pytest.raises(OutputError) as refused:
             make(tmp_path / "file", b"other")
@@ -51,7 +51,7 @@ def test_what_another_process_is_making_is_left_to_it(tmp_path: Path) -> None:
 
 
 def test_a_draft_that_others_could_have_written_is_refused(tmp_path: Path) -> None:
-    draft = tmp_path / ("kek" + DRAFT_SUFFIX)
+    draft = tmp_path / ("kek" + UNFINISHED_SUFFIX)
     draft.write_bytes(b"")
     draft.chmod(0o660)
     with pytest.raises(OutputError, match="not this user's alone"):
@@ -64,7 +64,7 @@ def test_a_draft_that_others_could_have_written_is_refused(tmp_path: Path) -> No
 
 
 def test_a_file_that_came_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    with draft_file(tmp_path / "file") as draft:
+    with unfinished_file(tmp_path / "file") as draft:
         draft.write(b"mine")
         (tmp_path / "file").write_bytes(b"theirs")
         with pytest.raises(OutputError) as refused:
@@ -90,7 +90,7 @@ def test_the_lock_of_a_draft_that_is_gone_is_worth_nothing(tmp_path: Path) -> No
 def test_a_draft_of_another_file_is_not_tidied_away(tmp_path: Path) -> None:
     make(tmp_path / "file", b"whole")
     (tmp_path / "file.new").write_bytes(b"another")
-    tidy_draft(tmp_path / "file")
+    tidy_unfinished(tmp_path / "file")
     assert names_in(tmp_path) == ["file", "file.new"]
 
 
