@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from attest.checks import Check, Outcome
 from attest.errors import BindingError
@@ -35,9 +36,8 @@ _Judged = tuple[Outcome | None, str, str]
 _NOT_APPLICABLE: _Judged = (None, "", "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Presented:
-    """What was presented, as far as it concerns the whole.
+class Presented(NamedTuple):
+    """The parts of the evidence that concern it as a whole.
 
     Attributes:
         report_data: the CPU report's 64 bytes; None without CPU evidence.

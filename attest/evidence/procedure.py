@@ -220,6 +220,8 @@ def _severity(failure: AttestError) -> tuple[bool, int]:
 class _Attempt:
     """The open step of a procedure, when its refusal is held back."""
 
+    __slots__ = ("_procedure",)
+
     def __init__(self, procedure: Procedure) -> None:
         self._procedure = procedure
 

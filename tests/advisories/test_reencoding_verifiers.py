@@ -3,8 +3,6 @@
 The signature is checked over the bytes as received, and reserved bytes must be zero in any case.
 """
 
-from dataclasses import replace
-
 import pytest
 
 from attest.errors import EvidenceError, SignatureError
@@ -28,4 +26,4 @@ def test_a_parsed_report_whose_bytes_were_changed_does_not_verify() -> None:
     altered = bytearray(report.raw)
     altered[0x4C] = 1
     with pytest.raises(SignatureError):
-        HONEST.verify(ParsedSnpEvidence(report=replace(report, raw=bytes(altered))))
+        HONEST.verify(ParsedSnpEvidence(report=report._replace(raw=bytes(altered))))

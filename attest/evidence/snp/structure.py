@@ -5,8 +5,7 @@ One table for each layout drives the parser, the encoder, ``attest inspect`` and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
@@ -133,8 +132,7 @@ def layout_of_version(version: int) -> Layout:
     return _LAYOUTS[version]
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedSnpReport:
+class ParsedSnpReport(NamedTuple):
     """An attestation report as presented: a stranger's word until its signature is verified.
 
     Integers are decoded, TCBs stay 8 raw bytes (their layout depends on the product line), the rest is bytes.

@@ -321,7 +321,7 @@ def _require_signature(report: ParsedSnpReport, certificate: Certificate) -> Non
     r, s = report.signature_r, report.signature_s
     key = load_public_key(certificate.spki)
     try:
-        if any(r[_COORDINATE_BYTES:]) or any(s[_COORDINATE_BYTES:]):
+        if r[_COORDINATE_BYTES:].strip(b"\0") or s[_COORDINATE_BYTES:].strip(b"\0"):
             raise InvalidSignature  # noqa: TRY301  longer numbers than the curve has: the same refusal
         signature = encode_dss_signature(int.from_bytes(r, "little"), int.from_bytes(s, "little"))
         key.verify(signature, report.signed_bytes, _ECDSA)  # type: ignore[call-arg,arg-type]  # read_leaf: P-384
