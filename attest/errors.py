@@ -1,11 +1,11 @@
-"""The one error tree, ordered by who must act.
+"""The error tree, ordered by the party that must act.
 
 ::
 
     AttestError
-    ├── EvidenceError                the Attester: what it sent is malformed               exit 3
+    ├── EvidenceError                the Attester: its evidence is malformed               exit 3
     │   └── UnsupportedError         well formed, but of a kind that is not verified       exit 3
-    ├── VerificationError            the Attester: what it sent does not hold              exit 4
+    ├── VerificationError            the Attester: its evidence does not hold              exit 4
     │   ├── SignatureError           a signature over evidence does not verify
     │   ├── ChainError               no path to an anchor, or a certificate does not fit
     │   ├── RevokedError             the vendor withdrew a certificate
@@ -25,7 +25,7 @@
     ├── ReleaseRefusedError          the key's owner or the workload: no key               exit 1
     │   ├── PolicyNotMetError        this machine does not meet the key's policy
     │   ├── KeyUnknownError          there is no such key for this workload
-    │   └── LeaseEndedError          its lease is not renewed any more
+    │   └── LeaseEndedError          its lease can no longer be renewed
     ├── LeaseLostError               the workload: a held key must not be used any more    exit 1
     ├── AgentRefusedError            the caller of the agent: not permitted, or not there  exit 1
     ├── AgentUnavailableError        the agent does not answer, or its answer broke off    exit 5
@@ -39,6 +39,8 @@ type and on ``code``; the text is for people and may change.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -78,61 +80,52 @@ __all__ = [
     "VerificationError",
 ]
 
+_CONTEXT = ("check", "field", "offset", "line", "column", "expected", "got", "clause", "hint")
 _HTTP_ASK_AGAIN = frozenset({409, 410, 429, 502, 503, 504})
 """A challenge that was used or is too old, too many requests, and a service or a proxy that cannot answer now."""
 _HTTP_UNAVAILABLE = 503
 
 
+@dataclass(eq=False, repr=False)
 class AttestError(Exception):
     """A documented refusal.
 
     Attributes:
+        message: the text, lower case and without a full stop.
         code: stable name of the refusal, lower case with hyphens (``snp-signature-invalid``).
         check: id of the check that failed (``snp.signature``), if one did.
         field: name or path of the field (``REPORTED_TCB``, ``tcbInfo.tcbLevels[3]``).
         offset: byte offset of the field in its structure.
         line: line of a text file, from 1.
         column: column of that line, from 1, in characters.
-        expected: what would have been accepted.
-        got: what was found.
-        clause: where the rule stands in the specification.
-        hint: what the person who sees this can do next.
+        expected: the value that the rule accepts.
+        got: the value found.
+        clause: the place of the rule in the specification.
+        hint: the next step for the reader.
         retryable: the same call may succeed later without any change.
         checks: every check of the procedure up to and including the failed one, when a procedure ran.
     """
 
     exit_code: ClassVar[int] = 70
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        check: str | None = None,
-        field: str | None = None,
-        offset: int | None = None,
-        line: int | None = None,
-        column: int | None = None,
-        expected: str | None = None,
-        got: str | None = None,
-        clause: str | None = None,
-        hint: str | None = None,
-        retryable: bool = False,
-    ) -> None:
-        """Describe the refusal; see the class for the meaning of each argument."""
-        super().__init__(message)
-        self.code = code
-        self.check = check
-        self.field = field
-        self.offset = offset
-        self.line = line
-        self.column = column
-        self.expected = expected
-        self.got = got
-        self.clause = clause
-        self.hint = hint
-        self.retryable = retryable
-        self.checks: tuple[Check, ...] = ()
+    message: str
+    _: KW_ONLY
+    code: str
+    check: str | None = None
+    field: str | None = None
+    offset: int | None = None
+    line: int | None = None
+    column: int | None = None
+    expected: str | None = None
+    got: str | None = None
+    clause: str | None = None
+    hint: str | None = None
+    retryable: bool = False
+    checks: tuple[Check, ...] = dataclass_field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        """Keep the text as the one argument of the exception."""
+        super().__init__(self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild a copy from the state: the constructors ask for more than the text that ``Exception`` keeps.
@@ -142,28 +135,10 @@ class AttestError(Exception):
         cause = {"__cause__": self.__cause__} if isinstance(self.__cause__, AttestError) else {}
         return _blank, (type(self), self.args), {**self.__dict__, **cause}
 
-    @property
-    def message(self) -> str:
-        """The text, lower case and without a full stop."""
-        return str(self.args[0])
-
     def context(self) -> dict[str, str | int | bool]:
-        """Return what is known beside the text, for JSON output and problem details."""
-        facts = {
-            "check": self.check,
-            "field": self.field,
-            "offset": self.offset,
-            "line": self.line,
-            "column": self.column,
-            "expected": self.expected,
-            "got": self.got,
-            "clause": self.clause,
-            "hint": self.hint,
-        }
-        known: dict[str, str | int | bool] = {name: value for name, value in facts.items() if value is not None}
-        if self.retryable:
-            known["retryable"] = True
-        return known
+        """Return every known fact except the text, for JSON output and problem details."""
+        known = {name: value for name in _CONTEXT if (value := getattr(self, name)) is not None}
+        return {**known, "retryable": True} if self.retryable else known
 
 
 def _blank(kind: type[AttestError], args: tuple[object, ...]) -> AttestError:
@@ -171,7 +146,7 @@ def _blank(kind: type[AttestError], args: tuple[object, ...]) -> AttestError:
 
 
 class EvidenceError(AttestError):
-    """The bytes are not what their format says."""
+    """The bytes violate their format."""
 
     exit_code = 3
 
@@ -199,14 +174,14 @@ class RevokedError(VerificationError):
 
 
 class BindingError(VerificationError):
-    """The evidence commits to something other than what was asked for."""
+    """The evidence commits to something other than the expected values."""
 
 
 class LogForkedError(VerificationError):
-    """The log that is shown now is not the one that was seen before, or is not shown to be.
+    """The service's log is not, or not provably, the one seen before.
 
-    Two notes of the same size with different roots prove by themselves that the service signed two logs. Of different
-    sizes they prove it to whoever finds that no consistency proof leads from the one to the other.
+    Two notes of the same size with different roots prove that the service signed two logs. Two notes of different
+    sizes prove it if no consistency proof leads from one to the other.
 
     Attributes:
         remembered: the signed note seen before.
@@ -228,7 +203,7 @@ class LogForkedError(VerificationError):
 
 
 class ServiceNotGenuineError(VerificationError):
-    """What answers is not the service that is configured, or lies; ``code`` and the cause say how it was found out."""
+    """The answer does not come from the configured service, or is false; ``code`` and the cause give the evidence."""
 
     def __init__(self, cause: AttestError, *, url: str) -> None:
         """Keep the code and the checks of the cause."""
@@ -252,11 +227,11 @@ class EndorsementError(AttestError):
 
 
 class ServiceUnreachableError(EndorsementError):
-    """The service could not be asked, or could not answer, until the time was over.
+    """The service could not be reached, or did not answer, before the timeout.
 
     Attributes:
-        url: whom was tried.
-        tried: what each attempt came to, in order.
+        url: address of the service.
+        tried: the result of each attempt, in order.
     """
 
     def __init__(self, message: str, *, url: str, tried: tuple[str, ...], hint: str | None = None) -> None:
@@ -279,68 +254,61 @@ class CollectionError(AttestError):
 
 
 class SealedFileError(AttestError):
-    """A sealed file has a size, a header or a key that no sealed file of ours has."""
+    """A sealed file has a size, a header or a key that the format does not allow."""
 
     exit_code = 3
 
 
 class SealedTamperError(SealedFileError):
-    """The bytes of a sealed file are not those that were sealed under this key for this place."""
+    """The bytes of a sealed file differ from those sealed under this key for this place."""
 
     exit_code = 4
 
 
 class SealedSourceError(SealedFileError):
-    """A sealed file, or what shall become one, cannot be read or written, or it changed meanwhile."""
+    """A sealed file or its source cannot be read or written, or it changed meanwhile."""
 
     exit_code = 6
 
 
 class ChannelError(AttestError):
-    """A message of the encrypted channel, or what was opened of it, is not what its format says."""
+    """A message of the encrypted channel, sealed or opened, violates its format."""
 
     exit_code = 3
 
 
 class ChannelTamperError(ChannelError):
-    """The message does not open, or not to its end: it was altered, cut, reordered, or is for somebody else."""
+    """The message does not open to its end: it was altered, cut or reordered, or is for another recipient."""
 
     exit_code = 4
 
 
 class ChannelRefusedError(ChannelError):
-    """The request was not answered through the channel; whatever came back instead proves nothing."""
+    """The request was not answered through the channel; any other answer proves nothing."""
 
     exit_code = 5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ReleaseRefusedError(AttestError):
-    """The service refused; code, text and failed checks are its own words.
+    """A refusal of the service, with its code, text and failed checks.
 
     Attributes:
         status: HTTP status of the answer.
-        failed_checks: the checks that stood against this workload, as the service reports them; which of them it
-            tells, and with what, is the key owner's choice.
-        retry_after: seconds after which the service wants to be asked again, if it says so.
+        failed_checks: the failed checks of this workload, as far as the key's owner lets the service report them.
+        retry_after: seconds until the next attempt, if the service states them.
     """
 
     exit_code = 1
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        status: int,
-        failed_checks: tuple[JsonValue, ...],
-        retry_after: float | None = None,
-        hint: str | None = None,
-    ) -> None:
-        """Keep the service's problem details."""
-        super().__init__(message, code=code, hint=hint, retryable=status in _HTTP_ASK_AGAIN)
-        self.status = status
-        self.failed_checks = failed_checks
-        self.retry_after = retry_after
+    status: int
+    failed_checks: tuple[JsonValue, ...]
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        """Set ``retryable`` by the status."""
+        super().__post_init__()
+        self.retryable = self.status in _HTTP_ASK_AGAIN
 
     @property
     def failed_check_ids(self) -> tuple[str, ...]:
@@ -350,22 +318,22 @@ class ReleaseRefusedError(AttestError):
 
 
 class PolicyNotMetError(ReleaseRefusedError):
-    """This machine, or what runs on it, is not what the key's policy asks for."""
+    """This machine, or its software, does not meet the key's policy."""
 
 
 class KeyUnknownError(ReleaseRefusedError):
-    """There is no such key, or its owner tells this workload nothing of it."""
+    """The key does not exist, or its owner hides it from this workload."""
 
 
 class LeaseEndedError(ReleaseRefusedError):
-    """A lease that was to be renewed counts no more, or the operator stopped its renewals."""
+    """A lease cannot be renewed: it ended, or the operator stopped its renewals."""
 
 
 class LeaseLostError(AttestError):
-    """A key that was held is to be used no more; the cause says why.
+    """A held key must not be used any more; the cause gives the reason.
 
     Attributes:
-        failed_checks: what the service says that stood against this workload, if it refused.
+        failed_checks: the failed checks of this workload, if the service refused.
     """
 
     exit_code = 1
@@ -379,45 +347,37 @@ class LeaseLostError(AttestError):
         self.__cause__ = cause
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AgentRefusedError(AttestError):
-    """The agent does not give what was asked for.
+    """A refusal of the agent.
 
     Attributes:
-        status: of HTTP.
-        headers: that belong to the refusal, such as ``Allow``.
-        failed_checks: what the key-release service says that stands against this machine, if that is the reason.
-        retry_after: seconds after which it is worth asking again, if the agent says so.
+        status: HTTP status.
+        headers: HTTP headers of the refusal, such as ``Allow``.
+        failed_checks: the failed checks of this machine, if the key-release service refused.
+        retry_after: seconds until the next attempt, if the agent states them.
     """
 
     exit_code = 1
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        status: int,
-        expected: str | None = None,
-        hint: str | None = None,
-        headers: tuple[tuple[str, str], ...] = (),
-        failed_checks: tuple[JsonValue, ...] = (),
-        retry_after: float | None = None,
-    ) -> None:
-        """Keep what HTTP says beside the error."""
-        super().__init__(message, code=code, expected=expected, hint=hint, retryable=status == _HTTP_UNAVAILABLE)
-        self.status = status
-        self.headers = headers
-        self.failed_checks = failed_checks
-        self.retry_after = retry_after
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    failed_checks: tuple[JsonValue, ...] = ()
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        """Set ``retryable`` by the status."""
+        super().__post_init__()
+        self.retryable = self.status == _HTTP_UNAVAILABLE
 
 
 class AgentUnavailableError(AttestError):
-    """Nobody answers at the socket, or an answer broke off: what was received of it counts for nothing."""
+    """The socket does not answer, or an answer broke off; a partial answer is discarded."""
 
     exit_code = 5
 
     def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
-        """Keep it retryable: it may be another thing in a moment."""
+        """Mark the error as retryable."""
         super().__init__(message, code=code, hint=hint, retryable=True)
 
 
@@ -428,36 +388,24 @@ class ConfigurationError(AttestError):
 
 
 class InvalidValueError(ConfigurationError):
-    """A value or a key that cannot stand where it stands.
+    """A value or a key that is not allowed in its place.
 
     Attributes:
-        at_key: it is the key that is wrong.
+        at_key: the key is wrong, not its value.
     """
 
     at_key = False
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutputError(ConfigurationError):
-    """A file is not written: one is there already, or the place does not take it.
+    """A file that cannot be written: the name is taken, or the place refuses it.
 
     Attributes:
-        reason: why not, in the system's words.
-        written: the whole file is there under its name all the same; the disk failed to confirm that the name lasts.
-            Otherwise nothing of it is there.
+        reason: the system's message.
+        written: the whole file is in its place, but the disk failed to confirm that the name lasts. Otherwise
+            nothing of it is there.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        field: str,
-        reason: str,
-        got: str | None = None,
-        hint: str | None = None,
-        written: bool = False,
-    ) -> None:
-        """Keep the system's words."""
-        super().__init__(message, code=code, field=field, got=got, hint=hint)
-        self.reason = reason
-        self.written = written
+    reason: str
+    written: bool = False
