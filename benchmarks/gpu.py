@@ -1,9 +1,9 @@
 """GPU verification against NVIDIA's Python verifier: same report, chain and RIMs, one run; and eight GPUs against one.
 
-Warm: chain and RIMs were seen before; the report, its signature, dates, roles and measurements are judged anew on
-each call. Cold: everything remembered is forgotten before each call, and it begins with the bytes of all files. The
-peer remembers nothing and is timed inside its own interpreter, without start, input, logs and network; neither side
-asks for revocation, for which there is no recorded answer.
+Warm: chain and RIMs were seen before; the report, its signature, dates, roles and measurements are checked again on
+each call. Cold: all caches are cleared before each call, and it begins with the bytes of all files. The
+peer has no cache and is timed inside its own interpreter, without start, input, logs and network; neither side
+checks revocation, for which there is no recorded answer.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def warm() -> Figure:
 
 
 def cold() -> Figure:
-    """Measure verification that remembers nothing: report, chain and RIMs from their bytes."""
+    """Measure verification without caches: report, chain and RIMs from their bytes."""
     sample = _Sample()
     sample.verify(sample.endorsements)  # loads the libraries
     tables = remembering_tables()

@@ -1,7 +1,7 @@
 """TDX verification against dcap-qvl, a verifier in Rust: same quote, same collateral, one run.
 
-Warm: collateral and PCK chain were seen before; quote, dates, lists and anchors are judged anew on each call. The
-peer is given its collateral read as well, and remembers nothing. Cold: everything remembered is forgotten before
+Warm: collateral and PCK chain were seen before; quote, dates, lists and anchors are checked again on each call. The
+peer gets its collateral parsed as well, and has no cache. Cold: all caches are cleared before
 each call, and both begin with the bytes of quote and collateral.
 """
 
@@ -84,7 +84,7 @@ def warm() -> Figure:
 
 
 def cold() -> Figure:
-    """Measure verification that remembers nothing: quote, chain and collateral from their bytes."""
+    """Measure verification without caches: quote, chain and collateral from their bytes."""
     sample, tables = _Sample(), remembering_tables()
 
     def forgetful() -> None:

@@ -85,7 +85,7 @@ def _prepared(service: BenchedService, number: int) -> list[bytes]:
 @contextmanager
 def _served(service: BenchedService) -> Iterator[int]:
     """Run the workers; give the port that they serve."""
-    command = [sys.executable, "-c", "from kms.cli.main import main; main()", "serve", "--config", str(service.config)]
+    command = [sys.executable, "-m", "kms", "serve", "--config", str(service.config)]
     with subprocess.Popen(
         [*command, "--port", "0", "--workers", str(_WORKERS)],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The attestation check in a browser: how long it takes in Chromium, and how much a page has to fetch for it."""
+"""The attestation check in a browser: its time in Chromium, and the size of the files that a page fetches."""
 
 from __future__ import annotations
 

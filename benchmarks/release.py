@@ -1,9 +1,9 @@
 """A release from end to end in one process, against the signature checks of such a release.
 
 The machine is one with a CPU and a GPU. What it proves rests on 29 signatures: of two reports, of the chains over them,
-and of the vendors' documents. They are the measure, whatever of them is remembered: a service that forgot more would
-look better against what is left. From the request's bytes to the answer's: JSON, verification, appraisal, decision, the
-transaction on the disk, sealing, receipt and proof.
+and of the vendors' documents. All of them are the measure, even where results are cached: otherwise a service
+with less caching would look better. A release runs from the request's bytes to the answer's: JSON, verification,
+appraisal, decision, the transaction on the disk, sealing, receipt and proof.
 
 The figure is of a machine that was seen before. The other lines put each kind of release next to those signatures alone
 that it verified itself, which is the harder comparison.
@@ -93,7 +93,7 @@ def _measure(
     before: Callable[[], None] = lambda: None,
     of: Counter[str] | None = None,
 ) -> _Case:
-    """Take both times in each round; before them one request warms up, and one tells which signatures it verifies.
+    """Take both times in each round; before them one request warms up, and one counts its signatures.
 
     They are the measure, unless it is said of which signatures.
     """

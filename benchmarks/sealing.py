@@ -1,13 +1,13 @@
-"""Sealing and unsealing against ``openssl speed`` and Tink, and what they take of memory.
+"""Sealing and unsealing against ``openssl speed`` and Tink, and their use of memory.
 
 ``openssl speed`` encrypts one MiB again and again where it lies: no file, no second buffer, all of it in the cache of
-the processor. What is measured here also copies the file out of the page cache and writes the outcome to memory, so the
+the processor. This benchmark also copies the file out of the page cache and writes the outcome to memory, so the
 bare copy is measured beside it: one core that first copies and then decrypts cannot be quicker than both together
 allow. The ``openssl`` program and the library in ``cryptography`` are two builds, and may differ more than a factor of
 two.
 
 Each round asks openssl before and after, so that a slow moment of a shared machine hits both; figures are medians of
-the rounds' ratios. The output is touched before: pages that the kernel still has to find are no matter of decryption.
+the rounds' ratios. The output is touched before, so that page faults are not counted as decryption.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GIGA = 1e9
 
 
 def _openssl(threads: int, seconds: int) -> float:
-    """Return what openssl encrypts in GB/s, with so many processes at once."""
+    """Return what openssl encrypts in GB/s, with this number of processes at once."""
     command = ["openssl", "speed", "-elapsed", "-evp", "aes-256-gcm", "-bytes", str(SEGMENT_BYTES)]
     command += ["-seconds", str(seconds), *(["-multi", str(threads)] if threads > 1 else [])]
     try:

@@ -1,7 +1,7 @@
 """A key-release service on the simulator, and a machine with one CPU and one GPU that requests a key.
 
-The clock is the machine's. Where the database lies is said by who asks for a service: on a disk, where a commit
-waits, or in memory, so that computing alone is measured.
+The clock is the machine's. The caller places the database on a disk, where a commit waits, or in memory, so
+that computing alone is measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PRODUCT = SnpProduct.GENOA
 _CHALLENGE_SECONDS = 3600
 """Evidence is made before the clock runs; challenges have to last until it is sent."""
 _MEMORY = Path("/dev/shm")
-"""Linux keeps what lies here in memory; without it a temporary folder has to do."""
+"""Folder in memory on Linux; without it a temporary folder is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

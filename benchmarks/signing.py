@@ -1,7 +1,7 @@
 """The signatures that a function verifies, and the time of their bare verification.
 
-The interpreter tells of every call of a built-in method, so that no check is forgotten and none is counted that was
-remembered. Each is repeated with a fresh key of the same kind over a message as long as a report.
+The interpreter reports every call of a built-in method, so that all checks are counted and cached results are not.
+ Each is repeated with a fresh key of the same kind over a message as long as a report.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def warm() -> Figure:
 
 
 def cold() -> Figure:
-    """Measure verification that remembers nothing: certificates and CRL are parsed and verified too."""
+    """Measure verification without caches: certificates and CRL are parsed and verified too."""
     sample = _Sample()
 
     def forgetful() -> None:

@@ -1,5 +1,5 @@
-"""The confidential RAG sample: questions about one's documents, answered by a machine that has to prove itself first.
+"""The confidential RAG sample: questions about a user's documents, answered by an attested machine.
 
-``enclave`` is the service that runs inside the TEE, ``client`` is how people and programs ask it. Both use ``attest``
-as anybody else could.
+``enclave`` is the service that runs inside the TEE, ``client`` the library and command line for its users. Both use the
+public names of ``attest``.
 """

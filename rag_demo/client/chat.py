@@ -35,10 +35,10 @@ class Chat:
     """A conversation.
 
     Args:
-        client: asks.
-        screen: shows.
-        lines: what the person writes.
-        watch_seconds: how often the machine proves itself unasked.
+        client: of the service.
+        screen: shows the replies.
+        lines: input of the user.
+        watch_seconds: interval of new proofs.
     """
 
     def __init__(self, client: RagClient, screen: Screen, lines: TextIO, *, watch_seconds: float) -> None:
@@ -61,7 +61,7 @@ class Chat:
         }
 
     def run(self) -> None:
-        """Talk until the person has enough."""
+        """Run the conversation until the user ends it."""
         self._attempt(self._check, "")
         self._screen.line("ask, or /help")
         with Watch(self._client, seconds=self._watch_seconds, heard=self._heard):

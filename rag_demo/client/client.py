@@ -1,4 +1,4 @@
-"""A client that sends nothing to a machine that has not met its user's policy.
+"""The client: it sends content only to a machine that meets its user's policy.
 
 ::
 
@@ -10,8 +10,8 @@
                 ...
             print(asking.answer.text, asking.sent_to)
 
-Every message says to which key it went. The machine is asked for new evidence when a proof has ended, when the policy's
-file has changed, before each upload, and by ``watch`` at every tick of a clock.
+Every message names the key that it was sealed to. The client requests new evidence when a proof has ended, when the
+policy file has changed, before each upload, and with ``watch`` at regular intervals.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _STALE: Final = "evidence-stale"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A document that the service has.
+    """A stored document.
 
     Attributes:
-        document: what it made of it.
+        document: its description.
         sent_to: the key that it was sealed to.
     """
 
@@ -100,7 +100,7 @@ class ReplyStream:
 
     @property
     def answer(self) -> Answer:
-        """The answer; what was not read yet is read now.
+        """The answer; the rest of the replies is read first.
 
         Raises:
             AttestError: as iterating; ``rag-answer-incomplete`` also where the replies were closed before.
@@ -119,7 +119,7 @@ class ReplyStream:
             yield reply
 
     def close(self) -> None:
-        """Read no more: the service stops working on it."""
+        """Stop reading: the service stops its work."""
         self._replies.close()
         self._exchange.close()
 
@@ -145,7 +145,7 @@ class RagClient:
         clock: returns the present moment, aware.
         random: returns a given number of random bytes.
         timeout: of the network.
-        transport: sends what is sealed; None: httpx's own.
+        transport: of the sealed messages; None is httpx's own.
 
     Raises:
         ConfigurationError: ``url-invalid``, ``rag-service-name-invalid``, ``tls-ca-unusable``.
@@ -187,7 +187,7 @@ class RagClient:
         return self._trust.standing
 
     def check(self) -> ServiceState:
-        """Let the machine prove itself anew, and ask it how it is.
+        """Verify the machine again, and return the service's state.
 
         Raises:
             AttestError: it does not prove itself, or does not meet the policy; ``standing`` keeps why.
@@ -196,7 +196,7 @@ class RagClient:
             return state_of(exchange.whole())
 
     def state(self) -> ServiceState:
-        """Ask the service how it is, through the channel.
+        """Return the service's state, through the channel.
 
         Raises:
             AttestError: as ``check``.
@@ -209,7 +209,7 @@ class RagClient:
     def upload(
         self, file: Path, *, name: str | None = None, progress: Callable[[Sent | UploadProgress], object] | None = None
     ) -> Stored:
-        """Send a document, after the machine has proved itself anew.
+        """Send a document, after a new proof of the machine.
 
         Args:
             file: its file.

@@ -45,10 +45,10 @@ class Demands:
     max_age: timedelta = timedelta(seconds=RECORD_SECONDS)
 
     def reader(self) -> Callable[[], ChannelExpectation]:
-        """Return what gives the demands as they are now.
+        """Return a function that returns the demands in force.
 
-        It raises ``ConfigurationError`` or ``PolicyError`` where the policy's file cannot be read: a policy that is
-        gone accepts nobody.
+        It raises ``ConfigurationError`` or ``PolicyError`` where the policy file cannot be read: without a policy
+        no machine is accepted.
         """
         if isinstance(self.policy, Policy):
             expected = self._with(self.policy)

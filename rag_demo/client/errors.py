@@ -4,11 +4,11 @@
 
     AttestError
     ├── AppraisalError, VerificationError, …   the machine is not what the user demands; nothing was sent      exit 1, 4
-    ├── RagRefusedError                        the service itself said no, inside the encryption               exit 1
-    ├── RagAnswerError                         what it said is not what its interface says, or ends too soon   exit 3
-    ├── RagUnreachableError                    nothing answered: try later                                     exit 5
-    ├── ChannelError                           somebody on the way altered, cut or refused                     exit 3-5
-    └── ConfigurationError                     a file or a setting of the user's is wrong                      exit 2
+    ├── RagRefusedError                        the service refused, inside the encryption                      exit 1
+    ├── RagAnswerError                         its answer breaks its interface, or ends too early              exit 3
+    ├── RagUnreachableError                    no answer: try later                                            exit 5
+    ├── ChannelError                           altered, cut or refused on the way                              exit 3-5
+    └── ConfigurationError                     a file or a setting of the user is wrong                        exit 2
 """
 
 from __future__ import annotations

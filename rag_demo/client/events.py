@@ -36,7 +36,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[Event]:
         pieces: of the stream, cut anywhere.
 
     Raises:
-        RagAnswerError: ``rag-answer-malformed``; whatever ``pieces`` raises goes on.
+        RagAnswerError: ``rag-answer-malformed``; and the errors of ``pieces``.
     """
     name, data, size = "", list[bytes](), 0
     for line in _lines(pieces):

@@ -1,4 +1,4 @@
-"""One message to the service and what comes back, sealed both ways; each failure is an error that people can act on."""
+"""One message to the service and its answer, sealed both ways; each failure is an error that users can act on."""
 
 from __future__ import annotations
 

@@ -72,10 +72,10 @@ class TrustStatus:
 
 
 class MachineTrust:
-    """The record that messages may be sealed to. Safe to use from several threads.
+    """Holder of the record that messages may be sealed to. Safe to use from several threads.
 
     Args:
-        demands: returns what is demanded now; it raises where that cannot be said.
+        demands: returns the demands in force; raises where they cannot be read.
         random: returns a given number of random bytes, for nonces.
     """
 
@@ -110,7 +110,7 @@ class MachineTrust:
     # -- the protocol of the transport
 
     def current(self, at: datetime) -> ChannelRecord | None:
-        """Return the record while it counts, and while the policy is the one that it was judged by.
+        """Return the record while it is valid, and while the policy is the one of its appraisal.
 
         Raises:
             AttestError: the demands cannot be read: the policy file is missing or wrong.
@@ -131,7 +131,7 @@ class MachineTrust:
         return KeyQuestion(query=f"nonce={base64url_text(nonce)}", nonce=nonce, at=at)
 
     def answered(self, question: KeyQuestion, body: bytes) -> ChannelRecord:
-        """Verify and appraise what the service offers, and hold it.
+        """Verify and appraise the service's offer, and hold the record.
 
         Raises:
             AttestError: as ``verify_offer``, or ``json-invalid``; then no record is held.
@@ -208,7 +208,7 @@ class TrustView:
 
     Args:
         trust: the trust in the recipient.
-        anew: whether what is held counts only once the machine has proved itself again.
+        anew: true if the held record counts only after a new proof.
     """
 
     def __init__(self, trust: MachineTrust, *, anew: bool) -> None:
@@ -220,7 +220,7 @@ class TrustView:
         self.sent_to: SentTo | None = None
 
     def current(self, at: datetime) -> TrustedKeys | None:
-        """Return what was proved to this message, or else the record while it counts, and remember it."""
+        """Return the proof made for this message, or else the record while it is valid, and remember it."""
         found = self._proven
         if found is None and not self._anew:
             found = self._trust.current(at)
@@ -239,11 +239,11 @@ class TrustView:
             yield piece
 
     def question(self, at: datetime) -> KeyQuestion:
-        """Return what to ask the service."""
+        """Return the next challenge."""
         return self._trust.question(at)
 
     def answered(self, question: KeyQuestion, body: bytes) -> None:
-        """Judge what the service offers; errors as ``MachineTrust.answered``."""
+        """Verify and appraise the service's offer; errors as ``MachineTrust.answered``."""
         self._proven = self._trust.answered(question, body)
 
     def drop(self) -> None:
@@ -266,7 +266,7 @@ def _counts(held: ChannelRecord, expected: ChannelExpectation, at: datetime) -> 
 
 
 def sent_to(trusted: TrustedKeys) -> SentTo:
-    """Return which key of a document the channel seals to.
+    """Return the key of a document that the channel seals to.
 
     Raises:
         ChannelError: ``channel-keys-unsupported``.

@@ -159,7 +159,7 @@ class Searcher:
             if mark == b"\r\n\r\n":
                 place, found = match.end(), _inflate(data, match.end(), wbits=-zlib.MAX_WBITS)
             elif mark.startswith((b"BZh", b"\xfd7z")):
-                found = _decompressed(data, place, bz2=mark.startswith(b"BZh"))
+                found = _decompressed(data, place, is_bzip2=mark.startswith(b"BZh"))
             else:
                 found = _inflate(data, place, wbits=zlib.MAX_WBITS | (16 if mark[0] == 0x1F else 0))
             if found:
@@ -181,16 +181,12 @@ def _inflate(data: bytes, place: int, *, wbits: int) -> bytes:
     return bytes(found) if len(found) >= _LEAST_INFLATED else b""
 
 
-def _decompressed(data: bytes, place: int, *, bz2: bool) -> bytes:
-    stream = _bzip2() if bz2 else lzma.LZMADecompressor()
+def _decompressed(data: bytes, place: int, *, is_bzip2: bool) -> bytes:
+    stream = bz2.BZ2Decompressor() if is_bzip2 else lzma.LZMADecompressor()
     try:
         return stream.decompress(data[place:], MAX_INFLATED_BYTES)
     except (OSError, EOFError, lzma.LZMAError):
         return b""
-
-
-def _bzip2() -> bz2.BZ2Decompressor:
-    return bz2.BZ2Decompressor()
 
 
 def process_haystacks(pids: Iterable[int]) -> Iterator[Haystack]:

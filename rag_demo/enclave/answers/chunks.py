@@ -104,7 +104,7 @@ def _choice(choice: dict[str, object]) -> Chunk:
 
 
 def malformed(what: str) -> LanguageModelError:
-    """Return the error that says that the server does not speak the protocol."""
+    """Return the error for a server that breaks the protocol."""
     return LanguageModelError(
         f"the server of the language model does not answer in OpenAI's protocol: {what}",
         code="rag-llm-malformed",

@@ -1,12 +1,12 @@
 """The sentences of the documents that answer a question, verbatim.
 
-A search brings passages: by words and by meaning, and something always comes first. Whether that answers is another
-question. A passage says several things, so its vector is near to many questions and very near to none; a sentence says
-one. So sentences are compared with the question, and where none is near enough, nothing is known.
+A search always returns passages, by words and by meaning, even where none of them holds the answer. A passage says
+several things, so its vector is near to many questions and very near to none; a sentence says one. Sentences are
+therefore compared with the question, and where none is near enough, there is no answer.
 
 Nearness is not understanding. A document about the same subject that does not hold the answer may be near
-enough; then the answer is a sentence beside the point (docs/rag-store.md says how often). It is shown as what it is, a
-passage of a document, and not as what a model says.
+enough; then the answer is a sentence beside the point (docs/rag-store.md says how often). It is shown as a
+passage of a document.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ SIGN_BONUS = 0.1
 hardly tells one code from another; a question with a code is about that one."""
 
 _ENDS = tuple(".!?:;…。！？؟।)]”’»\"'")  # noqa: RUF001  the full-width ones of Chinese and Japanese are meant
-"""With what a sentence ends."""
+"""Last characters of a sentence."""
 
 
 class PassagesAnswerer:
     """Answers with passages, never in words of its own.
 
     Args:
-        sentences: cuts a passage.
+        sentences: returns the spans of a passage's sentences.
         threshold: lowest accepted similarity of the nearest sentence, 0 to 1; a greater one refuses more.
     """
 
     generates = False
 
     def __init__(self, sentences: SentenceSpans, *, threshold: float = THRESHOLD) -> None:
-        """Refuse a threshold that is none."""
+        """Refuse an invalid threshold."""
         if not 0.0 <= threshold <= 1.0:
             raise ValueError("a threshold is from 0 to 1")
         self._sentences = sentences
@@ -101,9 +101,9 @@ class PassagesAnswerer:
 
 
 def _nearness(question: str, sentences: Sequence[str], embedder: Embedder) -> list[float]:
-    """Return how near each sentence is to the question, -1 to 1."""
-    # Neighbours overlap, so some sentences are there twice. All at once: each text's vector is its own, whatever is in
-    # the same batch.
+    """Return the similarity of each sentence to the question, -1 to 1."""
+    # Neighbours overlap, so some sentences are there twice. One call embeds all: a text's vector does not
+    # depend on the others.
     different = list(dict.fromkeys(sentences))
     vectors = embedder.embed([question, *different])
     signs = _signs(question)
@@ -115,7 +115,7 @@ def _nearness(question: str, sentences: Sequence[str], embedder: Embedder) -> li
 
 
 def _cosines(vectors: Vectors) -> list[float]:
-    """Return the cosine of each but the first with the first. What is no number is far away."""
+    """Return the cosine of each vector but the first with the first; -1 where it is not a number."""
     cosines = np.nan_to_num(vectors[1:] @ vectors[0], nan=-1.0, posinf=-1.0, neginf=-1.0)
     return [float(cosine) for cosine in np.clip(cosines, -1.0, 1.0)]
 

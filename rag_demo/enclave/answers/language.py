@@ -1,8 +1,8 @@
 """A server of a language model with OpenAI's protocol, inside the boundary of the TEE.
 
-Questions and passages go there in the clear. So its address is one of this machine's own (a literal loopback address: a
-name is whatever somebody's resolver says), or it is said in words why another one is inside the boundary. No proxy of
-the environment is asked, no redirection followed.
+It receives questions and passages in the clear. Its address is therefore a literal loopback address, since a name
+depends on a resolver, or the settings give the reason why another address is inside the boundary. Proxies of the
+environment and redirections are ignored.
 """
 
 from __future__ import annotations

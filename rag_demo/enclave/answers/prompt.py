@@ -1,8 +1,8 @@
 """The prompt of a language model: rules, then the passages, numbered and fenced as data, then the question.
 
-A document may say "ignore what was said before". No wording keeps a language model from obeying. What it can do is
-bounded elsewhere: it has no tools, what it says is text that is shown to the one user whose documents these are, and
-every citation in it is checked. So a hostile document can spoil its owner's answers, and no more.
+A document may say "ignore what was said before". No wording keeps a language model from obeying. Its powers are
+bounded elsewhere: it has no tools, only the owner of the documents sees its text, and every citation in it is checked.
+A hostile document can therefore spoil its owner's answers, and no more.
 """
 
 from __future__ import annotations

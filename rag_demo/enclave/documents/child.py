@@ -206,5 +206,5 @@ class Child:
             self._pending = self._pending[os.write(self._in, self._pending) :]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it has seen enough to refuse, or is dead; what it says next tells
+        except BrokenPipeError:  # it refused early, or ended; its next frame shows which
             self._sent, self._pending = self._size, memoryview(b"")

@@ -116,7 +116,7 @@ def _limit(*, memory_bytes: int, cpu_seconds: int) -> None:
 
 
 def _filter(libc: ctypes.CDLL) -> str:
-    """Install the filter and test it; return the fault, or None."""
+    """Install the filter and test it; return the fault, or an empty string."""
     machine = MACHINES.get(platform.machine()) if sys.byteorder == "little" and sys.maxsize > 1 << 32 else None
     if machine is None:
         return "no seccomp filter for this machine"

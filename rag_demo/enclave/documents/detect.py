@@ -41,10 +41,10 @@ _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 
 
 def detect(data: bytes, promised: DocumentKind | None) -> DocumentKind:
-    """Return what a document is.
+    """Return the kind of a document.
 
-    PDF, DOCX and whole HTML pages are known by their bytes. What is text without a mark of its own is what it was said
-    to be, since any text is Markdown and the text of a page of HTML.
+    PDF, DOCX and whole HTML pages are known by their bytes. Other text has the declared kind, since any text is valid
+    Markdown and the valid text of an HTML page.
 
     Raises:
         RefusedError: ``type-unknown``, ``type-mismatch``, ``encrypted``, ``malformed`` or ``limit``.

@@ -47,7 +47,7 @@ def parse(
 ) -> Reading:
     """Read a document in a process of its own.
 
-    What it is, is taken from its bytes, and must be what its name and media type say where they say anything.
+    Its bytes determine its kind, which has to agree with its name and media type where they imply one.
 
     Args:
         document: its bytes; or a descriptor of a file, which is read from its beginning and not closed.

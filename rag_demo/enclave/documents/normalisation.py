@@ -1,8 +1,7 @@
 """One spelling for the same words, and no invisible characters.
 
-What is taken out has no place in a passage: control characters, marks that turn the direction of writing around so that
-a text reads otherwise than it is, and characters without width, with which text is hidden from people and shown to
-programs. Everything else stays as the document has it.
+These characters are removed: control characters, marks that reverse the direction of writing and so disguise a text,
+and characters without width, which hide text from people and show it to programs. Everything else is kept.
 """
 
 from __future__ import annotations

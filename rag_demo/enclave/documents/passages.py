@@ -42,10 +42,11 @@ def split(
 
     Args:
         pages: in order; taken one at a time.
-        count_tokens: how many tokens a text is. A single character is expected to be no more than ``max_tokens``.
-        max_tokens: of a passage, at most; of one character alone that is more, more.
-        overlap: so many sentences of a passage stand at the beginning of the next one of the page again, where there is
-            room for them and for something new, and where they take at most half of it.
+        count_tokens: returns the number of tokens of a text. A single character has at most
+            ``max_tokens``.
+        max_tokens: of a passage; a single character with more is a passage too.
+        overlap: number of sentences that the next passage of the page repeats, where there is room for them and for a
+            new one, and where they take at most half of it.
 
     Raises:
         ValueError: ``max_tokens`` below 1, or ``overlap`` below 0.

@@ -1,8 +1,8 @@
-"""The filter of system calls: what remains is to compute, to read and write what is open, and to end.
+"""The filter of system calls: it leaves computation, reads and writes of open descriptors, and the end of the process.
 
-Classic BPF as seccomp(2) runs it: the architecture first, then a comparison for each call that is allowed. What is not
-named fails with EPERM, as PDFium's look for the fonts of the system does, without harm. A few calls that no reader of
-documents ever makes, and that code in a document might, end the process: a second attempt is not given.
+Classic BPF as seccomp(2) runs it: the architecture first, then a comparison for each call that is allowed. Any other
+call fails with EPERM, as PDFium's look for the fonts of the system does, without harm. A few calls that no reader of
+documents ever makes, and that hostile code might, end the process at the first attempt.
 """
 
 from __future__ import annotations

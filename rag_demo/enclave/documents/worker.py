@@ -1,10 +1,10 @@
 """The program that reads one document: confined before the first byte, and ended after the last.
 
-Started by ``child.py`` as ``python -I worker.py ORDER`` with an empty environment and two pipes. ORDER is JSON: where
-this package lies, the limits, what the document was said to be, its size, and why it may go unconfined, if it may. The
-document comes on standard input; what is said on standard output is in ``wire.py``.
+Started by ``child.py`` as ``python -I worker.py ORDER`` with an empty environment and two pipes. ORDER is JSON: the
+folder of this package, the limits, the declared kind of the document, its size, and the reason to run unconfined, if
+any. The document arrives on standard input; ``wire.py`` defines the frames on standard output.
 
-What reads documents is imported first and used afterwards, because nothing can be opened any more then.
+The readers are imported before the confinement, because no file can be opened after it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The container of a DOCX, looked at before anything in it is unpacked.
+"""The container of a DOCX, checked before any part is unpacked.
 
-A zip archive says the same thing in several places, and readers that believe different ones read different documents.
-So this one is strict: one directory, no parts that overlap, no part twice, two ways of packing, sizes that agree.
+A zip archive repeats its facts in several places, and readers that rely on different ones read different documents.
+This one is therefore strict: one directory, no overlapping parts, no part twice, two ways of packing, consistent sizes.
 """
 
 from __future__ import annotations

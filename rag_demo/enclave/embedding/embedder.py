@@ -25,16 +25,16 @@ _SMALLEST_LENGTH: Final = np.float32(1e-12)
 
 
 class TextEmbedder:
-    """A model that makes vectors of texts: an ``Embedder``. Several threads may use it at once.
+    """An ``Embedder``: a model that makes vectors of texts. Several threads may use it at once.
 
-    A text's vector is its own: what else is asked for in the same call changes it by rounding alone, less than 1e-6 in
-    any of its numbers. What is beyond ``max_tokens`` of a text is not seen.
+    The other texts of a call change a text's vector by rounding alone, less than 1e-6 in any of its numbers. Tokens
+    beyond ``max_tokens`` are ignored.
 
     Args:
         tokens: makes numbers of texts.
         encoder: makes vectors of those; closed with this object.
-        max_tokens: how many numbers it takes.
-        threads: how many batches are computed side by side, for all callers together.
+        max_tokens: maximum number of tokens of a text.
+        threads: number of batches computed side by side, for all callers together.
         fingerprint: names the model; empty where it is not needed.
     """
 

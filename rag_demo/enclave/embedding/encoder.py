@@ -20,7 +20,7 @@ from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Wei
 __all__ = ["BATCH_TOKENS", "NumpyEncoder"]
 
 BATCH_TOKENS: Final = 512
-"""Tokens of a batch: as fast as more, and a few MiB of memory whatever is asked for."""
+"""Tokens of a batch: as fast as more, and a few MiB of memory for any request."""
 _GROUP_SCORES: Final = 1 << 20
 """Numbers of attention at a time: 4 MiB, and more only for a single text."""
 

@@ -1,11 +1,11 @@
 """Text to the token numbers of the model: WordPiece, by the ``tokenizers`` package.
 
-The tokeniser is built from the parts of ``tokenizer.json`` that were checked, and not by handing the file on: so
-nothing in it can truncate, pad, or treat a text in a way that is not written here. Two things are on purpose other than
-where such models come from:
+The tokeniser is built from the parts of ``tokenizer.json`` that were checked, not from the file itself, so
+that no other setting in it can truncate, pad or change a text. Two deviations from the usual tokenisers of such models
+are deliberate:
 
-* Marks such as ``[SEP]`` are ordinary text when a text holds them. A document is a stranger's, and is not to speak to
-  the model in its own marks.
+* Marks such as ``[SEP]`` are ordinary text when a text holds them. A document is untrusted, and must not
+  use the model's own marks.
 * Half of a surrogate pair, which is no character and which a JSON string may hold, is read as U+FFFD. The model's own
   cleaning then leaves it out, as it does NUL and other control characters.
 """
@@ -45,7 +45,7 @@ _NORMALIZER_MEMBERS: Final = frozenset({"type", "clean_text", "handle_chinese_ch
 _PREFIX: Final = "##"
 _MAX_WORD_CHARACTERS: Final = 1000
 FIRST_CHARACTERS: Final = 8192
-"""Of a long text; more are read where these are fewer tokens than the model reads."""
+"""First part of a long text; more is read where it has fewer tokens than the model reads."""
 _GROWTH: Final = 4
 
 
@@ -81,7 +81,7 @@ class WordPiece:
         text = _characters(text)
         end = FIRST_CHARACTERS
         while True:
-            # Where a text is cut, its last word may be another one than it is in the whole, and may be so many tokens.
+            # The cut may change the last word of the part, and with it up to this many tokens.
             numbers = self._numbers(text[:end])
             if end >= len(text) or len(numbers) >= wanted + self._word_characters:
                 return [self._first, *numbers[:wanted], self._last]

@@ -41,9 +41,9 @@ from rag_demo.enclave.service.concurrency import take_turn, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
 from rag_demo.enclave.service.lifecycle import Enclave, Life
-from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel
+from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel, json_response
 from rag_demo.enclave.service.question import answered
-from rag_demo.enclave.service.refusals import invalid, problem
+from rag_demo.enclave.service.refusals import defect, invalid, problem
 from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of
@@ -112,9 +112,7 @@ def _guarded(handler: Handler) -> Handler:
             return problem(exc)
         except Exception as exc:  # noqa: BLE001  a defect must not tell what it stumbled over
             _LOGGED.error("a request ended by a defect", exc_info=exc)
-            return problem(
-                RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
-            )
+            return problem(defect())
 
     return answer
 
@@ -142,7 +140,7 @@ class _Api:
     async def state(self, request: Request) -> Response:
         """Return the service's state; no token is needed."""
         _require_query(request, set())
-        return _json(self._inside.state())
+        return json_response(self._inside.state())
 
     # -- documents
 
@@ -151,7 +149,7 @@ class _Api:
         life, user = self._user(request)
         _require_query(request, set())
         found = await self._blocking(life, user, lambda: life.bench.store.documents(user))
-        return _json(DocumentsModel(documents=tuple(map(DocumentModel.of, found))))
+        return json_response(DocumentsModel(documents=tuple(map(DocumentModel.of, found))))
 
     async def delete(self, request: Request) -> Response:
         """Delete a document."""
@@ -239,9 +237,7 @@ class _Api:
                 yield refused_event(exc)
             except Exception as exc:  # noqa: BLE001  as in _guarded
                 _LOGGED.error("a question ended by a defect", exc_info=exc)
-                yield refused_event(
-                    RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
-                )
+                yield refused_event(defect())
 
         def ended() -> None:
             gone.set()
@@ -292,7 +288,7 @@ def _require_query(request: Request, names: set[str]) -> dict[str, str]:
 
 
 def _name(text: str) -> str:
-    # Not repeated: it is part of what nobody else may know, and problem details may end in a log of the client.
+    # Not repeated: the name is confidential, and a client may log problem details.
     text = text.translate(_SPACES).strip()
     if not 0 < len(text) <= MAX_NAME or not text.isprintable():
         raise invalid("name", f"1 to {MAX_NAME} printable characters", f"{len(text)} characters")
@@ -339,12 +335,4 @@ def _too_slow(seconds: float) -> RefusedError:
         code="rag-question-too-slow",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
         retry_seconds=5,
-    )
-
-
-def _json(model: BaseModel) -> Response:
-    return Response(
-        model.model_dump_json(by_alias=True),
-        media_type="application/json",
-        headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
     )

@@ -12,9 +12,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from pydantic import BaseModel
-from starlette.responses import Response
-
 from attest.clock import Clock, system_clock, ticks
 from attest.collect.access import THIS_MACHINE
 from attest.collect.machine import collect_machine
@@ -26,7 +23,14 @@ from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
 from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
-from rag_demo.enclave.service.models import LeaseModel, ModelModel, ServiceLimitsModel, StateModel, WhyModel
+from rag_demo.enclave.service.models import (
+    LeaseModel,
+    ModelModel,
+    ServiceLimitsModel,
+    StateModel,
+    WhyModel,
+    json_response,
+)
 from rag_demo.enclave.service.outer_app import Doors
 from rag_demo.enclave.service.prompt_note import note_of
 from rag_demo.enclave.service.replay import open_window
@@ -88,7 +92,7 @@ class RagService:
         self.channel = self._open_channel()
         self.app = Doors(
             channel=self.channel.current,
-            state=lambda: _json(self.state()),
+            state=lambda: json_response(self.state()),
             is_ready=lambda: self.enclave.state is LifecycleState.READY,
             life=self._living,
             limits=settings.limits,
@@ -148,7 +152,7 @@ class RagService:
 
     @asynccontextmanager
     async def _living(self) -> AsyncIterator[None]:
-        """Live for as long as the server does; keys and weights are gone when it ends."""
+        """Run the enclave while the server runs; afterwards keys and weights are wiped."""
         living = asyncio.create_task(self.enclave.run(), name="rag-enclave")
         keeping = asyncio.create_task(_kept_up(self.channel.run), name="rag-channel")
         try:
@@ -157,7 +161,7 @@ class RagService:
             self.enclave.end()
             for task in (living, keeping):
                 task.cancel()
-            # Not asked twice: what overwrites keys and weights is to be let finish.
+            # Cancelled once: the tasks overwrite keys and weights before they end.
             await asyncio.wait({living, keeping})
             self.channel.wipe()
             self.threads.close()
@@ -170,21 +174,13 @@ def _key_sources(settings: EnclaveSettings) -> dict[str, KeySource]:
 
 
 async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any: of typeshed
-    """Run something that ends only by being cancelled; a defect of it is told, and it begins again."""
+    """Run a task that ends only when it is cancelled; a defect is logged, and the task starts again."""
     while True:
         try:
             await run()
         except Exception as exc:  # noqa: BLE001  as it says
             _log.error("something in the background ended by a defect", exc_info=exc)
         await asyncio.sleep(1)
-
-
-def _json(model: BaseModel) -> Response:
-    return Response(
-        model.model_dump_json(by_alias=True),
-        media_type="application/json",
-        headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
-    )
 
 
 def attester_of(machine: MachineSettings, *, clock: Clock) -> tuple[Attester, Vendors | None]:

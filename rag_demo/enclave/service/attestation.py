@@ -1,7 +1,7 @@
 """Evidence for any client: made under its nonce, with the vendors' endorsements beside it.
 
-Anybody may ask, and a machine takes a while for each: what was made for a nonce is kept for a moment, and no more are
-made than the configuration says. Whoever asks too often hears 503 from the gateway, in the clear.
+Any client may request it, and a machine takes a while for each: evidence for a nonce is cached for a moment, and the
+configuration limits the rate. Above it the gateway answers 503, in the clear.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The channel of the service: under a key that was born here, or under one that is released to every replica.
 
-A key that was born here is there from the start, so that a service without its other keys can be asked, checked and
+A key that was born here is there from the start, so that a service without its other keys can be checked and can
 report the reason; a released one is there once its owner's service has released it. Both are dropped with the life
 that used them: nobody can decrypt later what was recorded before a lease was lost.
 """

@@ -28,11 +28,11 @@ ROOM_FOR_MARKS: Final = 2
 
 
 def bench_of(settings: EnclaveSettings) -> OpenBench:
-    """Return what opens model and store with the keys that were released.
+    """Return a function that opens model and store with the released keys.
 
     Raises:
-        ConfigurationError: ``model-key-invalid``, ``file-unreadable`` or ``file-writable-by-others``: whose signatures
-            count cannot be read, or anybody could have written it; ``rag-llm-url`` or ``rag-llm-outside``: the
+        ConfigurationError: ``model-key-invalid``, ``file-unreadable`` or ``file-writable-by-others``: the trusted
+            keys cannot be read, or others may write them; ``rag-llm-url`` or ``rag-llm-outside``: the
             language model may be outside of the TEE.
     """
     trusted = tuple(

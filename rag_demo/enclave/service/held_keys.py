@@ -1,6 +1,6 @@
 """The keys of one life of the service: released by their owners' services, renewed, and lost together.
 
-Each owner has a key-release service of its own, and neither hears of the other. As soon as one of the leases is lost,
+Each owner has a key-release service of its own, independent of the other. As soon as one of the leases is lost,
 all are: a machine without one owner's trust no longer serves the other, either.
 """
 

@@ -2,7 +2,7 @@
 
 It runs in a thread. The text is taken page by page and split, which is quick and has a bound; then it is embedded and
 stored batch by batch. Between any two steps it looks whether its user has left, its time is over or the service has
-lost a lease; then the store is told by an exception, and keeps nothing of it.
+lost a lease; then an exception stops the store, which keeps nothing of it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, V
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
+from rag_demo.enclave.service.refusals import defect
 from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["BATCH", "Ingest", "Upload", "told_in"]
@@ -96,14 +97,16 @@ class Ingest:
         except _LeftError:
             _log.info("an upload was given up: its user left")
         except AttestError as exc:
-            # What a part says that was closed underneath is only that.
+            # A part that was closed meanwhile reports only that.
             error = stopped() if self._life.over else exc
             _log.info("an upload was refused", extra={"code": error.code})
             self._tell(refused_event(error))
-        except Exception as exc:  # noqa: BLE001  a defect ends this upload and tells nothing of what was in it
-            if not self._life.over:
+        except Exception as exc:  # noqa: BLE001  a defect ends this upload, and its text may quote the document
+            if self._life.over:
+                self._tell(refused_event(stopped()))
+            else:
                 _log.error("an upload ended by a defect", exc_info=exc)
-            self._tell(refused_event(stopped() if self._life.over else _defect()))
+                self._tell(refused_event(defect("the service failed; nothing of the document was stored")))
         finally:
             self._tell(None)
 
@@ -204,14 +207,6 @@ class Ingest:
 
 class _LeftError(Exception):
     """The client of the upload has left."""
-
-
-def _defect() -> RefusedError:
-    return RefusedError(
-        "the service failed; nothing of the document was stored",
-        code="rag-defect",
-        status=HTTPStatus.INTERNAL_SERVER_ERROR,
-    )
 
 
 def told_in(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes | None]) -> Callable[[bytes | None], object]:

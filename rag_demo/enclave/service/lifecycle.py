@@ -6,8 +6,8 @@
        ▲  │ not released, or not opened: why, pause, again                                     │
        └──┘                                    unlocking ◀──keys released again────────────────┘
 
-``stopped`` is ``locked`` with a past: keys, weights, vectors and channel keys of the life before are gone, what was
-under way has ended, and the service tries again, with growing pauses, and says why it does not succeed.
+``stopped`` is ``locked`` after a life: its keys, weights, vectors and channel keys are wiped, running work has ended,
+and the service tries again, with growing pauses, and reports why it does not succeed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LifecycleState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """Why the service is not ready.
+    """The reason why the service is not ready.
 
     Attributes:
         code: of the error.
@@ -89,7 +89,7 @@ class Life:
         return self._over.is_set()
 
     def end(self) -> bool:
-        """End everything that is under way in it; say whether it had not ended before."""
+        """End all running work of this life; return true if it had not ended before."""
         was_over = self.over
         self._over.set()
         return not was_over
@@ -137,7 +137,7 @@ class Enclave:
         retry_seconds: float = 30.0,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Be locked."""
+        """Begin locked."""
         self._new_keyring = keyring
         self._open_bench = open_bench
         self._unlocked = unlocked
@@ -154,10 +154,10 @@ class Enclave:
         self.why: Why | None = None
         self.model: tuple[str, int] | None = None
 
-    # -- what others ask
+    # -- for requests
 
     def require_ready(self) -> Life:
-        """Return the life that is.
+        """Return the current life.
 
         Raises:
             RefusedError: ``rag-locked``, ``rag-unlocking`` or ``rag-stopped``.
@@ -255,7 +255,7 @@ class Enclave:
             _log.error("%s: %s", self.state, self.why.detail, extra=told, exc_info=error)
 
     async def _end(self, keyring: HeldKeys) -> None:
-        """Overwrite what can be, and drop the rest."""
+        """Overwrite the secrets where possible, and drop the rest."""
         life, self._life, self._keyring = self._life, None, None
         if self.state in {LifecycleState.READY, LifecycleState.UNLOCKING}:
             self.state = self._resting
@@ -276,7 +276,7 @@ class Enclave:
 
 
 def stopped() -> RefusedError:
-    """Return the refusal of what a lost lease ended."""
+    """Return the refusal of work that a lost lease ended."""
     return RefusedError(
         "the service lost a lease of its keys and has stopped",
         code="rag-stopped",

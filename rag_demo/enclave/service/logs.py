@@ -1,7 +1,7 @@
 """The log of the service: one JSON document a line on standard error, without any content of users.
 
-No content, no name of a document, no question, no token and no address can get here: what is logged is a text of ours
-with a few fields, and of an exception its kind and the place where it was raised, since its text may quote anything.
+No content, no name of a document, no question, no token and no address can get here. A line is a fixed
+text with a few fields; of an exception it has the class and the place, since its text may quote anything.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from rag_demo.enclave.interfaces import IndexedDocument
 
@@ -24,6 +25,7 @@ __all__ = [
     "StoredEvent",
     "TextEvent",
     "WhyModel",
+    "json_response",
 ]
 
 
@@ -164,3 +166,12 @@ class StateModel(_Closed):
     answers: Literal["passages", "generated"]
     leases: tuple[LeaseModel, ...]
     limits: ServiceLimitsModel
+
+
+def json_response(model: BaseModel) -> Response:
+    """Return a model as a response that no cache keeps."""
+    return Response(
+        model.model_dump_json(by_alias=True),
+        media_type="application/json",
+        headers={"cache-control": "no-store", "x-content-type-options": "nosniff"},
+    )

@@ -2,7 +2,7 @@
 
 ::
 
-    GET  /healthz, /readyz                          whether the process lives, and whether it is ready
+    GET  /healthz, /readyz                          liveness and readiness of the process
     GET  /v1/state                                  its state; unauthenticated in the clear
     GET  /.well-known/attest-channel?nonce=…        evidence                                                (any origin)
     *    /.well-known/ohttp-gateway                 keys, and encrypted requests                            (any origin)
@@ -30,7 +30,7 @@ from attest.page import PageFile
 from attest.rate_limits import Rate, RateTable, caller_of
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.concurrency import busy, too_often
-from rag_demo.enclave.service.refusals import problem
+from rag_demo.enclave.service.refusals import defect, problem
 from rag_demo.enclave.service.settings import ServiceLimits
 
 __all__ = ["STATE_PATH", "Doors"]
@@ -95,13 +95,12 @@ class Doors:
             await self._fail(_unavailable(), scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
             _log.error("a request at the doors ended by a defect", exc_info=exc)
-            failed = RefusedError("the service failed", code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
-            await self._fail(failed, scope, receive, begun)
+            await self._fail(defect(), scope, receive, begun)
 
     @staticmethod
     async def _fail(error: RefusedError, scope: Scope, receive: Receive, begun: _Begun) -> None:
         if begun.begun:
-            raise _CutError from None  # the server closes the connection: its client recognises a complete answer
+            raise _CutError from None  # the server closes the connection: the client detects the incomplete answer
         await problem(error)(scope, receive, begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

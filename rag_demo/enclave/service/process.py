@@ -33,10 +33,10 @@ _log = logging.getLogger("rag.enclave")
 
 
 def prepare() -> None:
-    """Let no other process look into this one, and no core of it be dumped; log to standard error alone.
+    """Protect this process from other processes and from core dumps, and log to standard error alone.
 
-    What the environment says to libraries behind the back of the settings is forgotten: where a database is instead,
-    or into which file the keys of TLS connections go.
+    Environment variables that configure libraries apart from the settings are removed: the address of a database, and
+    the file for the keys of TLS connections.
 
     Raises:
         ConfigurationError: ``rag-not-hardened``.

@@ -35,9 +35,9 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (AnswerError, HTTPStatus.BAD_GATEWAY),
     (EvidenceError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
-"""The first class that fits counts; anything else is the service's own trouble."""
+"""The first matching class counts; any other error is a defect of the service."""
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "invalid", "members_of", "problem", "status_of"]
+__all__ = ["PROBLEM_MEDIA_TYPE", "defect", "invalid", "members_of", "problem", "status_of"]
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:rag/"
@@ -45,7 +45,7 @@ _TOLD: Final = frozenset({"field", "expected", "got", "hint", "retryable"})
 
 
 def invalid(field: str, expected: str, got: str) -> RefusedError:
-    """Return the refusal of a part of a request that has another shape than it must have."""
+    """Return the refusal of a part of a request that has the wrong shape."""
     return RefusedError(
         f"{field}: expected {expected}, got {got}",
         code="rag-request-invalid",
@@ -56,8 +56,13 @@ def invalid(field: str, expected: str, got: str) -> RefusedError:
     )
 
 
+def defect(detail: str = "the service failed") -> RefusedError:
+    """Return the refusal after a defect of the service."""
+    return RefusedError(detail, code="rag-defect", status=HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def status_of(error: AttestError) -> HTTPStatus:
-    """Return the status that an error becomes."""
+    """Return the HTTP status of an error."""
     if isinstance(error, RefusedError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -78,7 +83,7 @@ def members_of(error: AttestError) -> dict[str, JsonValue]:
 
 
 def problem(error: AttestError) -> Response:
-    """Return an answer that says why not."""
+    """Return the response to a refused request."""
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     if isinstance(error, RefusedError):
         if error.retry_seconds is not None:

@@ -22,9 +22,9 @@ class StoreLimits:
         passages: of a collection. At 384 dimensions, 50,000 are 77 MB of vectors in memory.
         text_bytes: of all passages of a collection, in UTF-8.
         passage_bytes: of one passage, in UTF-8.
-        collections: of the store: whoever asks makes one, so their number is bounded.
+        collections: of the store: any new user adds one, so their number is bounded.
         total_passages: of the store.
-        matrix_bytes: of all vectors that are kept in memory; the collection that was asked last is kept in any case.
+        matrix_bytes: of all vectors that are kept in memory; the last one used is kept in any case.
     """
 
     documents: int = 1_000

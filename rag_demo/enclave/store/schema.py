@@ -1,11 +1,11 @@
 """The tables of the SQLCipher file.
 
-Every row of a document carries the number of its collection, and every statement asks for it. The words are in one FTS5
-table for each collection: what is common in one must not show in the order of another's answers, as it would where a
-ranking counts over all, and a search must not take longer because others have much.
+Every row of a document has the number of its collection, and every statement filters by it. The words are in one FTS5
+table for each collection: a ranking over all collections would reveal the common words of one in the order of another's
+answers, and a search would take longer because of the documents of others.
 
-The FTS5 tables keep the words they indexed. So a row leaves the index by its number, whatever a later version of Python
-takes for a letter; without them the index would have to be told again, exactly, what it was given.
+The FTS5 tables keep the words they indexed. A row is therefore deleted from the index by its number, even if a later
+version of Python classifies letters differently.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The store in one SQLCipher file.
 
 A document comes in parts, and a model works between one part and the next. So each part is a transaction of its own,
-under a document that nobody sees; the last one makes it whole. Whenever that is cut off, what came of it is deleted: at
-once, or when the file is opened next, before anything else is done. Other users' questions are answered meanwhile.
+under a hidden document; the last one makes it visible. The parts of an interrupted addition are deleted: at once, or
+when the file is opened next, before any other operation. Other users' questions are answered meanwhile.
 
 One connection, with one lock: each operation under it takes milliseconds, and deletion runs in steps.
 """
@@ -263,7 +263,7 @@ class SqliteStore:
         return True
 
     def delete_all(self, collection: bytes) -> int:
-        """Delete a collection likewise, and what is being added to it; return how many documents it had."""
+        """Delete a collection without a trace, with unfinished additions; return the number of its documents."""
         check_collection(collection)
         with self._open() as connection, writing(connection):
             number = self._number(connection, collection)

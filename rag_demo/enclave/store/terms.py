@@ -1,7 +1,7 @@
-"""A text → the words it is found by.
+"""A text → its search terms.
 
-The words are cut here and not by the database, so that nothing of a question can be an operator of the database's query
-language: what comes out holds letters and digits and nothing else.
+The words are cut here and not by the database, so that no part of a question can be an operator of the database's
+query language: a term holds letters and digits alone.
 
 Han, Hiragana, Katakana and Hangul are written without spaces, or with few; each two neighbours make a word, so that a
 question finds part of what stands there. Thai, Lao and Khmer have no spaces either and are found by meaning alone.

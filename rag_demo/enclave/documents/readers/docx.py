@@ -147,7 +147,7 @@ class _Breaks(_Target):
 
 
 class _Pages:
-    """Target for paragraphs and page breaks."""
+    """Collector of paragraphs, divided at page breaks."""
 
     def __init__(self, out: Out) -> None:
         self._out = out
