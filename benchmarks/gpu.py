@@ -59,7 +59,7 @@ class _Sample:
         )
 
     def peer_seconds(self) -> float:
-        """Let the peer verify the same, a number of times, and return the median."""
+        """Run the peer on the same input a number of times, and return the median."""
         parsed = parse_nvidia_report(self.report)
         device = device_with_rims(parsed, rims=self.endorsements.rims, certificates=self.endorsements.certificates)
         environment = find_environment(installation_folder(os.environ))
@@ -92,7 +92,7 @@ def cold() -> Figure:
 
 
 def _against_peer(name: str, sample: _Sample, ours: Callable[[], object], *, bar: float) -> Figure:
-    """Let both sides work in turn and take the median of the rounds' ratios."""
+    """Run both sides in turn and return the median of the rounds' ratios."""
     rounds = list(_rounds(sample, ours))
     ratio = statistics.median(peer / own for peer, own in rounds)
     peer, own = (statistics.median(side) for side in zip(*rounds, strict=True))

@@ -56,11 +56,11 @@ class _Sample:
         return verify_intel_quote(parse_quote(self.quote), endorsements=endorsements, anchors=self.anchors, at=self.at)
 
     def peer(self) -> object:
-        """Let the peer do the same with the collateral that it has read."""
+        """Run the peer on parsed collateral."""
         return dcap_qvl.verify(self.quote, self.peers_collateral, self.peers_at)
 
     def peer_from_bytes(self) -> object:
-        """Let the peer begin with the bytes of the collateral."""
+        """Run the peer on the bytes of the collateral."""
         collateral = dcap_qvl.QuoteCollateralV3.from_json(self.peers_text)
         return dcap_qvl.verify(self.quote, collateral, self.peers_at)
 

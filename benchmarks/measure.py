@@ -23,8 +23,8 @@ class Figure:
         id: name in DESIGN 13.
         value: the figure.
         bar: the bound; None where the figure is for information.
-        better: whether the figure must be at least (``higher``) or at most (``lower``) the bound.
-        detail: what was measured, for people; printed above the closing line.
+        better: ``higher`` if the figure must be at least the bound, ``lower`` if at most.
+        detail: description of the measurement, for people; printed above the closing line.
     """
 
     id: str

@@ -33,7 +33,7 @@ class _Case:
 
     Attributes:
         name: for people.
-        checks: which signatures it verifies.
+        checks: the signatures that it verifies.
         bare: median time of these alone, seconds.
         release: median time of a release, seconds.
         ratio: median over the rounds of one by the other.

@@ -54,7 +54,7 @@ class Machine:
     Attributes:
         guest: its CPU's side.
         board: its GPU.
-        key: what released keys are sealed to, ML-KEM-768 with X25519.
+        key: recipient of released keys, ML-KEM-768 with X25519.
     """
 
     guest: SimulatedGuest

@@ -51,7 +51,7 @@ def bare_work(kinds: Counter[str]) -> Callable[[], None]:
 
 
 def describe(kinds: Counter[str]) -> str:
-    """Say how many of which kind."""
+    """Return a description of the numbers of each kind."""
     return " + ".join(f"{number} {kind}" for kind, number in sorted(kinds.items())) or "none"
 
 

@@ -42,7 +42,7 @@ class ServiceState:
     Attributes:
         state: ``locked``, ``unlocking``, ``ready`` or ``stopped``.
         why: the reason why it is not ready, for people; empty where it is ready.
-        simulated: whether it says that its machine is one of the simulator.
+        simulated: true if it declares a simulated machine.
         answers: ``passages``: sentences of the documents; ``generated``: written by a language model.
     """
 
@@ -58,12 +58,12 @@ class Document:
 
     Attributes:
         id: 32 hexadecimal digits.
-        name: what its owner calls it.
-        media_type: what it was.
+        name: its file name.
+        media_type: of the uploaded file.
         size: bytes.
-        pages: how many have text.
-        passages: into how many it was split.
-        added: when.
+        pages: number of pages with text.
+        passages: number of its passages.
+        added: time of the upload.
     """
 
     id: str
@@ -80,10 +80,10 @@ class UploadProgress:
     """Progress of an upload.
 
     Attributes:
-        pages: read.
-        of: of how many; None where that is not known yet.
-        passages: embedded so far, once all pages are read; this takes nearly all of the time.
-        of_passages: of how many; None until all pages are read.
+        pages: number of pages read.
+        of: total number of pages; None until it is known.
+        passages: number of embedded passages, once all pages are read; this takes most of the time.
+        of_passages: total number of passages; None until all pages are read.
     """
 
     pages: int
@@ -94,16 +94,16 @@ class UploadProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A passage that an answer rests on.
+    """A passage that supports an answer.
 
     Attributes:
-        number: by which the answer cites it.
+        number: its number in the answer's citations.
         document: its document's id.
         name: its document's name.
         page: from 1.
         score: greater is better.
         text: verbatim.
-        sentences: which sentences of it answer, verbatim.
+        sentences: its answering sentences, verbatim.
     """
 
     number: int
@@ -145,13 +145,13 @@ class AnswerText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer, whole.
+    """A complete answer.
 
     Attributes:
-        known: whether the documents say something about it.
+        known: true if the documents hold an answer.
         kind: ``passages``: sentences of the documents; ``generated``: written by a language model in the machine.
-        text: what to show.
-        citations: what it rests on.
+        text: the text of the answer.
+        citations: its sources.
     """
 
     known: bool
@@ -164,7 +164,7 @@ Reply: TypeAlias = Passage | AnswerText | Answer
 
 
 class _Members:
-    """Members of an object, taken with their types."""
+    """Members of an object, read with their types."""
 
     def __init__(self, members: Mapping[str, JsonValue], what: str) -> None:
         self._members = members
@@ -244,7 +244,7 @@ def documents_of(document: JsonValue) -> tuple[Document, ...]:
 
 
 def is_document_id(text: str) -> bool:
-    """Say whether a text can be the id of a document."""
+    """Return true if a text can be the id of a document."""
     return _ID.fullmatch(text) is not None
 
 
@@ -270,7 +270,7 @@ def document_of(document: JsonValue) -> Document:
 
 
 def progress_of(event: Event) -> UploadProgress:
-    """Read how far an upload is; errors as ``state_of``."""
+    """Read the progress of an upload; errors as ``state_of``."""
     members = _Members(event.members, "progress")
     of, of_passages = (None if members.get(name) is None else members.count(name) for name in ("of", "of_passages"))
     return UploadProgress(

@@ -213,7 +213,7 @@ class RagClient:
 
         Args:
             file: its file.
-            name: what it is called; None: as the file.
+            name: its name in the service; None is the file's name.
             progress: called with each step.
 
         Raises:

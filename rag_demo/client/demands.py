@@ -32,9 +32,9 @@ class Demands:
         audience: the service's name, which its evidence has to contain.
         policy: a policy, or the file that holds it.
         anchors: roots of the accepted hardware.
-        endorsements: what vendors say, as far as it is at hand.
+        endorsements: the endorsements at hand.
         fetch: fetches missing endorsements; None fetches none.
-        max_age: how long a proof counts.
+        max_age: lifetime of a proof.
     """
 
     audience: str
@@ -100,16 +100,16 @@ def read_demands(
     max_age: timedelta = timedelta(seconds=RECORD_SECONDS),
     at: datetime,
 ) -> Demands:
-    """Read everything that a user names.
+    """Read the demands from a user's files.
 
     Args:
         audience: the service's name.
         policy: file; read again when it changes.
-        endorsements: files and directories with what vendors say.
+        endorsements: files and directories with endorsements.
         anchors: file that adds and removes roots.
         allow_simulated: also accept machines of the simulator, which prove nothing.
-        offline: ask no vendor.
-        max_age: how long a proof counts.
+        offline: send no request to vendors.
+        max_age: lifetime of a proof.
         at: now.
 
     Raises:

@@ -88,7 +88,7 @@ def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
 
 
 def _reason(exc: httpx.HTTPError) -> str:
-    """Say why in words, where they are the system's: connection refused, no such name, a certificate of others."""
+    """Return the system's reason, where there is one: connection refused, unknown name, wrong certificate."""
     told = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
     return _ERRNO.sub("", told)[:_MAX_REASON] or type(exc).__name__
 

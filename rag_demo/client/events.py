@@ -22,7 +22,7 @@ class Event:
 
     Attributes:
         name: its kind.
-        members: what it says.
+        members: its content.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _text(value: bytes) -> str:
 
 
 def malformed(problem: str) -> RagAnswerError:
-    """Say what is wrong with what the service said."""
+    """Return the error for a malformed answer of the service."""
     return RagAnswerError(
         f"the service answers otherwise than its interface says: {problem}",
         code="rag-answer-malformed",

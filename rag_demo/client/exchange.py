@@ -56,7 +56,7 @@ class ClientExchange:
             raise malformed(exc.message) from exc
 
     def events(self) -> Iterator[Event]:
-        """Yield events as they come.
+        """Yield the events of a stream.
 
         Raises:
             AttestError: as ``whole``.
@@ -68,7 +68,7 @@ class ClientExchange:
             yield from read_events(self._response.iter_raw())
 
     def require_accepted(self) -> None:
-        """Raise what the service refused with, if it did.
+        """Require that the service accepted the request.
 
         Raises:
             RagRefusedError: with the service's own code.
@@ -85,7 +85,7 @@ class ClientExchange:
         raise refused(said, status)
 
     def close(self) -> None:
-        """Read no more of it."""
+        """Stop reading."""
         self._response.close()
 
     def __enter__(self) -> Self:
@@ -113,12 +113,12 @@ class Messenger:
     """Sender of messages through the channel.
 
     Attributes:
-        url: where the service is.
-        service: its name, as its evidence carries it.
+        url: address of the service.
+        service: its name in its evidence.
         authority: the host inside the encryption.
         token: of the user.
-        trust: what may be sealed to.
-        network: sends what is sealed.
+        trust: the trusted keys.
+        network: transport of the sealed messages.
         clock: returns the present moment, aware.
         timeout: of the network.
     """
@@ -152,9 +152,9 @@ class Messenger:
 
         Raises:
             RagRefusedError: the service refused it.
-            RagUnreachableError: nothing answered.
-            AttestError: the machine does not prove itself or does not meet the policy, and nothing was sent; or what
-                came back is altered, cut or no answer.
+            RagUnreachableError: no answer.
+            AttestError: the machine does not prove itself or does not meet the policy, and nothing was sent; or the
+                answer is altered, cut or malformed.
         """
         view = self.trust.view(anew=anew)
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
@@ -220,7 +220,7 @@ def _told(url: str) -> Iterator[None]:
 
 
 def _known(view: TrustView) -> SentTo:
-    if view.sent_to is None:  # the transport seals to nothing else
+    if view.sent_to is None:  # the transport always seals to a key of the view
         msg = "a message was sent without a key"
         raise AssertionError(msg)
     return view.sent_to

@@ -86,8 +86,8 @@ class Screen:
     """Writer to a terminal, or to a file without colours. Safe to use from several threads.
 
     Args:
-        out: where to.
-        colour: whether colours are wanted, where there is a terminal.
+        out: the terminal or file.
+        colour: false for no colours; there are none without a terminal.
     """
 
     def __init__(self, out: TextIO, *, colour: bool = True) -> None:

@@ -22,7 +22,7 @@ _SHOWN: Final = b"rag token v1\0"
 
 
 class UserToken:
-    r"""A user's secret, of which each service sees another value, and only in the header of a sealed request.
+    r"""A user's secret. Each service sees a different value derived from it, in the header of sealed requests alone.
 
     ::
 
@@ -40,14 +40,14 @@ class UserToken:
     __slots__ = ("_value",)
 
     def __init__(self, value: bytes) -> None:
-        """Keep it."""
+        """Keep the value."""
         if len(value) != TOKEN_BYTES:
             msg = f"a token has {TOKEN_BYTES} bytes"
             raise ValueError(msg)
         self._value = value
 
     def header(self, service: str) -> str:
-        """Return the value of ``authorization`` for a service, by the name that its evidence carries."""
+        """Return the value of ``authorization`` for a service, by the name in its evidence."""
         shown = hmac.digest(self._value, _SHOWN + service.encode(), "sha256")
         return f"Bearer {base64url_text(shown)}"
 
@@ -62,21 +62,21 @@ class UserToken:
 
 
 def default_token_file(environ: Mapping[str, str]) -> Path:
-    """Return where the token is kept, after the XDG base directory specification."""
+    """Return the default path of the token, after the XDG base directory specification."""
     base = environ.get("XDG_STATE_HOME", "")
     folder = Path(base) if base.startswith("/") else Path(environ.get("HOME", "/")) / ".local" / "state"
     return folder / "attest-rag" / "token"
 
 
 def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
-    """Return the token of a file, which is made where there is none.
+    """Return the token in a file, which is made if it does not exist.
 
     Args:
         file: readable by its owner alone.
         random: returns a given number of random bytes.
 
     Raises:
-        ConfigurationError: ``rag-token-unusable``: it cannot be read or written, others can read it, or it is none.
+        ConfigurationError: ``rag-token-unusable``: it cannot be read or written, others can read it, or it is invalid.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
 
 
 def _make(file: Path, random: Callable[[int], bytes]) -> UserToken:
-    """Write a whole file or none: two that begin at once end with the same token."""
+    """Write a new token; if another process was first, return its token."""
     value = random(TOKEN_BYTES)
     try:
         write_file(file, f"{base64url_text(value)}\n")

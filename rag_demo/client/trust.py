@@ -47,7 +47,7 @@ class TrustStatus:
     """The machine's standing now.
 
     Attributes:
-        result: how its evidence was appraised last, affirmed or not; None before, or where it did not get that far.
+        result: the last appraisal of its evidence, affirmed or not; None before, or where there was no appraisal.
         error: the reason for sending nothing; None while a record is valid, and before the first proof.
         sent_to: the key that counts.
         expires: end of the proof.
@@ -171,11 +171,11 @@ class MachineTrust:
         """Require that nothing has contradicted the machine since the message began: a long one takes minutes to send.
 
         Args:
-            used: what the message is sealed to. That it ends meanwhile is no reason to break off.
+            used: the record that the message is sealed to. Its expiry meanwhile is no reason to stop.
 
         Raises:
             VerificationError: ``rag-trust-lost``: the machine failed to prove itself, or the policy is another one.
-            AttestError: what is demanded cannot be said.
+            AttestError: the demands cannot be read.
         """
         expected = self._expected()
         with self._lock:

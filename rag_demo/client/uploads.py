@@ -1,4 +1,4 @@
-"""A document on its way: read piece by piece, and followed until the service says that it is stored."""
+"""The upload of a document: its content in pieces, and its progress until the service has stored it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Sent:
 
 
 def document_name(text: str) -> str:
-    """Return a name that can be sent.
+    """Return the name of a document, checked for transmission.
 
     Raises:
         ConfigurationError: ``rag-name-invalid``.
@@ -62,14 +62,14 @@ def document_name(text: str) -> str:
 
 
 def media_type_of(name: str) -> str:
-    """Return what a name says of its content; the service looks for itself."""
+    """Return the media type that a name implies; the service checks the content."""
     kind, coding = guess_type(name, strict=True)
     known = {"md": "text/markdown", "markdown": "text/markdown"}.get(name.rpartition(".")[2].lower())
     return known or (kind if kind is not None and coding is None else "application/octet-stream")
 
 
 def size_of(file: Path) -> int:
-    """Return how long a file is.
+    """Return the length of a file in bytes.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -106,11 +106,11 @@ def unheard(step: Sent | UploadProgress) -> None:
 
 
 def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], object]) -> Document:
-    """Read to the end: a document counts as stored when its stream is whole.
+    """Return the stored document, after the whole stream was read.
 
     Raises:
         RagRefusedError: the service does not take it.
-        AttestError: the stream is cut, or is not what it should be.
+        AttestError: the stream is cut or malformed.
     """
     document: Document | None = None
     for event in events:
@@ -131,13 +131,13 @@ def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], o
 
 
 def status_of(problem: object) -> int:
-    """Return the status that problem details state; 422 where they state none."""
+    """Return the status in problem details; 422 where there is none."""
     status = problem.get("status") if isinstance(problem, dict) else None
     return status if isinstance(status, int) and not isinstance(status, bool) else 422
 
 
 def incomplete(what: str) -> RagAnswerError:
-    """Say that an answer is neat and not all of it."""
+    """Return the error for a well-formed answer without its end."""
     return RagAnswerError(
         f"the service ended its answer before it said {what}",
         code="rag-answer-incomplete",

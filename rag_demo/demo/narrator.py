@@ -24,9 +24,9 @@ class Narrator:
     """Writer of the story's lines.
 
     Attributes:
-        out: where to.
+        out: the terminal or file.
         as_json: for programs.
-        colour: whether colours are wanted, where there is a terminal.
+        colour: false for no colours; there are none without a terminal.
         ticks: seconds that never run backwards.
         failed: number of steps with an unexpected outcome.
     """

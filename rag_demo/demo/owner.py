@@ -107,7 +107,7 @@ class _Owner:
         return self._service(MODEL_KEY, "import", "--from", "model.key")
 
     def documents(self) -> dict[str, str]:
-        """Let the service make the key of the database."""
+        """Make the service, which makes the key of the database."""
         return self._service(DATABASE_KEY, "create")
 
     def _service(self, name: str, *key_command: str) -> dict[str, str]:

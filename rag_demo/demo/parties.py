@@ -65,7 +65,7 @@ class Stage:
         options: of the demonstration.
         folder: of all of them.
         front: through which clients reach the enclave.
-        programs: what runs, by name.
+        programs: the running programs, by name.
         told: each owner's public facts: identity, key, config.
     """
 
@@ -115,7 +115,7 @@ class Stage:
         return RagClient(self.url, demands=demands, token=user)
 
     def tighten(self) -> str:
-        """Let the document owner demand newer firmware than the machine has: of its client, and of its own service.
+        """Demand newer firmware than the machine has, of the document owner's client and of its own service.
 
         Returns:
             the rule, for people.
@@ -168,7 +168,7 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
 
 
 def _make_owners(stage: Stage) -> None:
-    """Let both owners make what is theirs, at the same time."""
+    """Start both owners' programs at the same time, and wait for them."""
     options = stage.options
     rest = (options.machine, str(options.gpus), str(options.lease_seconds))
     making: dict[str, Program] = {}

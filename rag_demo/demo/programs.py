@@ -98,7 +98,7 @@ def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str
     Args:
         name: for messages and file names.
         arguments: of Python: ``-m`` and a module, say.
-        folder: where it runs, and where what it says is kept.
+        folder: its working folder, and the folder of its output.
         env: its whole environment.
 
     Raises:

@@ -22,11 +22,11 @@ class Tap:
 
     Args:
         name: of the files.
-        port: where to; 0 refuses until ``to`` is called.
-        folder: where the bytes are kept, one file for each connection and direction.
+        port: target; 0 refuses until ``to`` is called.
+        folder: for the recorded bytes, one file for each connection and direction.
 
     Attributes:
-        port: where it listens.
+        port: of the listening socket.
     """
 
     def __init__(self, name: str, *, port: int, folder: Path) -> None:

@@ -67,7 +67,7 @@ class Hit:
     Attributes:
         where: name of the haystack, and through what was looked.
         offset: in it.
-        needle: what was found.
+        needle: the secret, in the form found.
     """
 
     where: str

@@ -67,7 +67,7 @@ def weight_windows(tensor: bytes, *, count: int) -> tuple[bytes, ...]:
 
     Args:
         tensor: as in memory.
-        count: how many at most.
+        count: the maximum.
     """
     found: list[bytes] = []
     stride = max(WINDOW, len(tensor) // max(count, 1) // 4 * 4)

@@ -22,7 +22,7 @@ class Page:
 
     Attributes:
         number: from 1. A format without pages has one, or one for each part between its largest headings.
-        text: what it says, in reading order; paragraphs apart by an empty line.
+        text: its text in reading order; an empty line separates paragraphs.
     """
 
     number: int
@@ -50,10 +50,10 @@ class IndexedDocument:
 
     Attributes:
         id: 128 random bits as lower-case hex.
-        name: what its owner calls it.
-        media_type: what it was.
+        name: its file name.
+        media_type: of the uploaded file.
         size: bytes of the file as it came.
-        pages: how many had text in them.
+        pages: number of pages with text.
         passages: into how many it was split.
         added: when it was whole.
     """
@@ -76,7 +76,7 @@ class Found:
         name: the document's name.
         passage: itself.
         similarity: cosine of its vector and the question's, -1 to 1.
-        score: what it was ranked by (reciprocal rank fusion); greater is better.
+        score: of the ranking (reciprocal rank fusion); greater is better.
     """
 
     document: str
@@ -145,10 +145,10 @@ class DocumentStore(Protocol):
         """Return the passages that fit best, by words and by meaning, best first.
 
         Args:
-            collection: where, and nowhere else.
+            collection: of the user, the only one searched.
             question: plain text; no part of it is a query language.
             vector: the question's, of shape ``(dimensions,)``.
-            limit: how many at most.
+            limit: maximum number of passages.
         """
         ...
 

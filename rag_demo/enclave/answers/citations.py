@@ -19,7 +19,7 @@ class Marks:
 
     Attributes:
         cited: the passages that it named so far.
-        dropped: how often it named one that was not given.
+        dropped: number of dropped citations of passages that were not given.
 
     Args:
         given: numbers of passages.

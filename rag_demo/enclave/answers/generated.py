@@ -28,7 +28,7 @@ class GeneratedAnswerer:
     Args:
         passages: chooses the passages of the prompt.
         model: the language model.
-        transport: how the model is reached, instead of by the network.
+        transport: to the model, in place of the network.
         fence: makes a mark for one request that no document can contain.
     """
 

@@ -56,7 +56,7 @@ class LanguageModel:
 
     Attributes:
         url: of its API, commonly ending in ``/v1``.
-        model: what it calls the model.
+        model: the server's name of the model.
         inside_boundary: why an address that is none of this machine's own is inside the boundary of the TEE, in words.
         token: of the server; none of a user's.
         limits: for how long, and how much.
@@ -81,8 +81,8 @@ class LanguageModel:
         """Yield an answer as it comes; the last chunk says why it ends.
 
         Args:
-            messages: what is said to it.
-            transport: how it is reached, instead of by the network.
+            messages: of the request.
+            transport: to the server, in place of the network.
 
         Raises:
             LanguageModelError: it cannot be reached, refuses, breaks off, is too slow, says too much, or says

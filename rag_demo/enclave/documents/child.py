@@ -59,7 +59,7 @@ class Child:
     Args:
         command: program and arguments.
         source: the document.
-        size: how many bytes it has.
+        size: its length in bytes.
         limits: ``seconds`` is kept here; ``max_page_characters`` bounds a frame.
 
     Raises:
@@ -153,7 +153,7 @@ class Child:
         return taken
 
     def _ended(self) -> DocumentError:
-        """Say how the process ended without having said everything."""
+        """Return the error for a process that ended too early."""
         deadline = time.monotonic() + _GIVE_UP_SECONDS
         while time.monotonic() < deadline:
             try:

@@ -29,7 +29,7 @@ class ReadingProgress:
 
     Attributes:
         pages: that have been read, those without text counted too.
-        of: how many there are, where that is known.
+        of: total number of pages, where it is known.
     """
 
     pages: int
@@ -53,7 +53,7 @@ def parse(
         document: its bytes; or a descriptor of a file, which is read from its beginning and not closed.
         name: of the file, without a path.
         media_type: as its sender gave it; empty for unknown.
-        limits: what is allowed to it.
+        limits: for the document.
         progress: called after each page, in the thread that takes the pages.
         unconfined: why the document may be read where the kernel offers no filter of system calls; None refuses.
 
@@ -104,7 +104,7 @@ class Reading(Iterator[Page]):
 
     Attributes:
         kind: the kind of the document; None before the first page was requested.
-        progress: how far it is.
+        progress: the present progress.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class UnreadableDocumentError(Exception):
 
     Attributes:
         reason: one of ``wire.REASONS``.
-        what: what was found, or of what there is too much; plain letters.
+        what: the thing found, or the exceeded limit; plain letters.
         number: the page, the limit, or 0.
     """
 
@@ -39,8 +39,8 @@ class Out:
     """Collector of the pages of one document, in order.
 
     Args:
-        limits: what is too much.
-        promised: what name and media type say that the document is.
+        limits: for the document.
+        promised: kind of the document by its name and media type.
         write: takes frames.
     """
 
@@ -52,11 +52,11 @@ class Out:
         self._characters = 0
 
     def kind(self, kind: DocumentKind) -> None:
-        """Say what the document is."""
+        """Write the kind of the document."""
         self._write(wire.frame(wire.KIND, kind.value.encode()))
 
     def total(self, pages: int) -> None:
-        """Say how many pages there will be."""
+        """Write the number of pages."""
         if pages > self.limits.max_pages:
             raise UnreadableDocumentError("limit", "max_pages", self.limits.max_pages)
         self._write(wire.frame(wire.TOTAL, wire.NUMBER.pack(pages)))
@@ -82,11 +82,11 @@ class Out:
         self._write(wire.frame(wire.PAGE, text.encode()))
 
     def end(self) -> None:
-        """Say that there is no more."""
+        """Write the end of the document."""
         self._write(wire.frame(wire.END, wire.NUMBER.pack(self._pages)))
 
     def problem(self, problem: UnreadableDocumentError) -> None:
-        """Say why the document cannot be read."""
+        """Write the reason why the document cannot be read."""
         told = {"reason": problem.reason, "what": problem.what, "number": problem.number}
         self._write(wire.frame(wire.PROBLEM, json.dumps(told).encode()))
 

@@ -20,7 +20,7 @@ __all__ = ["Package", "is_docx"]
 MAX_ENTRIES = 10_000
 MAX_DIRECTORY_BYTES = 4 << 20
 MAX_RATIO = 300
-"""Of XML that people wrote, 20 is usual; deflate cannot do more than 1,032."""
+"""Greatest ratio of compression. For XML that people wrote, 20 is usual; deflate cannot do more than 1,032."""
 FREE_RATIO_BYTES = 1 << 20
 """Up to this size the ratio does not matter: an empty table packs well."""
 MAX_TYPES_BYTES = 1 << 20

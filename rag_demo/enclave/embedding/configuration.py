@@ -84,13 +84,13 @@ class EncoderConfig:
     """The sizes of an encoder.
 
     Attributes:
-        hidden: how long the vector of a token is.
-        intermediate: how long it is between the two halves of a feed-forward network.
-        layers: how many there are.
+        hidden: length of a token's vector.
+        intermediate: its length between the two halves of a feed-forward network.
+        layers: number of layers.
         heads: of the attention; divides ``hidden``.
         positions: the longest text in tokens.
         types: kinds of segments; only the first is used.
-        vocabulary: how many tokens there are.
+        vocabulary: number of tokens.
         epsilon: added to the variance before its root is taken.
     """
 

@@ -34,7 +34,7 @@ class PlainFolder:
     """The files of a model that are needed, unprotected.
 
     Args:
-        folder: where they lie.
+        folder: of the files.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -27,8 +27,8 @@ def unsuitable(code: str, field: str, *, expected: str, got: str) -> Configurati
     Args:
         code: ``CONFIG``, ``TOKENIZER`` or ``WEIGHTS``.
         field: the file, and what in it.
-        expected: what would have been accepted.
-        got: what was found; short.
+        expected: the accepted values.
+        got: the value found; short.
     """
     return ConfigurationError(
         f"{field}: expected {expected}, got {got}",

@@ -46,7 +46,7 @@ def open_sealed_embedder(
             else is verified.
         trusted: accepted signers; an empty tuple accepts none.
         model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
-        threads: how many decrypt.
+        threads: number of decrypting threads.
 
     Raises:
         ConfigurationError: ``embedding-model-incomplete``, ``embedding-config-unsupported``,

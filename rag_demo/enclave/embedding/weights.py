@@ -41,7 +41,7 @@ class Norm:
 
     Attributes:
         weight: by which each number is multiplied.
-        bias: what is added to it then.
+        bias: added to the product.
     """
 
     weight: Floats

@@ -75,7 +75,7 @@ class WordPiece:
 
         Args:
             text: any; what is beyond is not looked at.
-            most: how many numbers to give at most, 2 or more.
+            most: maximum length of the result, 2 or more.
         """
         wanted = most - 2
         text = _characters(text)
@@ -96,7 +96,7 @@ def parse_tokenizer(raw: bytes, *, vocabulary: int) -> WordPiece:
 
     Args:
         raw: the file.
-        vocabulary: how many tokens the model has vectors for.
+        vocabulary: number of tokens with a vector in the model.
 
     Raises:
         ConfigurationError: ``embedding-tokenizer-unsupported``.

@@ -65,10 +65,10 @@ class Inside:
     """The parts that the routes use.
 
     Attributes:
-        enclave: what may be done now.
+        enclave: its lifecycle.
         state: makes the document that says so.
-        limits: how much.
-        threads: where blocking work is done.
+        limits: of the service.
+        threads: for blocking work.
         clock: the present moment.
         ticks: seconds that never run backwards.
     """

@@ -125,7 +125,7 @@ class RagService:
         )
 
     def state(self) -> StateModel:
-        """Say what the service can do now."""
+        """Return the present state of the service."""
         enclave, limits, why = self.enclave, self.settings.limits, self.enclave.why
         return StateModel(
             name=self.settings.name,

@@ -42,11 +42,11 @@ class Offers:
 
     Args:
         attester: gives evidence that commits to a binding.
-        audience: what clients call the service.
-        vendors: what vendors say; None hands out evidence alone.
+        audience: the service's name for clients.
+        vendors: returns endorsements; None hands out evidence alone.
         clock: returns the present moment.
         ticks: seconds that never run backwards.
-        per_minute: how many are made.
+        per_minute: maximum rate of new evidence.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class BornChannel:
     """A channel under keys of this process alone; evidence commits to them.
 
     Args:
-        inside: what answers.
+        inside: the application behind the channel.
         settings: of the service.
         offers: makes evidence.
         clock: returns the present moment.
@@ -113,7 +113,7 @@ class ReleasedChannel:
     """A channel under a prompt key, which every replica has; its service's log attests to it, and no evidence here.
 
     Args:
-        inside: what answers.
+        inside: the application behind the channel.
         settings: of the service.
         replays: remembers requests for all replicas.
         note_of: requests the published note of the key.

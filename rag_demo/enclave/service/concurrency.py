@@ -38,7 +38,7 @@ def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], N
 
 
 def busy(problem: str) -> RefusedError:
-    """Say that there are too many at a time."""
+    """Return the refusal above the limit of concurrent work."""
     return RefusedError(
         problem,
         code="rag-too-busy",

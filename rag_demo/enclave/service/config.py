@@ -1,8 +1,8 @@
-"""The service's one file: TOML, closed, and checked as a whole before anything is opened.
+"""The configuration file of the service: TOML, without unknown settings, and checked as a whole at the start.
 
 ::
 
-    name = "rag.example"                      # what clients call it
+    name = "rag.example"                      # its name for clients
 
     [listen]
     host = "127.0.0.1"
@@ -65,7 +65,7 @@ def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> E
 
     Args:
         path: of the file.
-        changes: what the command line says, by dotted names (``listen.port``); None is left out.
+        changes: settings of the command line, by dotted names (``listen.port``); None is left out.
 
     Raises:
         ConfigurationError: ``rag-config-invalid``, ``file-unreadable``, ``file-writable-by-others``, or as
@@ -80,7 +80,7 @@ def parse_config(text: bytes, *, folder: Path, changes: Mapping[str, object] | N
 
     Args:
         text: TOML.
-        folder: where relative paths begin.
+        folder: base of relative paths.
         changes: as ``load_config``.
     """
     if len(text) > MAX_CONFIG_BYTES:
@@ -102,12 +102,12 @@ def _change(document: dict[str, Any], name: str, value: object) -> None:  # Any:
         if not isinstance(document, dict):
             raise _invalid(name, "a table", f"a {type(document).__name__}")
     if name == "llm.url" and value != document.get(last):
-        document.pop("inside_boundary", None)  # the file says it of the address that stands there, and of no other
+        document.pop("inside_boundary", None)  # the reason in the file is for the address in the file alone
     document[last] = value
 
 
 class _Reader:
-    """A table of the file, read member by member; what is left over in the end is refused."""
+    """A table of the file, read member by member; members left at the end are refused."""
 
     def __init__(self, table: object, where: str, folder: Path) -> None:
         if not isinstance(table, dict):
@@ -179,7 +179,7 @@ class _Reader:
             raise _unknown(self._where, min(self._left), self._asked)
 
     def _missing(self, name: str, expected: str) -> ConfigurationError:
-        """Say that a setting is not there; and what is, where it looks like a slip of the pen."""
+        """Return the error for a missing setting, with a similar name in the file if there is one."""
         near = get_close_matches(name, self._left, n=1)
         hint = f"there is {near[0][:80]!r}: did you mean {name!r}?" if near else None
         return _invalid(self._where + name, expected, "nothing", hint=hint)
@@ -263,7 +263,7 @@ def _key(reader: _Reader, where: str) -> KeySource:
     known = {one.name for one in fields(SessionSettings)} - {"service", "origins"} | {"key", "key_file"}
     if unknown := sorted(given.keys() - known):
         raise _unknown(f"{where}.", unknown[0], known)
-    # Neither the environment nor files of the machine say anything here: what counts stands in this file.
+    # The environment and the machine's own files are ignored: this file alone counts.
     try:
         service = load_settings(given, environ={}, files=())
     except ConfigurationError as exc:

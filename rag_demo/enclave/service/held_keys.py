@@ -27,7 +27,7 @@ class LeaseReport:
     """A lease, for people.
 
     Attributes:
-        key: what it is of.
+        key: its name.
         until: when it ends, by its service's clock, if it is not renewed.
     """
 
@@ -39,7 +39,7 @@ class HeldKeys:
     """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
 
     Args:
-        sources: where each comes from.
+        sources: service and name of each.
         attester: gives this machine's evidence; None is the machine's own.
         lost: called at once when a lease is lost, before the key is overwritten.
         renew_after: seconds after which a lease is renewed, where that is sooner than necessary.

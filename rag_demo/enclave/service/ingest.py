@@ -40,7 +40,7 @@ class Upload:
 
     Attributes:
         collection: of the user.
-        document: what is known before it is read.
+        document: its description before it is read.
         data: the file.
     """
 
@@ -53,7 +53,7 @@ class Ingest:
     """The work on one upload.
 
     Args:
-        upload: what came.
+        upload: the document.
         life: in which it is done.
         limits: of the service.
         embedding: one upload's turn with the model at a time.

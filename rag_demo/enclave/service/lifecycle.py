@@ -54,7 +54,7 @@ class Why:
     Attributes:
         code: of the error.
         detail: its text.
-        failed_checks: ids of the checks that this machine did not pass, where a service said them.
+        failed_checks: ids of the checks that failed for this machine, where a service listed them.
     """
 
     code: str
@@ -72,10 +72,10 @@ class Why:
 
 
 class Life:
-    """From the moment when everything was opened to the one when a lease was lost.
+    """One period of service, from the opening of model and store to the loss of a lease.
 
     Args:
-        bench: what there is to work with.
+        bench: model and store.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -122,7 +122,7 @@ class Enclave:
         keyring: makes the keyring of a life.
         open_bench: opens model and store with its keys; runs in a thread.
         unlocked: awaited with the keyring when everything is opened, before the first request is served.
-        wiped: is called when a life is over, at once.
+        wiped: called at once when a life is over.
         retry_seconds: longest pause between attempts.
         pause: waits for a number of seconds.
     """
@@ -166,7 +166,7 @@ class Enclave:
         if life is None or keyring is None or life.over or self.state is not LifecycleState.READY:
             raise stopped() if self.state is LifecycleState.STOPPED else _not_yet(self.state)
         try:
-            # A lease ends by itself, also where no timer has noticed yet.
+            # A lease may have ended before a timer noticed it.
             keyring.require()
         except LeaseLostError as exc:
             self._lose(exc)
@@ -175,7 +175,7 @@ class Enclave:
 
     @property
     def leases(self) -> tuple[LeaseReport, ...]:
-        """The leases that are held."""
+        """The present leases."""
         return () if self._keyring is None else self._keyring.leases
 
     # -- living
@@ -188,7 +188,7 @@ class Enclave:
         self._ending = True
 
     async def run(self) -> None:
-        """Get the keys, serve, lose them, and again, until ``end`` and cancelled."""
+        """Run one life after another, until ``end`` and a cancellation."""
         while not self._ending:
             try:
                 await self._live()

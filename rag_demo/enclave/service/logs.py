@@ -61,7 +61,7 @@ def _places(error: BaseException) -> list[str]:
 
 
 def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Let everything that is logged go to standard error, and what Python itself would write there only as we write.
+    """Send all logging to standard error, and replace the interpreter's own messages there.
 
     The interpreter writes an uncaught exception, in any thread, and a warning with their text.
     """

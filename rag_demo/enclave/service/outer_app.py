@@ -48,9 +48,9 @@ class Doors:
     Args:
         channel: returns what opens encrypted requests now; None while there is no key to open them with.
         state: makes the document that says what the service can do.
-        is_ready: whether it can do everything.
-        life: what runs as long as the server does.
-        limits: how much.
+        is_ready: true if the service can do everything.
+        life: context that runs as long as the server does.
+        limits: of the service.
         ticks: seconds that never run backwards.
         pages: files by path, and never for another method than GET.
     """

@@ -83,7 +83,7 @@ def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]
     Args:
         service: not yet begun.
         sock: listening; it is closed in the end.
-        ready: is called when connections are accepted.
+        ready: called when connections are accepted.
     """
     for one in relaxations(service.settings):
         _log.warning("relaxed: %s", one)

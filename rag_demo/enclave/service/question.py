@@ -1,4 +1,4 @@
-"""One question: found, answered in the documents' own words, and, where a language model is there, worded by it."""
+"""The answer to one question: search, the documents' own sentences, and optionally the words of a language model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rag_demo.enclave.service.threads import in_thread
 __all__ = ["FOUND", "answered"]
 
 FOUND: Final = 12
-"""Passages that are looked at for an answer."""
+"""Number of passages that the search returns."""
 _MARK: Final = re.compile(r"\[(\d{1,3})\]")
 
 
@@ -28,10 +28,10 @@ async def answered(
     """Yield the events of an answer.
 
     Args:
-        life: in which it is given.
-        collection: in which it is looked for, and nowhere else.
+        life: of the service.
+        collection: of the user, the only one searched.
         question: the user's text.
-        threads: where blocking work is done.
+        threads: for blocking work.
         left: true once the client has left.
 
     Raises:

@@ -61,7 +61,7 @@ class Bench:
     """Everything that exists only while the service is ready.
 
     Attributes:
-        model_name: what the model is called, for people.
+        model_name: name of the model, for people.
         embedder: the model.
         store: the documents.
         read: reads documents.

@@ -43,10 +43,10 @@ class MachineSettings:
 
     Attributes:
         simulate: a machine of the simulator in place of this one; it proves nothing about hardware.
-        gpus: how many GPUs the simulated machine has.
-        with_gpus: whether this machine's own GPUs are shown; None: where their driver is loaded.
+        gpus: number of GPUs of the simulated machine.
+        with_gpus: true if the evidence includes this machine's own GPUs; None: where their driver is loaded.
         tcti: Azure: the way to the virtual TPM.
-        endorsements: files and folders with what vendors say of it, handed out beside its evidence.
+        endorsements: files and folders with its endorsements, sent with its evidence.
     """
 
     simulate: SimulatedKind | None = None
@@ -63,7 +63,7 @@ class ModelSettings:
     Attributes:
         place: its sealed folder.
         trust: files with the public keys of the accepted signers.
-        model_id: which sealing it must be, 16 bytes; None takes any of its owner's.
+        model_id: expected sealing, 16 bytes; None accepts any of its owner's.
     """
 
     place: Path
@@ -73,12 +73,12 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """A server that words answers; documents and questions go there in the clear.
+    """A server of a language model; it receives documents and questions in the clear.
 
     Attributes:
         url: of a server with OpenAI's protocol.
-        model: what it calls the model.
-        inside_boundary: why it is inside the TEE, where its address is none of this machine's own.
+        model: the server's name of the model.
+        inside_boundary: the reason why it is inside the TEE, where its address is not this machine's own.
     """
 
     url: str
@@ -96,20 +96,20 @@ class ServiceLimits:
         passages_per_document: that one file may come to; they are in memory until it is stored. 10,000 full pages are
             40,000.
         uploads: worked on at a time.
-        uploads_per_user: of one user.
+        uploads_per_user: likewise, of one user.
         questions: answered at a time.
         questions_per_user: of one user.
         requests_per_minute: of one user, of every kind.
         request_burst: at once, after a pause.
         question_characters: of one question.
-        upload_seconds: for one file, from when it is there as a whole.
+        upload_seconds: for one file, from its complete arrival.
         question_seconds: for one answer.
         offers_per_minute: proofs for all clients together.
         offers_per_minute_each: for one address.
-        waiting_bytes: of requests that are on their way or worked on, in all.
+        waiting_bytes: of all pending requests together.
         body_seconds: for one request to arrive.
         connections: open at a time.
-        drain_seconds: for what has begun, when the service is ended.
+        drain_seconds: for running requests, when the service ends.
         retry_seconds: longest pause between attempts to get the keys.
         renew_seconds: after which a lease is renewed, where that is sooner than after two thirds of its time: so soon
             does a policy that was tightened stop the service.
@@ -142,22 +142,22 @@ class EnclaveSettings:
     """All settings of the service.
 
     Attributes:
-        name: what its clients call it: the audience of its evidence and the host of their requests.
+        name: its name for clients: the audience of its evidence and the host of their requests.
         model: the embedding model.
         model_key: opens the model; its owner's service releases it.
         database: file of documents, encrypted.
-        database_key: opens it; the owner of the documents has it released.
-        host: address that it listens on.
+        database_key: opens the database; the service of the documents' owner releases it.
+        host: address of the listening socket.
         port: 0 takes any.
         authorities: further hosts that requests may be for.
-        machine: what proves it.
-        prompt_key: a channel key that a key-release service releases to every replica; None: one is born here.
+        machine: source of its evidence.
+        prompt_key: a channel key that a key-release service releases to every replica; None makes one at the start.
         x25519: why a key of X25519 alone is offered beside the hybrid one, for browsers that lack ML-KEM; None: there
             is no such key.
-        replay_window: where requests to that key are remembered: a file, or ``postgresql://…``.
-        llm: words answers; None answers with passages alone.
-        unconfined_documents: why documents may be read where the kernel offers no filter of system calls.
-        limits: how much of everything.
+        replay_window: file or database of seen requests to that key: a path, or ``postgresql://…``.
+        llm: server that words answers; None answers with passages alone.
+        unconfined_documents: the reason to read documents where the kernel offers no filter of system calls.
+        limits: of the service.
     """
 
     name: str

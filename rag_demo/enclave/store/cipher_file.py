@@ -65,7 +65,7 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
     Args:
         path: of the file, which must not exist.
         key: 32 bytes.
-        about: what the database says of itself and `open_file` compares.
+        about: description in the database, which `open_file` compares.
 
     Raises:
         StoreUnavailableError: the folder takes no file.
@@ -95,7 +95,7 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
     """Open a database, lock it, and check that it is what was written.
 
     Args:
-        path: where it is.
+        path: of the file.
         key: 32 bytes.
         about: expected description of the file.
         check_whole: authenticate every page now, and not when it is read.

@@ -46,7 +46,7 @@ def find_by_words(connection: Connection, collection: int, words: Sequence[str],
         connection: the file.
         collection: its number.
         words: of `rag_demo.enclave.store.terms`: letters and digits, without operators of FTS5.
-        matrix: what can be found.
+        matrix: the vectors of the collection.
     """
     table = words_table(collection)
     asked = " OR ".join(f'"{word}"' for word in telling(_counts(connection, collection, words), matrix.numbers.size))

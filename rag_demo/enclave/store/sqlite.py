@@ -76,9 +76,9 @@ class SqliteStore:
         Args:
             path: in a folder that is there.
             key: 32 bytes, uniformly random. The caller wipes them.
-            dimensions: how long the model's vectors are.
+            dimensions: length of the model's vectors.
             model: fingerprint of the model, such as the digest of its weights; vectors of another one have no meaning.
-            limits: how much is stored at most.
+            limits: of the store.
             check_whole: authenticate every page now (about 2 s a gigabyte), and not only when it is read.
 
         Raises:
@@ -306,10 +306,10 @@ class SqliteStore:
         """Return the passages that fit best, by words and by meaning, best first.
 
         Args:
-            collection: where, and nowhere else.
+            collection: of the user, the only one searched.
             question: plain text; no part of it is a query language.
             vector: the question's, of shape ``(dimensions,)``, float32, of length 1.
-            limit: how many at most, 1 to 100.
+            limit: maximum number of passages, 1 to 100.
 
         Raises:
             StoreDamagedError: the file is not what was written.

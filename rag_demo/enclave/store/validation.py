@@ -88,8 +88,8 @@ def check_part(
         passages: as they come.
         vectors: of shape ``(len(passages), dimensions)``.
         after: the ordinal that was last, -1 at first.
-        dimensions: how long a vector of this store is.
-        limits: how long a passage is at most.
+        dimensions: length of this store's vectors.
+        limits: of a passage.
     """
     if vectors.shape != (len(passages), dimensions) or vectors.dtype != np.float32:
         raise ValueError(f"vectors are float32 of shape ({len(passages)}, {dimensions})")
