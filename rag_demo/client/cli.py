@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, and the machine is affirmed · 1 the machine does not meet the policy, or the service refused ·
 2 usage, settings or files · 3 what came is malformed · 4 what came does not hold · 5 nothing answered, or endorsements
-are missing · 70 our bug · 130 interrupted · 141 whoever read the output went away.
+are missing · 70 our bug · 130 interrupted · 141 the reader of the output closed it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def chat(*, client: RagClient, screen: Screen) -> int:
 @_connected
 @_json_option
 def check(*, client: RagClient, screen: Screen, as_json: bool) -> int:
-    """Let the machine prove itself, and say how the service is."""
+    """Verify the machine, and show the service's state."""
     try:
         state = client.check()
     except AttestError as exc:

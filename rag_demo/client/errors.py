@@ -107,7 +107,7 @@ def unproven_hint(error: AttestError) -> str:
     if isinstance(error, AppraisalError):
         return "nothing was sent: this machine is not what your policy asks for; /why and 'check' show every check"
     if isinstance(error, VerificationError):
-        return "nothing was sent: whoever answers there is not the machine that it should be, or somebody is in between"
+        return "nothing was sent: the answering machine is not the expected one, or the connection is intercepted"
     if isinstance(error, EndorsementError):
         return "nothing was sent: leave out --offline, or name what vendors say with --endorsements"
     return "nothing was sent: the service does not say what it should, or something else answers there"

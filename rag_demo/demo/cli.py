@@ -24,7 +24,7 @@ __all__ = ["demo", "main"]
 SCRIPT_LEASE_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 0.5
 """Interval at which ended programs are detected."""
-_SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and everybody has their keys"
+_SIMULATED: Final = "SIMULATED: the machine and its GPUs are software, and their keys are public"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -70,7 +70,7 @@ def demo(
     with a key-release service each, and the operator who runs the enclave. Nothing outside this computer is asked.
 
     Exit codes: 0 everything came out as it should, 1 something did not, 2 usage or something is missing, 130 stopped
-    before its end, 141 whoever read the output went away.
+    before its end, 141 the reader of the output closed it.
     """
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)

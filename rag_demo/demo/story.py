@@ -156,7 +156,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
         try:
             unaware.ask(QUESTION).close()
         except RagRefusedError as exc:
-            out.expect(f"it answers nobody any more: {exc.code}", holds=exc.code in {"rag-stopped", "rag-locked"})
+            out.expect(f"it refuses every request: {exc.code}", holds=exc.code in {"rag-stopped", "rag-locked"})
         else:
             out.bad("it still answers")
 

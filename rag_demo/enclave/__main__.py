@@ -40,7 +40,7 @@ def main(  # noqa: PLR0917  click hands over one for each option
     prompt_key: str | None,
     llm: str | None,
 ) -> None:
-    """Serve documents and questions to whoever the channel's encryption lets in.
+    """Serve documents and questions over the encrypted channel.
 
     \b
     Examples:

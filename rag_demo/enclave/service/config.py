@@ -212,7 +212,7 @@ def _settings(reader: _Reader) -> EnclaveSettings:
     if settings.prompt_key is not None and settings.replay_window is None:
         raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")
     if settings.prompt_key is None and settings.replay_window is not None:
-        raise _invalid("replay_window", "nothing: a key that is born here is nobody else's", "one")
+        raise _invalid("replay_window", "nothing: the key is this process's own", "one")
     if settings.prompt_key is not None and settings.x25519 is not None:
         raise _invalid("channel.x25519", "nothing: the service that releases the key says which kind it is", "a reason")
     return settings

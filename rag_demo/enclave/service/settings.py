@@ -96,7 +96,7 @@ class ServiceLimits:
         passages_per_document: that one file may come to; they are in memory until it is stored. 10,000 full pages are
             40,000.
         uploads: worked on at a time.
-        uploads_per_user: likewise, of one user.
+        uploads_per_user: of one user.
         questions: answered at a time.
         questions_per_user: of one user.
         requests_per_minute: of one user, of every kind.

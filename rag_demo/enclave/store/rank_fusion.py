@@ -42,7 +42,7 @@ def telling(counts: Mapping[str, int], passages: int) -> tuple[str, ...]:
 
     Args:
         counts: word → how many passages of the collection have it.
-        passages: number of passages with it.
+        passages: number of passages of the collection.
     """
     there = sorted((word for word, count in counts.items() if count), key=lambda word: (counts[word], word))
     rare = [word for word in there if counts[word] * COMMON_SHARE <= passages]
