@@ -233,7 +233,7 @@ def _why(value: JsonValue) -> str:
     members = _Members(_object(value, "state.why"), "state.why")
     detail, code = members.text("detail"), members.text("code")
     more = [code, ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))]
-    more = [one for one in more if one and one not in detail]  # a detail that has them already needs no repetition
+    more = [one for one in more if one and one not in detail]  # not repeated where the detail contains them
     return f"{detail} ({': '.join(more)})" if more else detail
 
 

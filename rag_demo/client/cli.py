@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; without the name of one it is the chat."""
     words = list(arguments)
     if words and words[0] not in {*_COMMANDS, "-h", "--help"} and (words[0][:1] == "-" or set(words[0]) & set(":./")):
-        words.insert(0, "chat")  # an address, or an option; anything else is the name of a command, written wrongly
+        words.insert(0, "chat")  # an address, or an option; any other word is a misspelt command
     return guarded(lambda: cli(words, prog_name="python -m rag_demo.client", standalone_mode=False))
 
 

@@ -206,7 +206,7 @@ class Screen:
         if isinstance(step, Sent):
             done, text = step.sent / max(step.of, 1), f"sealed and sent {step.sent} of {step.of} bytes"
         elif step.of_passages:
-            # A bar of its own: this takes nearly all of the time, and pages were read long before.
+            # A bar of its own: embedding takes most of the time, long after the pages were read.
             done = step.passages / step.of_passages
             text = f"read {step.pages} pages, embedded {step.passages} of {step.of_passages} passages"
         else:

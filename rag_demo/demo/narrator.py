@@ -123,5 +123,5 @@ class Narrator:
         try:
             self.out.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
             self.out.flush()
-        except BrokenPipeError as exc:  # click would end with 1, which says that a step came out otherwise
+        except BrokenPipeError as exc:  # click would exit with 1, which here means an unexpected outcome
             raise ReaderGoneError from exc

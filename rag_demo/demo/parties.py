@@ -266,7 +266,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         yield folder
     finally:
         if keep:
-            (folder / _LOCK).unlink(missing_ok=True)  # what has no such file is never swept
+            (folder / _LOCK).unlink(missing_ok=True)  # a folder without this file is never removed by a later run
         else:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)

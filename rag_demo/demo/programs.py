@@ -77,7 +77,7 @@ class Program:
             return self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self._kill()
-        except BaseException:  # interrupted again while waiting: it must not survive us
+        except BaseException:  # interrupted again while waiting: the program must not outlive this process
             self._kill()
             raise
         return self.process.returncode
@@ -108,7 +108,7 @@ def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str
     command = [sys.executable, "-S", "-E", str(_TIED), str(os.getpid()), sys.executable, *arguments]
     with out.open("wb") as says, err.open("wb") as complains:
         try:
-            # A session of its own: an interrupt from the keyboard is for us, and we end it.
+            # A session of its own: an interrupt from the keyboard reaches this process alone, which stops the program.
             process = subprocess.Popen(  # noqa: S603  this project's own programs
                 command,
                 cwd=folder,

@@ -144,7 +144,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
         proves=f"what one owner takes back is gone within the lease of {lease} s, and no client goes on",
     )
     (stage.document_owner / "policy-1.json").write_bytes((stage.document_owner / "policy.json").read_bytes())
-    with stage.client(policy="policy-1.json") as unaware:  # one that has not heard of the new rule
+    with stage.client(policy="policy-1.json") as unaware:  # a client that does not know the new rule
         began = time.monotonic()
         rule = stage.tighten()
         out.tell(f"new rule, for the client and for the key of the database: {rule}")

@@ -100,7 +100,7 @@ class LanguageModel:
                     raise _too_long("characters", self.limits.text_characters)
                 if chunk.text:
                     yield Chunk(text=chunk.text, finish=None)
-            # Some servers say why, some only that it is over. A connection that ends without either was cut.
+            # Some servers give the reason of the end, some only a mark. A connection that ends without either was cut.
             else:
                 if finish is None:
                     raise _cut_off("the stream ended before the answer did")

@@ -133,7 +133,7 @@ class Child:
 
     def close(self) -> None:
         """Kill the process, and wait for it; a second call has no effect."""
-        if self._process.returncode is None:  # not waited for yet, so its number is still its own
+        if self._process.returncode is None:  # not waited for yet, so the number cannot belong to another process
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         for pipe in (self._process.stdin, self._process.stdout):
@@ -163,7 +163,7 @@ class Child:
                 return crashed(0, 0, self._limits)
             if ended:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
-                # A process begins with the peak of the one that started it: no more than ours says nothing of it.
+                # A process starts with its parent's peak: a value no greater than ours is no measurement of its own.
                 most = used.ru_maxrss if used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
                 return crashed(self._process.returncode, most * 1024, self._limits)
             time.sleep(_LOOK_SECONDS)

@@ -98,7 +98,7 @@ def _close_all_but_pipes(libc: ctypes.CDLL) -> None:
 def _limit(*, memory_bytes: int, cpu_seconds: int) -> None:
     wanted = (
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
-        # At the first, SIGXCPU, which tells the parent which limit it was; a second later, SIGKILL.
+        # At the soft limit SIGXCPU, by which the parent recognises the limit; a second later, SIGKILL.
         (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1),
         (resource.RLIMIT_FSIZE, 0, 0),
         (resource.RLIMIT_NPROC, 0, 0),

@@ -35,7 +35,7 @@ _OTHERS = (
 )
 _UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 for _, _codec in _UTF_16:
-    codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
+    codecs.lookup(_codec)  # loads it: no file can be opened later, when it is used
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 

@@ -52,7 +52,7 @@ def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
             hint="treat the document as hostile",
         )
     if -code in _GAVE_UP and used > limits.memory_bytes // 2:
-        # PDFium ends itself where it gets no memory, and says no word.
+        # PDFium ends its process without a message where an allocation fails.
         return DocumentLimitError(
             f"the document needs more memory than its reader may have: it gave up with {used} bytes in use",
             code="document-limit",

@@ -18,7 +18,7 @@ Span = tuple[int, int]
 # go along.
 _CLOSERS = "\"'\u2019\u201d\u00bb\u203a)\\]}\u300d\u300f\u3009\u300b\uff09"
 _STOPS = ".!?\u2026\u203d\u061f\u06d4\u0964\u0965"
-# Nothing here is tried twice: a run of marks is taken whole or not at all, and not begun again in its middle.
+# No backtracking: a run of marks is matched as a whole or not at all.
 _END = re.compile(
     rf"(?P<paragraph>\n[ \t]*\n\s*)"
     rf"|(?P<item>\n(?=[ \t]*(?:[-*\u2022\u2023\u25aa\u25cf\u2013]|\(?[0-9]{{1,3}}[.)]|\(?[a-zA-Z][.)])[ \t]))"

@@ -25,7 +25,7 @@ NFC_GROWTH = 3
 
 REASONS = frozenset(
     {
-        "confinement",  # it cannot give up what it should; ``what`` says which
+        "confinement",  # the confinement failed; ``what`` names the step
         "library",  # a library cannot be imported
         "type-unknown",
         "type-mismatch",

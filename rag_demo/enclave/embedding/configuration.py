@@ -60,16 +60,16 @@ _BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "_name_or_path",
-        "architectures",  # Checked by itself.
+        "architectures",  # Checked separately.
         "attention_probs_dropout_prob",
         "classifier_dropout",
         "dtype",
         "gradient_checkpointing",
         "hidden_dropout_prob",
         "initializer_range",
-        "layer_norm_eps",  # Read by itself.
+        "layer_norm_eps",  # Read separately.
         "pad_token_id",  # There is no padding, or it is masked.
-        "torch_dtype",  # The weights say themselves what they are.
+        "torch_dtype",  # The weights state their own type.
         "transformers_version",
         "use_cache",
     }
@@ -160,7 +160,7 @@ def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
     if isinstance(size, bool) or size != config.hidden:
         field = f"{POOLING_NAME}: word_embedding_dimension"
         raise unsuitable(CONFIG, field, expected=str(config.hidden), got=brief(size))
-    # With or without the prompt makes no difference: there is none.
+    # Without a prompt, both values have the same effect.
     document.pop("include_prompt", None)
     for name, value in document.items():
         if not name.startswith("pooling_mode_") or value is not (name == "pooling_mode_mean_tokens"):
@@ -219,7 +219,7 @@ def _json(raw: bytes, *, name: str, code: str) -> JsonValue:
 
 def _require_one_of(document: Mapping[str, JsonValue], name: str, values: tuple[JsonValue, ...]) -> None:
     value = document.get(name)
-    # By type too: True is 1 and 0 is False otherwise.
+    # By type too: otherwise True equals 1 and False equals 0.
     if not any(type(value) is type(one) and value == one for one in values):
         raise _refuse(name, expected=" or ".join(map(brief, values)), got=value)
 

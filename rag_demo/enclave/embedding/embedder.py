@@ -116,7 +116,7 @@ class TextEmbedder:
         return map(self._encode, batches) if len(batches) == 1 else self._workers.map(self._encode, batches)
 
     def _encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
-        # The length of a mean is lost here anyway, and with it by how many tokens its sum was divided.
+        # Normalisation removes the length, so the division of the mean is left out.
         with np.errstate(over="ignore", invalid="ignore"):  # The result is checked.
             states = self._encoder.encode(batch)
             lengths = np.sqrt(np.einsum("ij,ij->i", states, states))
@@ -130,7 +130,7 @@ class TextEmbedder:
         with self._changed:
             self._closed = True
             self._changed.wait_for(lambda: not self._running)
-            # Twice does no harm, and a first time that was interrupted is made up for.
+            # A second call is harmless, and completes an interrupted first one.
             self._workers.shutdown()
             self._encoder.close()
 

@@ -229,6 +229,6 @@ def _require_tensors(tensors: TensorSet, shapes: Mapping[str, tuple[int, ...]]) 
 
 def _require_finite(arrays: Mapping[str, Floats]) -> None:
     for name, array in arrays.items():
-        # The smallest and the greatest are not a number where any is not, and cost no second array.
+        # The minimum and the maximum are NaN where any number is, and need no second array.
         if not (np.isfinite(array.min()) and np.isfinite(array.max())):
             raise unsuitable(WEIGHTS, f"tensor {name}", expected="finite numbers", got="one that is not")

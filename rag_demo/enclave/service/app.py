@@ -203,7 +203,7 @@ class _Api:
             tell=told_in(loop, told),
         )
         running = loop.run_in_executor(inside.threads.uploads, work.run)
-        # The turn is over when the thread is done, whenever its user left.
+        # The turn ends with the thread, even if the user left before.
         running.add_done_callback(lambda _: give_back())
 
         async def events() -> AsyncGenerator[bytes, None]:

@@ -175,7 +175,7 @@ class Ingest:
             yield batch, self._vectors(batch)
             self._passages += len(batch)
             self._go_on()
-        self._told = -TELL_SECONDS  # however soon after the last one: this is the whole of it
+        self._told = -TELL_SECONDS  # the final progress is sent without a delay
         self._go_on()
 
     def _progress(self, pages: int, of: int | None) -> None:

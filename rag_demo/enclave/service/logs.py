@@ -72,7 +72,7 @@ def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> N
     root.setLevel(level)
     for name in ("httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.raiseExceptions = False  # it would print the arguments of a message that cannot be written
+    logging.raiseExceptions = False  # it would print the arguments of a message that fails to be written
     sys.excepthook = lambda _kind, error, _trace: _uncaught(error)
     threading.excepthook = lambda told: _uncaught(told.exc_value)
     sys.unraisablehook = lambda told: _uncaught(told.exc_value)

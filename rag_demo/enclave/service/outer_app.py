@@ -90,7 +90,7 @@ class Doors:
         try:
             await self._answer(scope, receive, begun)
         except AttestError as exc:
-            # The memory of requests, above all: what cannot be remembered is not answered.
+            # Mainly the replay window: a request that cannot be recorded is refused.
             _log.error("a request could not be taken", extra={"code": exc.code})
             await self._fail(_unavailable(), scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it

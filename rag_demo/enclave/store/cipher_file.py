@@ -110,7 +110,7 @@ def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: boo
         size = path.stat(follow_symlinks=False).st_size
     except OSError as exc:
         raise _not_reached(exc.strerror or "input/output error") from exc
-    # SQLite takes an empty file for a new database. This one would be a user's documents that are gone.
+    # SQLite takes an empty file for a new database. Here it means lost documents.
     if size < PAGE_BYTES:
         raise damaged("the file ends within its first page")
     connection = None
@@ -141,7 +141,7 @@ def writing(connection: Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # After some failures SQLite has already taken everything back.
+        # After some failures SQLite has already rolled back.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
@@ -207,7 +207,7 @@ def _connect(path: Path, key: bytes) -> Connection:
     connection = dbapi2.connect(str(path), timeout=0, isolation_level=None, check_same_thread=False)
     try:
         _require_cipher(connection)
-        # It would name pages on standard error.
+        # SQLCipher would write page numbers to standard error.
         connection.execute("PRAGMA cipher_log_level = NONE").fetchall()
         _give_key(connection, key)
         for setting in _SETTINGS:
@@ -219,13 +219,13 @@ def _connect(path: Path, key: bytes) -> Connection:
 
 
 def _require_cipher(connection: Connection) -> None:
-    # Plain SQLite would take the key for an unknown setting, say nothing, and write in the clear.
+    # Plain SQLite would ignore the key as an unknown setting, and write in the clear.
     if not connection.execute("PRAGMA cipher_version").fetchone():
         raise _not_reached("this is SQLite without encryption")
 
 
 def _give_key(connection: Connection, key: bytes) -> None:
-    # There is no other way to hand it over than in the text of a statement; no error of SQLite quotes it.
+    # The key can only be passed in the text of a statement; no error of SQLite quotes it.
     try:
         connection.execute(f"PRAGMA key = \"x'{bytes(key).hex()}'\"").fetchall()
     except dbapi2.Error:

@@ -52,7 +52,7 @@ def find_by_words(connection: Connection, collection: int, words: Sequence[str],
     asked = " OR ".join(f'"{word}"' for word in telling(_counts(connection, collection, words), matrix.numbers.size))
     if not asked:
         return []
-    # Without LIMIT: what is being added or deleted is passed over, and must not take the places of the others.
+    # Without LIMIT: rows of documents being added or deleted are skipped, and must not displace others.
     found = connection.execute(
         f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY rank",  # noqa: S608 -- the name is of a number
         (asked,),

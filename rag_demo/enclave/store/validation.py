@@ -107,7 +107,7 @@ def _check_text(text: str, limits: StoreLimits) -> None:
         size = len(text.encode())
     except UnicodeEncodeError:
         size = None
-    # No document that was read rightly has a NUL.
+    # The readers of documents never return a NUL.
     if size is None or not text.strip() or "\0" in text:
         raise StoreInputError(
             "a passage is empty, or holds what is no text",
@@ -128,7 +128,7 @@ def check_question_vector(vector: Vectors, *, dimensions: int) -> Vectors:
 
 
 def _check_lengths(vectors: Vectors) -> None:
-    # NaN compares as false, so that it is refused too.
+    # Comparisons with NaN are false, so NaN is refused too.
     if not bool(np.all(np.abs(np.linalg.norm(vectors, axis=1) - 1) <= _LENGTH_TOLERANCE)):
         raise ValueError("a vector is of length 1")
 

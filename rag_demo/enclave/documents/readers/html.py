@@ -54,7 +54,7 @@ ENCODINGS = {
 }
 """Encodings that a page may declare, and their codecs."""
 for _codec in ENCODINGS.values():
-    codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
+    codecs.lookup(_codec)  # loads it: no file can be opened later, when it is used
 
 
 class _Text(HTMLParser):
@@ -156,7 +156,7 @@ def _run(html: str, block: Callable[[str, bool], None]) -> None:
     try:
         parser.feed(html)
         parser.close()
-    except AssertionError as exc:  # how the standard library's parser says that a declaration is none
+    except AssertionError as exc:  # the standard library's parser raises this for an invalid declaration
         raise UnreadableDocumentError("malformed", "a declaration in HTML") from exc
     parser.flush()
 

@@ -23,7 +23,7 @@ def read(data: bytes, out: Out) -> None:
     """Read blocks into parts, one for each large heading."""
     blocks = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table").disable("inline")
     inlines = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING})
-    known: dict[str, object] = {}  # where links lead: those that lead nowhere are no links
+    known: dict[str, object] = {}  # the targets of links
     parts = Parts(out)
     row: list[str] | None = None
     item = ""

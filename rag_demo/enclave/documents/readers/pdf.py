@@ -20,7 +20,7 @@ __all__ = ["read"]
 _PARAGRAPH_GAP = 1.4
 """As a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
 _SIZE_CHANGE = 1.25
-# PDFium puts U+FFFE where it took out a hyphen and the end of the line behind it.
+# PDFium puts U+FFFE in place of a removed hyphen and the end of its line.
 _TAKEN_HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
 
 

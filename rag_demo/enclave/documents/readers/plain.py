@@ -12,7 +12,7 @@ __all__ = ["decoded", "read"]
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 for _, _codec in _MARKS:
-    codecs.lookup(_codec)  # loads it: when it is used, no file can be opened any more
+    codecs.lookup(_codec)  # loads it: no file can be opened later, when it is used
 
 
 def decoded(data: bytes) -> str:
