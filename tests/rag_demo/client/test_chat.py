@@ -208,7 +208,8 @@ def test_on_a_terminal_the_prompt_has_sign_word_and_colour(site: Site) -> None:
 
 
 def _until(descriptor: int, mark: bytes, seen: bytes) -> bytes:
-    end, begin = time.monotonic() + 30, len(seen)
+    # The mark may begin in what was read before, and not lie there whole.
+    end, begin = time.monotonic() + 30, max(0, len(seen) - len(mark) + 1)
     while mark not in seen[begin:]:
         assert time.monotonic() < end, seen
         if select.select([descriptor], [], [], 1)[0]:
