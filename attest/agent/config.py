@@ -314,7 +314,7 @@ def _id(table: _Table, name: str, where: str) -> int | None:
         raise _invalid(where + name, f"a number from 0 to {MAX_ID}", repr(value)[:80])
     if value == NOBODY_ID:
         raise _invalid(
-            where + name, f"a number that means somebody; {NOBODY_ID} stands for all that have none here", str(value)
+            where + name, f"the number of a user or group; {NOBODY_ID} stands for all without one here", str(value)
         )
     return value
 

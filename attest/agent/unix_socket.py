@@ -120,7 +120,7 @@ def _require_directory(path: Path, unchecked: str | None) -> None:
             raise _unsafe(
                 path,
                 f"{one} {problem}, who could put another socket in its place",
-                "name a directory of the agent's own, or say in socket.unchecked_directory why nobody will",
+                "name a directory of the agent's own, or state in socket.unchecked_directory why none will",
             )
 
 

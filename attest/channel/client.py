@@ -116,7 +116,7 @@ class RequestSealer:
             return AnswerOpener(self._sealing, limits=limits)
         if status == _UNPROCESSABLE:
             raise ChannelRefusedError(
-                "the service does not open what is sealed to its keys, or somebody says so for it",
+                "the service does not open what is sealed to its keys, or an intermediary claims so",
                 code="channel-keys-refused",
                 got=f"status {status}",
                 hint="ask it for its keys and evidence again; whether the request was processed is not known",

@@ -120,7 +120,7 @@ class ChannelRecord:
                 expected=binding.key.hex(),
                 got=self.keys.digest.hex(),
                 clause="DESIGN 7",
-                hint="somebody replaced the keys on the way, or they are of another moment: ask again",
+                hint="the keys were replaced on the way, or are of another moment: try again",
             )
 
     @property
@@ -278,7 +278,7 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
 def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
     if offer.published is None:
         raise BindingError(
-            "the service's evidence answers somebody's nonce, and is not published",
+            "the service's evidence answers another client's nonce, and is not published",
             code="nonce-mismatch",
             field="not_before",
         )

@@ -218,7 +218,7 @@ class ServedExchange:
             ValueError: the request did not open, or has an answer already; or the refusal is one in the clear.
         """
         if not refusal.inside:
-            msg = "this refusal is told in the clear"
+            msg = "this refusal is sent in the clear"
             raise ValueError(msg)
         return self._sealed(refusal.response(at=at), REFUSAL_BYTES)
 

@@ -253,7 +253,7 @@ def _require_plain(sent: httpx.Response) -> None:
     coding = sent.headers.get("content-encoding", "identity")
     if coding.lower() != "identity":
         raise ChannelRefusedError(
-            f"the service's keys and evidence are coded ({coding[:40]}), which was not asked for",
+            f"the service's keys and evidence have an unexpected content coding ({coding[:40]})",
             code="channel-refused",
         )
 

@@ -227,7 +227,7 @@ def require_ak(tpm: Tpm, hcl: ParsedHclReport) -> None:
             field=f"handle {AK_HANDLE:#010x}",
             expected=f"{AK_KID}, modulus {_short(wanted.n)}",
             got=f"modulus {_short(found.public_numbers().n)}",
-            hint="somebody replaced the key, or the TPM's state is of another VM; a restart brings Azure's key back",
+            hint="the key was replaced, or the TPM's state is of another VM; a restart brings Azure's key back",
         )
 
 

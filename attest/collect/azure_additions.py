@@ -75,7 +75,7 @@ def from_snp(hcl: ParsedHclReport, services: AzureServices, patience: HostPatien
         return Added(vcek=found.vcek, beside=_issuers(found.chain_pem))
     note = (
         f"the host's firmware was updated since the report: its VCEK is for TCB {_tcb(found.tcb)}, the report states "
-        f"{_tcb(reported)}; whoever verifies asks AMD for that one"
+        f"{_tcb(reported)}; verifiers get that one from AMD"
     )
     return Added(beside=_issuers(found.chain_pem), notes=(note,))
 

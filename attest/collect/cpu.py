@@ -51,7 +51,7 @@ class CollectedCpu:
 
 
 def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
-    """Collect a report or quote from configfs-tsm, else from a driver's device, and on Azure from the TPM.
+    """Collect a report or quote: from configfs-tsm, else from a driver's device, on Azure from the TPM.
 
     Args:
         access: to the machine.

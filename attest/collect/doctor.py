@@ -61,7 +61,7 @@ def _cpu(access: MachineAccess, machine: Machine, detected: Detected) -> Iterato
 
 def _tee(machine: Machine, detected: Detected) -> DoctorFinding:
     if detected.tee is None:
-        found = detected.reason or "this kernel has configfs-tsm; whether something makes reports, 'interface' tells"
+        found = detected.reason or "this kernel has configfs-tsm; see 'interface' for a provider"
         return DoctorFinding(
             id="tee", outcome="warning" if detected.interface else "fail", found=found, fix=detected.hint or None
         )
@@ -100,7 +100,7 @@ def _configfs(access: MachineAccess, machine: Machine) -> Iterator[DoctorFinding
         provider = tsm_provider(access.reports(access.root), random=access.random)
     except CollectionError as exc:
         if exc.code == "collection-permission-denied":
-            yield DoctorFinding(id="interface", outcome="pass", found="configfs-tsm; which provider, only root is told")
+            yield DoctorFinding(id="interface", outcome="pass", found="configfs-tsm; only root can see the provider")
             yield finding_of("permissions", exc)
             return
         if exc.code == "tsm-provider-missing" and "sev-guest" in machine.devices:
@@ -210,7 +210,7 @@ def _clock(root: Path, at: datetime) -> DoctorFinding:
         )
     kept = _is_there(root / _SYNCHRONISED)
     return DoctorFinding(
-        id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'nobody says by what'}"
+        id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'with an unknown source'}"
     )
 
 
@@ -243,7 +243,7 @@ def _cache(cache: Path | ConfigurationError) -> DoctorFinding:
         return DoctorFinding(
             id="cache",
             outcome="warning",
-            found=f"others may look into {cache}, which tells whose evidence was judged here",
+            found=f"other users can read {cache}, which shows whose evidence was verified here",
             fix=f"chmod 700 {cache}",
         )
     return DoctorFinding(id="cache", outcome="pass", found=f"{cache}" if there == cache else f"{cache} (not made yet)")

@@ -80,9 +80,7 @@ def _report(access: MachineAccess, tpm: Tpm) -> Iterator[DoctorFinding]:
     except CollectionError as exc:
         yield finding_of("azure.ak", exc)
     else:
-        yield DoctorFinding(
-            id="azure.ak", outcome="pass", found="the attestation key is the one that the report speaks of"
-        )
+        yield DoctorFinding(id="azure.ak", outcome="pass", found="the attestation key is the one in the report")
     yield _host(access, hcl)
 
 

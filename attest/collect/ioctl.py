@@ -291,7 +291,7 @@ def _report_in(response: bytes) -> bytes:
             field="MSG_REPORT_RSP.STATUS",
             expected="0",
             got=f"{status:#x}",
-            hint="a VMPL below the kernel's own cannot be asked for; the kernel log may say more",
+            hint="a VMPL below the kernel's own is not available; the kernel log may say more",
         )
     if not 0 < size <= SNP_REPORT_RESP.size - 32:
         raise CollectionError(

@@ -168,7 +168,7 @@ def set_gpus_ready(*, timeout: float = NVML_SECONDS) -> bool | None:
         ready = _ask({"call": "set-ready"}, seconds=timeout).get("ready")
     if ready is False:
         raise CollectionError(
-            "the driver took the ready state and tells that the GPUs are not ready",
+            "the driver accepted the ready state and reports that the GPUs are not ready",
             code="gpu-not-ready",
             hint="'attest collect gpu-state' shows the state; look at the kernel log",
         )

@@ -22,7 +22,7 @@ _CONFIGFS = {
     errno.EINVAL: (
         "tsm-refused",
         "the kernel, or the firmware behind it, refused the request",
-        "look at the kernel log; a VMPL below the kernel's own cannot be asked for",
+        "look at the kernel log; a VMPL below the kernel's own is not available",
     ),
     errno.EFBIG: (
         "collected-too-long",

@@ -50,7 +50,7 @@ _RC_NV_UNINITIALIZED = 0x14A
 _RC_BUSY = {0x908: "TPM_RC_YIELDED", 0x90A: "TPM_RC_TESTING", 0x922: "TPM_RC_RETRY"}
 _RC_KNOWN = {
     0x149: ("TPM_RC_NV_AUTHORIZATION", "the index does not let its owner do this; look at tpm2_nvreadpublic"),
-    0x14B: ("TPM_RC_NV_SPACE", "the TPM's memory is full; remove an index that nobody needs: tpm2_nvundefine"),
+    0x14B: ("TPM_RC_NV_SPACE", "the TPM's memory is full; remove an unused index: tpm2_nvundefine"),
     0x8E: ("TPM_RC_AUTH_FAIL", "the owner hierarchy of this TPM has a password, and Azure's has none"),
     0xA2: ("TPM_RC_BAD_AUTH", "the owner hierarchy of this TPM has a password, and Azure's has none"),
     0x921: ("TPM_RC_LOCKOUT", "the TPM is locked after wrong passwords: tpm2_dictionarylockout"),
@@ -200,7 +200,7 @@ class _TssTpm:
                 handle = self._told(step, esys.nv_define_space, None, self._nv_public(index, len(data)))
             size = self._size(esys, handle, step)
             if size != len(data):
-                raise _strange(step, f"{len(data)} bytes", f"{size} bytes, as somebody else defined it")
+                raise _strange(step, f"{len(data)} bytes", f"{size} bytes, as it is defined")
             self._told(step, esys.nv_write, handle, data, 0, self._pytss.ESYS_TR.OWNER)
 
     def read_key(self, handle: int) -> rsa.RSAPublicKey | None:
@@ -317,7 +317,7 @@ def tpm_refused(step: str, code: int, words: str) -> CollectionError:
             hint="ask again in a few seconds",
             retryable=True,
         )
-    name, hint = _RC_KNOWN.get(code, (f"{code:#05x}", "'tpm2_rc_decode' tells more about the code"))
+    name, hint = _RC_KNOWN.get(code, (f"{code:#05x}", "'tpm2_rc_decode' explains the code"))
     return CollectionError(
         f"{step}: the TPM refused ({name}: {words})",
         code="tpm-refused",

@@ -336,7 +336,7 @@ def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
         raise _bad_file(exc.message) from exc
     role = cast("AnchorRole", texts["role"])  # checked above
     if any(anchor.spki_sha256 == pin for anchor in _simulation().anchors):  # of any role
-        raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key everybody has; use --allow-simulated")
+        raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key is public; use --allow-simulated")
     return Anchor(name=texts["name"], role=role, product=texts["product"], spki_sha256=pin)
 
 

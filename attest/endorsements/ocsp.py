@@ -259,7 +259,7 @@ def _forged(certificate: Certificate, issuer: Issuer, check: str | None) -> Chai
         code="ocsp-signature-invalid",
         check=check,
         expected=f"a signature by {issuer.name}, or by a certificate of it for OCSPSigning",
-        got="one that does not verify, or of somebody else",
+        got="one that does not verify, or by another signer",
         clause="RFC 6960, section 4.2.2.2",
     )
 

@@ -229,7 +229,7 @@ def _read(der: bytes, response: ocsp.OCSPResponse) -> OcspAnswer:
         msg = f"status {response.response_status.name}"
         raise ValueError(msg)
     if (count := len(tuple(response.responses))) != 1:
-        msg = f"it speaks of {count} certificates, expected one"
+        msg = f"it is about {count} certificates, expected one"
         raise ValueError(msg)
     algorithm = _ALGORITHMS.get(response.signature_algorithm_oid, b"")
     certificates = _certificates(response)

@@ -294,7 +294,7 @@ class HttpClient:
             code=self._words.throttled,
             expected="status 200",
             got=f"status {status}",
-            hint="ask again later; an answer that was received once is cached and not asked for again",
+            hint="ask again later; an answer is cached once it was received",
             retryable=True,
         )
 

@@ -218,7 +218,7 @@ def _no_line(refusal: EndorsementError | None) -> EndorsementError:
 
 def _not_of_this_line(exc: EvidenceError) -> EndorsementError:
     return EndorsementError(
-        f"the VCEK cannot be asked for: {exc.message}",
+        f"the VCEK cannot be requested: {exc.message}",
         code="snp-vcek-not-fetchable",
         field=exc.field,
         expected=exc.expected,

@@ -39,7 +39,7 @@ _WORDS = ServiceWords(
     url_invalid="ocsp-url-invalid",
     name="an OCSP responder",
     known="an answer about certificates of this issuer",
-    unknown="the responder does not speak for this issuer: the certificate may not be NVIDIA's",
+    unknown="the responder does not serve this issuer: the certificate may not be NVIDIA's",
 )
 
 RandomBytes = Callable[[int], bytes]
@@ -153,7 +153,7 @@ def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
         return builder.add_extension(OCSPNonce(nonce), critical=False).build().public_bytes(Encoding.DER)
     except (ChainError, ValueError, OverflowError) as exc:
         raise EndorsementError(
-            f"nobody can be asked about {request.name}: {exc}",
+            f"there is no request for {request.name}: {exc}",
             code=_WORDS.not_found,
             expected=_WORDS.known,
             got=f"serial {request.serial:#x}"[:80],

@@ -258,7 +258,7 @@ class Exchange:
             if receipt.get(name) != expected:
                 raise _mismatch(f"the receipt's {name} is not that of this exchange", name, expected, receipt.get(name))
         if not _answers(release.keys, proved.key_ids):
-            raise BindingError("the service released other keys than were asked for", code="receipt-mismatch")
+            raise BindingError("the service released other keys than requested", code="receipt-mismatch")
         decision, released_at = receipt.get("decision"), receipt.get("released_at")
         if not isinstance(decision, str) or not _DIGEST.fullmatch(decision):
             raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")

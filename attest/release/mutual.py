@@ -257,7 +257,7 @@ class MutualAttestation:
                 field="binding.key",
                 expected=self._service.text,
                 got=key.decode("utf-8", errors="replace")[:600],
-                hint="somebody relays the evidence of a machine that this service does not run on",
+                hint="the evidence is relayed from a machine that this service does not run on",
             )
         if binding is None or binding.init_data != wanted.init_data:
             raise BindingError(
@@ -279,7 +279,7 @@ class MutualAttestation:
                 field="tls_spki_sha256",
                 expected="no TLS" if bound is None else bound.hex(),
                 got="no TLS" if seen is None else seen.hex(),
-                hint="somebody is in between, or the certificate was replaced since: connect again; "
+                hint="the connection is intercepted, or the certificate was replaced since: connect again; "
                 "TLS by a proxy, or none, has to be allowed by name",
             )
 

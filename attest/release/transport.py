@@ -122,7 +122,7 @@ def _is_plain(answer: httpx.Response) -> bool:
     if coding.lower() == "identity":
         return True
     if answer.status_code == _OK:
-        raise strange_answer(f"coded ({coding[:40]}), which was not asked for")
+        raise strange_answer(f"with an unexpected content coding ({coding[:40]})")
     return False
 
 

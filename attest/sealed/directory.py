@@ -248,7 +248,7 @@ def verify_directory(
 
 def _another_model(store: FileStore, *, expected: bytes, got: bytes) -> SealedTamperError:
     return SealedTamperError(
-        f"{store.name} is another model of its owner's than was asked for",
+        f"{store.name} is another of its owner's models than requested",
         code="sealed-model-mismatch",
         field="model",
         expected=expected.hex(),

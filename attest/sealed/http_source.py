@@ -184,7 +184,7 @@ class HttpStore:
         """Keep the address; nothing is sent yet."""
         require_url(url)
         if urlsplit(url).query:
-            raise bad_url(shown(url), "no query: the files of a directory are asked for below it")
+            raise bad_url(shown(url), "no query: it would not reach the files of the directory")
         self._base = url.rstrip("/") + "/"
         self._client = HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
         self.connections = self._client.patience.connections

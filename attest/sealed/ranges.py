@@ -208,7 +208,7 @@ class RangeReader:
                         raise SealedSourceError(
                             f"{self._name} sent more than the {view.nbytes - done} bytes that it announced",
                             code="sealed-source-answer-invalid",
-                            expected="the bytes that were asked for",
+                            expected="the requested bytes",
                             got="more",
                         )
                     view[done:end] = block

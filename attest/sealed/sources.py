@@ -66,7 +66,7 @@ def changed(name: str, expected: str, got: str) -> SealedSourceError:
         field=name,
         expected=expected,
         got=got,
-        hint="try again when nobody writes to it",
+        hint="try again when no process writes to it",
     )
 
 

@@ -1,6 +1,6 @@
-"""A software TEE vendor: evidence that is right in every byte, under roots of its own that prove nothing.
+"""A software TEE vendor: byte-exact evidence under roots of its own, which prove nothing.
 
-Everything is deterministic: the same chip, guest and REPORT_DATA give the same bytes, today and next year. All private
+Everything is deterministic: the same chip, guest and REPORT_DATA always give the same bytes. All private
 keys are public by design (``keys.py``); the verifier accepts them under ``TrustAnchors.simulation()`` alone::
 
     chip = SimulatedChip.of(SnpProduct.GENOA)
@@ -8,7 +8,7 @@ keys are public by design (``keys.py``); the verifier accepts them under ``Trust
     evidence = guest.extended_report(report_data)            # report and certificate table
     endorsements = chip.endorsements(at=at)                  # certificates, and a list that is current at `at`
 
-Importing this package loads nothing but this file; each name brings its module when it is first used.
+Importing this package loads nothing but this file; each name imports its module on first use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module when the name is first used."""
+    """Import a public name's module on first use."""
     try:
         home = _HOMES[name]
     except KeyError:

@@ -1,8 +1,8 @@
-"""Certificates and revocation lists of the software AMD, in AMD's own byte layout.
+"""Certificates of the software AMD, in AMD's own byte layout.
 
-They differ from the real ones in four things: the keys, what is computed from the keys, the organisation in every
-name, and the host of the CRL distribution point, which cannot resolve. A template can be changed with
-``dataclasses.replace`` before it is issued; that is how a test makes a certificate that AMD would never sign.
+They differ from the real ones in four properties: the keys, values derived from the keys, the organisation in every
+name, and the unresolvable host of the CRL distribution point. ``dataclasses.replace`` can modify a template
+before it is issued, for tests with invalid certificates.
 
 Spec: AMD 57230 (VCEK) and 58369 (VLEK); specs/sev-snp.md, sections 8, 9 and 12.
 """
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 SIMULATED_ORGANISATION: Final = "SIMULATION - NOT Advanced Micro Devices"
-"""Stands where AMD's certificates have ``O=Advanced Micro Devices``."""
+"""Replaces AMD's ``O=Advanced Micro Devices``."""
 CERTIFIED_FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When a leaf becomes valid unless another moment is given. A VLEK lasts for one year only."""
+"""Default start of a leaf's validity. A VLEK lasts for one year only."""
 KDS_HOST: Final = "kdsintf.simulation.invalid"
-"""RFC 6761, section 6.4: resolves nowhere. Whoever followed a link to AMD's host would get a list that does not fit."""
+"""RFC 6761, section 6.4: unresolvable, since AMD's real list would not match."""
 
 _RSASSA_PSS = "1.2.840.113549.1.1.10"
 _MGF1 = "1.2.840.113549.1.1.8"
@@ -49,7 +49,7 @@ _SHA384 = "2.16.840.1.101.3.4.2.2"
 _SALT_BYTES = 48
 _ARC = "1.3.6.1.4.1.3704.1"
 
-# keyUsage as AMD writes it: one unused bit in both, though DER would leave out two when only certSign is set.
+# keyUsage in AMD's form: one unused bit in both, though DER would have two with certSign alone.
 _SIGNS_CERTIFICATES_AND_LISTS = der.bit_string(b"\x06", unused_bits=1)
 _SIGNS_CERTIFICATES = der.bit_string(b"\x04", unused_bits=1)
 
@@ -64,13 +64,13 @@ _AUTHORITIES: Final[Mapping[tuple[SnpProduct, CaRole], tuple[int, datetime]]] = 
     (SnpProduct.TURIN, CaRole.ASK): (196609, datetime(2023, 5, 15, 20, 25, 21, tzinfo=UTC)),
     (SnpProduct.TURIN, CaRole.ASVK): (196865, datetime(2023, 5, 15, 21, 9, 41, tzinfo=UTC)),
 }
-"""Serial number and first valid second, the real ones (specs/sev-snp.md, section 14)."""
+"""Serial number and first valid second of the real ones (specs/sev-snp.md, section 14)."""
 _CA_YEARS = 25
 _LEAF_YEARS = {LeafKind.VCEK: 7, LeafKind.VLEK: 1}
 
 
 def pss_identifier(*, explicit_trailer: bool) -> bytes:
-    """AlgorithmIdentifier of RSASSA-PSS as AMD writes it; trailerField 1 is the default and may be left out."""
+    """Return the AlgorithmIdentifier of RSASSA-PSS in AMD's form; trailerField 1 is the default and optional."""
     sha384 = der.sequence(der.object_identifier(_SHA384), der.NULL)
     parameters = (
         der.context(0, sha384),
@@ -90,7 +90,7 @@ def signed(tbs: bytes, algorithm: bytes, key: SimulatedRsaKey) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateTemplate:
-    """Everything of a certificate but its signature.
+    """A certificate without its signature.
 
     Attributes:
         serial: 0 in every VCEK and VLEK.
@@ -99,8 +99,8 @@ class CertificateTemplate:
         not_before: first valid second, aware.
         not_after: last valid second, aware.
         spki: DER SubjectPublicKeyInfo.
-        extensions: in the order in which they are written.
-        explicit_trailer: whether trailerField stands in the PSS parameters, inside and outside alike.
+        extensions: in the certificate's order.
+        explicit_trailer: the PSS parameters contain trailerField, inside and outside alike.
     """
 
     serial: int
@@ -126,7 +126,7 @@ class CertificateTemplate:
         )
 
     def issue(self, key: SimulatedRsaKey) -> bytes:
-        """Return the DER of the certificate, signed by any of the simulated authorities."""
+        """Return the DER of the certificate, signed by any simulated authority."""
         return _issue_certificate(self, key)
 
 
@@ -146,14 +146,14 @@ def ca_name(product: SnpProduct, role: CaRole) -> bytes:
 
 
 def _key_id(key: SimulatedRsaKey) -> bytes:
-    """SHA-1 of the public key's bits (RFC 5280, section 4.2.1.2, method 1), as AMD computes it; 20 bytes."""
+    """Return the SHA-1 of the public key's bits (RFC 5280, section 4.2.1.2, method 1), AMD's method; 20 bytes."""
     return x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest
 
 
 def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
-    """Return the certificate of a simulated authority before its ARK signs it.
+    """Return the unsigned certificate of a simulated authority.
 
-    The order of the extensions is AMD's: another one in the ARK than in ASK and ASVK.
+    The order of the extensions is AMD's: the ARK's differs from that of ASK and ASVK.
     """
     serial, not_before = _AUTHORITIES[product, role]
     key = simulated_ca_key(product, role)
@@ -194,13 +194,13 @@ def authority_key_id(key: SimulatedRsaKey) -> Extension:
 
 
 def _distribution_point(path: str) -> bytes:
-    """CRLDistributionPoints with one full name, a URI (RFC 5280, section 4.2.1.13)."""
+    """Return CRLDistributionPoints with one full name, a URI (RFC 5280, section 4.2.1.13)."""
     uri = der.tlv(0x86, f"https://{KDS_HOST}{path}".encode("ascii"))
     return der.sequence(der.sequence(der.context(0, der.context(0, uri))))
 
 
 def _years_after(moment: datetime, years: int) -> datetime:
-    """Move a moment by whole years; 29 February becomes 1 March where there is none."""
+    """Add whole years to a moment; 29 February becomes 1 March in other years."""
     try:
         return moment.replace(year=moment.year + years)
     except ValueError:
@@ -214,7 +214,7 @@ def simulated_chain(product: SnpProduct, *, kind: LeafKind) -> tuple[bytes, byte
 
 
 def default_product_name(product: SnpProduct, *, kind: LeafKind) -> str:
-    """Return the productName that AMD writes: with a stepping in the VCEKs of Milan, bare in all others."""
+    """Return AMD's productName: with a stepping in the VCEKs of Milan, otherwise without."""
     return "Milan-B0" if product is SnpProduct.MILAN and kind is LeafKind.VCEK else str(product)
 
 
@@ -228,16 +228,16 @@ def vcek_template(
     explicit_trailer: bool = False,
     wrapped_hwid: bool = False,
 ) -> CertificateTemplate:
-    """Return the certificate of a chip's key before the ASK signs it.
+    """Return the unsigned certificate of a chip's key.
 
     Args:
         product: the product line.
         hwid: 64 bytes, on Turin 8.
-        tcb: what the certificate speaks for.
-        product_name: productName; None writes the usual one.
+        tcb: TCB of the key.
+        product_name: productName; None uses the default.
         not_before: first valid second; it lasts seven years.
-        explicit_trailer: True as in the VCEKs of 2022 and 2023, False as since the end of 2024.
-        wrapped_hwid: put the HWID into an OCTET STRING, which AMD's service does not.
+        explicit_trailer: True as in the VCEKs of 2022 and 2023, False as since late 2024.
+        wrapped_hwid: wrap the HWID in an OCTET STRING, unlike AMD's service.
     """
     value = der.octet_string(hwid) if wrapped_hwid else hwid
     name = product_name or default_product_name(product, kind=LeafKind.VCEK)
@@ -260,13 +260,13 @@ def vlek_template(
     not_before: datetime = CERTIFIED_FROM,
     explicit_trailer: bool = False,
 ) -> CertificateTemplate:
-    """Return the certificate of a cloud provider's key before the ASVK signs it.
+    """Return the unsigned certificate of a cloud provider's key.
 
     Args:
         product: the product line.
         csp_id: CSP_ID, such as ``CN=simulated-cloud.example``.
-        tcb: what the certificate speaks for.
-        product_name: productName; None writes the usual one.
+        tcb: TCB of the key.
+        product_name: productName; None uses the default.
         not_before: first valid second; it lasts one year.
         explicit_trailer: as for a VCEK.
     """
@@ -307,7 +307,7 @@ def _amd_extension(suffix: str, value: bytes) -> Extension:
 
 
 def _amd_extensions(product: SnpProduct, product_name: str, tcb: SnpTcbVersion) -> tuple[Extension, ...]:
-    """Write what VCEK and VLEK have in common, in the order of AMD's certificates (specs/sev-snp.md, section 9)."""
+    """Return the common extensions of VCEK and VLEK, in AMD's order (specs/sev-snp.md, section 9)."""
     if product.has_fmc:
         levels = {"3.9": tcb.fmc or 0, "3.1": tcb.bootloader, "3.2": tcb.tee, "3.3": tcb.snp}
         levels |= {"3.5": 0, "3.6": 0, "3.7": 0, "3.8": tcb.microcode}

@@ -1,7 +1,7 @@
-"""A small DER writer: what certificates and revocation lists need, and nothing more.
+"""A small DER encoder for certificates and revocation lists.
 
-Vendors write a few things that a general encoder would correct, a bit string with too few unused bits or a default
-value spelled out. Here the caller decides, byte by byte.
+Vendors use forms that a general encoder would correct, such as a bit string with too few unused bits or an explicit
+default value. Here the caller decides every byte.
 
 Spec: ITU-T X.690, sections 8 and 10.
 """
@@ -36,7 +36,7 @@ _UTC_TIME_YEARS = range(1950, 2050)
 
 
 def tlv(tag: int, *content: bytes) -> bytes:
-    """Put a tag of one byte and a definite length in front of the contents."""
+    """Return a tag byte, a definite length, and the contents."""
     body = b"".join(content)
     if len(body) < _SHORT_FORM_BELOW:
         return bytes([tag, len(body)]) + body
@@ -45,44 +45,44 @@ def tlv(tag: int, *content: bytes) -> bytes:
 
 
 def sequence(*elements: bytes) -> bytes:
-    """Write a SEQUENCE of elements that are DER already."""
+    """Encode a SEQUENCE of encoded elements."""
     return tlv(0x30, *elements)
 
 
 def context(number: int, *elements: bytes) -> bytes:
-    """Write a constructed, explicit context tag, 0 to 30."""
+    """Encode a constructed, explicit context tag, 0 to 30."""
     return tlv(0xA0 | number, *elements)
 
 
 def integer(value: int) -> bytes:
-    """Write an INTEGER in the fewest bytes, two's complement, big-endian."""
+    """Encode an INTEGER in the fewest bytes, two's complement, big-endian."""
     size = (value.bit_length() if value >= 0 else (value + 1).bit_length()) // 8 + 1
     return tlv(0x02, value.to_bytes(size, "big", signed=True))
 
 
 def bit_string(octets: bytes, *, unused_bits: int = 0) -> bytes:
-    """Write a BIT STRING.
+    """Encode a BIT STRING.
 
     Args:
         octets: the bits, most significant first.
-        unused_bits: how many of the last byte do not count, 0 to 7.
+        unused_bits: unused bits of the last byte, 0 to 7.
     """
     return tlv(0x03, bytes([unused_bits]), octets)
 
 
 def extension(extension: Extension) -> bytes:
-    """Write an extension of a certificate or list; criticality is written only where it is true."""
+    """Encode an extension of a certificate or list; criticality is present only if it is true."""
     critical = (TRUE,) if extension.critical else ()
     return sequence(object_identifier(extension.oid), *critical, octet_string(extension.value))
 
 
 def octet_string(octets: bytes) -> bytes:
-    """Write an OCTET STRING."""
+    """Encode an OCTET STRING."""
     return tlv(0x04, octets)
 
 
 def object_identifier(dotted: str) -> bytes:
-    """Write an OBJECT IDENTIFIER given as dotted decimal."""
+    """Encode an OBJECT IDENTIFIER given as dotted decimal."""
     first, second, *rest = (int(arc) for arc in dotted.split("."))
     return tlv(0x06, *(_base128(arc) for arc in (40 * first + second, *rest)))
 
@@ -95,7 +95,7 @@ def _base128(arc: int) -> bytes:
 
 
 def ia5_string(text: str) -> bytes:
-    """Write an IA5String.
+    """Encode an IA5String.
 
     Raises:
         ValueError: a character outside ASCII.
@@ -104,7 +104,7 @@ def ia5_string(text: str) -> bytes:
 
 
 def time(moment: datetime) -> bytes:
-    """Write a whole second as UTCTime, or as GeneralizedTime from 2050 on.
+    """Encode a whole second as UTCTime, or as GeneralizedTime from 2050 on.
 
     Raises:
         ValueError: no time zone, or a fraction of a second.

@@ -1,7 +1,7 @@
-"""A simulated chip, and a guest on it that asks for attestation reports.
+"""A simulated chip, and a guest on it that requests attestation reports.
 
-What the firmware would refuse can be had by name: a field is overridden before the report is signed, and any 1,184
-bytes can be signed by ``SimulatedChip.sign``. The verifier is tested with such reports.
+Invalid reports are explicit: a field can be overridden before signing, and ``SimulatedChip.sign`` signs any 1,184
+bytes. The verifier's tests use such reports.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SIGNED_LATER: Mapping[str, bytes] = {
     "signature_s": bytes(_SIGNATURE_PART_BYTES),
 }
 _ECDSA = ec.ECDSA(hashes.SHA384(), deterministic_signing=True)
-"""RFC 6979: the same report, the same signature."""
+"""RFC 6979: the same report gives the same signature."""
 _SIGNING_KEYS = {LeafKind.VCEK: 0, LeafKind.VLEK: 1}
 _MASK_CHIP_KEY = 1 << 1
 _NOBODY_SIGNS = 7
@@ -62,36 +62,36 @@ _TCB: Mapping[SnpProduct, SnpTcbVersion] = {
 }
 _MITIGATIONS: Mapping[SnpProduct, int] = {SnpProduct.MILAN: 0x0B, SnpProduct.GENOA: 0x0B, SnpProduct.TURIN: 0x3F}
 _PLATFORM_INFO = 0x25
-"""SMT_EN, ECC_EN and ALIAS_CHECK_COMPLETE, as most machines have it."""
+"""SMT_EN, ECC_EN and ALIAS_CHECK_COMPLETE, as on most machines."""
 _FIRMWARE = (1, 55, 49)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedChip:
-    """A simulated processor with its firmware, as one moment finds it. Make one with ``SimulatedChip.of``.
+    """A simulated processor with its firmware at one moment. Make one with ``SimulatedChip.of``.
 
     Attributes:
-        product: the product line, which fixes the layout of TCBs.
+        product: the product line, which determines the layout of TCBs.
         family: combined CPUID family, in reports of version 3 and later.
         model: combined CPUID model; 0xA0 with ``GENOA`` is a Bergamo or Siena.
         stepping: CPUID stepping.
-        hwid: what its VCEK names, 64 bytes, on Turin 8.
+        hwid: its id in the VCEK, 64 bytes, on Turin 8.
         product_name: productName of its certificate.
-        report_version: 2, 3, 4 or 5; the firmware decides, not the guest.
-        current_tcb: what runs.
-        reported_tcb: what the host lets it report; it selects the key that signs.
-        committed_tcb: what it can no longer be rolled back below.
-        current_firmware: major, minor and build of what runs.
-        committed_firmware: the same of what is committed.
+        report_version: 2, 3, 4 or 5, determined by the firmware.
+        current_tcb: of the running firmware.
+        reported_tcb: set by the host; it selects the signing key.
+        committed_tcb: lower bound of a rollback.
+        current_firmware: major, minor and build of the running firmware.
+        committed_firmware: major, minor and build of the committed firmware.
         platform_info: PLATFORM_INFO, 64 bits.
-        mitigations: bits of the mitigations that the firmware has, in reports of version 5.
-        csp_id: the cloud provider whose VLEK is loaded and signs; None when the chip signs with its VCEK.
+        mitigations: bits of the firmware's mitigations, in reports of version 5.
+        csp_id: cloud provider whose loaded VLEK signs; None: the chip signs with its VCEK.
         mask_chip_id: the host hides CHIP_ID.
-        mask_chip_key: the host forbids the firmware to sign, so reports have no signature.
+        mask_chip_key: the host forbids signatures, so reports are unsigned.
         certified_from: first valid second of the VCEK (seven years) or VLEK (one year), aware.
 
     Raises:
-        ValueError: another version, or an HWID or a TCB that the product line does not have.
+        ValueError: another version, or an invalid HWID or TCB for the product line.
     """
 
     product: SnpProduct
@@ -114,7 +114,7 @@ class SimulatedChip:
     certified_from: datetime
 
     def __post_init__(self) -> None:
-        """Refuse a chip that cannot exist; a report that cannot is made with ``override``."""
+        """Refuse an impossible chip; impossible reports are made with ``override``."""
         if self.report_version not in VERSIONS:
             msg = f"report version {self.report_version}: expected one of {VERSIONS}"
             raise ValueError(msg)
@@ -138,14 +138,14 @@ class SimulatedChip:
         csp_id: str | None = None,
         certified_from: datetime = CERTIFIED_FROM,
     ) -> SimulatedChip:
-        """Return an ordinary chip; ``dataclasses.replace`` changes what is special about it.
+        """Return an ordinary chip; ``dataclasses.replace`` modifies it.
 
         Args:
             product: the product line.
-            name: public text from which HWID is derived; another name, another chip.
+            name: public text that determines the HWID.
             report_version: 2, 3, 4 or 5.
-            tcb: current, reported and committed TCB alike; None is a recent one.
-            csp_id: the provider whose VLEK signs, which also masks CHIP_ID; None signs with the VCEK.
+            tcb: current, reported and committed TCB; None is a recent one.
+            csp_id: the provider whose VLEK signs, which also masks CHIP_ID; None: the VCEK signs.
             certified_from: first valid second of its certificate.
         """
         family, model, stepping = _CPUID[product]
@@ -174,27 +174,27 @@ class SimulatedChip:
 
     @property
     def kind(self) -> LeafKind:
-        """Which key signs: the chip's own, or the provider's when one is loaded."""
+        """Kind of the signing key: the chip's own, or the loaded one of a provider."""
         return LeafKind.VCEK if self.csp_id is None else LeafKind.VLEK
 
     @property
     def chip_id(self) -> bytes:
-        """CHIP_ID as reports show it: 64 bytes, HWID followed by zeros, or all zero when masked."""
+        """CHIP_ID of reports: 64 bytes, HWID and zeros, or all zero if masked."""
         return bytes(64) if self.mask_chip_id else self.hwid.ljust(64, b"\0")
 
     @property
     def key_info(self) -> int:
-        """KEY_INFO as reports show it."""
+        """KEY_INFO of reports."""
         return _SIGNING_KEYS[self.kind] << 2 | _MASK_CHIP_KEY * self.mask_chip_key
 
     def signing_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key that signs reports at the reported TCB. It is no secret."""
+        """Return the key that signs reports at the reported TCB; not secret."""
         if self.csp_id is None:
             return vcek_key(product=self.product, hwid=self.hwid, tcb=self.reported_tcb)
         return vlek_key(product=self.product, csp_id=self.csp_id, tcb=self.reported_tcb)
 
     def leaf_template(self) -> CertificateTemplate:
-        """Return the certificate of the signing key before ASK or ASVK signs it."""
+        """Return the unsigned certificate of the signing key."""
         if self.csp_id is None:
             return vcek_template(
                 product=self.product,
@@ -220,7 +220,7 @@ class SimulatedChip:
         return self.leaf_certificate(), *simulated_chain(self.product, kind=self.kind)
 
     def certificate_table(self, *, crl: bytes | None = None) -> bytes:
-        """Return what the host hands to the guest beside a report: leaf, intermediate, root, and the list if given."""
+        """Return the host's certificate table for a guest: leaf, intermediate, root, and the list if given."""
         leaf, intermediate, root = self.certificates()
         entries = (
             TableEntry(kind=self.kind.upper(), data=leaf),
@@ -230,11 +230,11 @@ class SimulatedChip:
         return encode_certificate_table(entries if crl is None else (*entries, TableEntry(kind="CRL", data=crl)))
 
     def endorsements(self, *, at: datetime, revoked: tuple[int, ...] = ()) -> Endorsements:
-        """Return all that a verifier needs for this chip's reports at a moment.
+        """Return all endorsements of this chip's reports at a moment.
 
         Args:
             at: aware; the revocation list covers its calendar year.
-            revoked: serial numbers that the list names.
+            revoked: serial numbers in the list.
         """
         return Endorsements(
             certificates=tuple(map(parse_certificate, self.certificates())),
@@ -242,9 +242,9 @@ class SimulatedChip:
         )
 
     def sign(self, report: bytes) -> bytes:
-        """Sign any 1,184 bytes as the firmware would: ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29F.
+        """Sign any 1,184 bytes like the firmware: ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29F.
 
-        R and S are put into place as 72 bytes each, little-endian; what follows them is left alone.
+        R and S are 72 bytes each, little-endian; the following bytes are unchanged.
 
         Raises:
             ValueError: another length.
@@ -265,20 +265,20 @@ class SimulatedGuest:
     """A confidential virtual machine on a simulated chip.
 
     Attributes:
-        chip: where it runs.
+        chip: its processor.
         measurement: launch digest, 48 bytes.
         policy: guest policy, 64 bits; bit 17 is always one, bit 16 allows SMT.
-        vmpl: privilege level of who asks, 0 to 3.
+        vmpl: privilege level of the requester, 0 to 3.
         guest_svn: from the ID block.
         family_id: 16 bytes, from the ID block.
         image_id: 16 bytes, from the ID block.
         host_data: 32 bytes, chosen by the host at launch.
         id_key_digest: 48 bytes, zero without an ID block.
-        author_key_digest: 48 bytes; one that is not zero sets AUTHOR_KEY_EN.
-        report_id: 32 bytes, the firmware draws it for each guest.
-        report_id_ma: 32 bytes of the migration agent, all ones without one.
-        launch_tcb: CURRENT_TCB when the guest was launched; None: the chip has not changed since.
-        launch_mitigations: mitigations at launch; None: the chip has not changed since.
+        author_key_digest: 48 bytes; a nonzero one sets AUTHOR_KEY_EN.
+        report_id: 32 bytes, random for each guest.
+        report_id_ma: 32 bytes of the migration agent, all ones without it.
+        launch_tcb: CURRENT_TCB at launch; None: unchanged since.
+        launch_mitigations: mitigations at launch; None: unchanged since.
     """
 
     chip: SimulatedChip
@@ -300,16 +300,16 @@ class SimulatedGuest:
         """Return an attestation report.
 
         Args:
-            report_data: 64 bytes, what the guest commits to.
-            override: values that replace those of the machine before the report is signed, by the names of
-                ``layout_of_version(chip.report_version)`` (``{"policy": 0xB0000}``). A KEY_INFO that says so leaves
+            report_data: 64 bytes to commit to.
+            override: values to replace before signing, by the names of
+                ``layout_of_version(chip.report_version)`` (``{"policy": 0xB0000}``). A suitable KEY_INFO leaves
                 the report unsigned; ``signature_r`` and ``signature_s`` replace the signature itself.
 
         Returns:
             1,184 bytes.
 
         Raises:
-            ValueError: ``report_data`` is not 64 bytes, or a name or value does not fit the layout.
+            ValueError: ``report_data`` is not 64 bytes, or an invalid name or value.
 
         Spec: AMD 56860, ATTESTATION_REPORT; specs/sev-snp.md, section 2.
         """
@@ -338,7 +338,7 @@ class SimulatedGuest:
         return self.report(report_data, override=override) + self.chip.certificate_table(crl=crl)
 
     def _values(self, report_data: bytes) -> dict[str, int | bytes]:
-        """Every field of any version, by the names of the layout."""
+        """Return every field of any version, by the names of the layout."""
         chip = self.chip
         current, committed = chip.current_firmware, chip.committed_firmware
         return {
@@ -379,6 +379,6 @@ class SimulatedGuest:
 
 
 def _is_unsigned(report: bytes) -> bool:
-    """Say whether KEY_INFO (offset 0x048) forbids the firmware to sign."""
+    """Return whether KEY_INFO (offset 0x048) forbids the signature."""
     key_info = int.from_bytes(report[0x048:0x04C], "little")
     return bool(key_info & _MASK_CHIP_KEY) or key_info >> 2 & 7 == _NOBODY_SIGNS

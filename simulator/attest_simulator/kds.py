@@ -1,6 +1,6 @@
-"""A software AMD key distribution service: the answers, without a socket.
+"""A software AMD key distribution service: its answers, without a socket.
 
-Whoever serves it over HTTP passes path and query on and sends back what comes out.
+An HTTP server passes it path and query and sends its answers.
 
 Spec: AMD 57230; specs/sev-snp.md, section 11.
 """
@@ -32,12 +32,12 @@ _PEM_LINE = 64
 
 
 class KdsAnswer(NamedTuple):
-    """What to send back.
+    """An answer.
 
     Attributes:
         status: HTTP status.
         content_type: media type of the body.
-        body: the answer itself; for an error, one line of text.
+        body: for an error, one line of text.
     """
 
     status: int
@@ -47,13 +47,13 @@ class KdsAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedKds:
-    """The service as one moment finds it. It knows every chip: a VCEK is derived from what the path names.
+    """The service at one moment, for all chips: a VCEK is derived from the path's values.
 
     Attributes:
-        this_update: first moment at which its revocation lists are current, included.
+        this_update: start of its lists' currency, included.
         next_update: end of their currency, excluded.
-        revoked: serial numbers that they name; they differ between product lines.
-        certified_from: first valid second of the VCEKs that it hands out.
+        revoked: serial numbers in its lists; they differ between product lines.
+        certified_from: first valid second of its VCEKs.
     """
 
     this_update: datetime
@@ -65,12 +65,12 @@ class SimulatedKds:
         """Answer a GET request.
 
         Args:
-            path: what stands between the host and ``?``, such as ``/vcek/v1/Milan/cert_chain``.
-            query: what stands behind ``?``, still encoded, such as ``blSPL=04&teeSPL=00&snpSPL=24&ucodeSPL=219``.
+            path: part of the URL between the host and ``?``, such as ``/vcek/v1/Milan/cert_chain``.
+            query: part of the URL after ``?``, still encoded, such as ``blSPL=04&teeSPL=00&snpSPL=24&ucodeSPL=219``.
 
         Returns:
-            200 with a certificate or list in DER or a chain in PEM; 400 for a chip or TCB that is not spelled right;
-            401 for a VLEK, which only a cloud provider gets; 404 for all else.
+            200 with a certificate or list in DER or a chain in PEM; 400 for a misspelt chip or TCB;
+            401 for a VLEK, which only a cloud provider gets; otherwise 404.
         """
         match = _PATH.fullmatch(path)
         product = next((line for line in SnpProduct if match and line == match["product"]), None)
@@ -105,12 +105,12 @@ class SimulatedKds:
 
 
 def _spl_names(product: SnpProduct) -> dict[str, str]:
-    """Component of the TCB to the parameter's name; fmcSPL is Turin's alone."""
+    """Return parameter names by component of the TCB; fmcSPL is Turin's alone."""
     return {part: name for part, name in KDS_SPL_NAMES.items() if part != "fmc" or product.has_fmc}
 
 
 def _tcb(product: SnpProduct, query: str) -> SnpTcbVersion | None:
-    """Read the TCB that the query spells; None where a parameter is missing, unknown, repeated or no level."""
+    """Parse the TCB of the query; None with a missing, unknown, repeated or invalid parameter."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=_MAX_PARAMETERS)
     except ValueError:

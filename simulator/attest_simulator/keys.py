@@ -1,11 +1,11 @@
 """The keys of the software AMD. Every private key here is public by design.
 
-Nothing in this file is a secret and nothing that rests on it proves anything: anybody can derive the same keys from
-the labels below, which is the point. They let a developer without the hardware make evidence that is right in every
-byte, and the verifier keeps it apart by its roots (``TrustAnchors.simulation()``).
+The keys are neither secret nor proof of anything: they are derived from the labels below. They let a developer
+without the hardware make byte-exact evidence, and the verifier separates them
+by their roots (``TrustAnchors.simulation()``).
 
-No key material is stored. A prime is a number that SHAKE256 expands from a label and a counter; the table holds the
-counters at which a prime came up, so that loading a key costs two hashes and no search.
+No key material is stored. A prime is a number that SHAKE256 expands from a label and a counter; the table has the
+counters of primes, so that loading a key costs two hashes and no search.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _COUNTERS: Final[Mapping[tuple[SnpProduct, CaRole], tuple[int, int]]] = {
     (SnpProduct.TURIN, CaRole.ASK): (1531, 368),
     (SnpProduct.TURIN, CaRole.ASVK): (204, 734),
 }
-"""Counters at which the candidates for p and q are prime, found by ``find_prime_counter``."""
+"""Counters of primes p and q, found by ``find_prime_counter``."""
 
 
 # -- primes from labels
 
 
 def expand_prime_candidate(label: str, counter: int, *, size: int = _PRIME_BYTES) -> int:
-    """Return the candidate that a label and a counter stand for.
+    """Return the candidate of a label and a counter.
 
     The two highest bits are set, so that the product of two candidates has exactly twice their bits, and the lowest.
 
@@ -86,10 +86,10 @@ def expand_prime_candidate(label: str, counter: int, *, size: int = _PRIME_BYTES
 
 
 def find_prime_counter(label: str, *, size: int = _PRIME_BYTES) -> int:
-    """Search the first counter whose candidate is prime and fits the public exponent.
+    """Return the first counter whose candidate is prime and fits the public exponent.
 
-    With 256 bytes it takes seconds, and nothing calls it but the test that finds an entry of the table again; with
-    128 bytes it takes a tenth of a second, and the keys of virtual TPMs are made so.
+    With 256 bytes it takes seconds, and only the test of the table calls it; with
+    128 bytes, for the keys of virtual TPMs, it takes a tenth of a second.
     """
     sieve = _small_primes_product()
     counter = 0
@@ -138,10 +138,10 @@ def _small_primes_product() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRsaKey:
-    """An RSA key pair of 4,096 bits whose private half anybody can derive.
+    """An RSA key pair of 4,096 bits with a publicly derivable private half.
 
     Attributes:
-        label: what its primes are expanded from.
+        label: origin of its primes.
         p: first prime, 2,048 bits.
         q: second prime, 2,048 bits.
     """
@@ -152,7 +152,7 @@ class SimulatedRsaKey:
 
     @property
     def spki(self) -> bytes:
-        """DER SubjectPublicKeyInfo."""
+        """SubjectPublicKeyInfo, DER."""
         return public_key_info(self.public_key())
 
     def public_key(self) -> rsa.RSAPublicKey:
@@ -160,10 +160,10 @@ class SimulatedRsaKey:
         return rsa.RSAPublicNumbers(PUBLIC_EXPONENT, self.p * self.q).public_key()
 
     def sign(self, message: bytes) -> bytes:
-        """Sign with RSASSA-PSS, SHA-384, MGF1-SHA-384 and a salt of 48 bytes; the same message, the same signature.
+        """Sign with RSASSA-PSS, SHA-384, MGF1-SHA-384 and a salt of 48 bytes, deterministically.
 
-        The salt is derived from key and message instead of drawn, so that generated files never change. Plain
-        ``pow``: timing tells nothing about a key that is public.
+        The salt is derived from key and message, so that generated files never change. Plain
+        ``pow``: timing reveals nothing about a public key.
 
         Returns:
             512 bytes, big-endian.
@@ -179,7 +179,7 @@ class SimulatedRsaKey:
 
 
 def _pss_encode(message: bytes, salt: bytes) -> bytes:
-    """EMSA-PSS-ENCODE for a modulus of 4,096 bits: emBits 4095, so the highest bit of 512 bytes is zero."""
+    """Return EMSA-PSS-ENCODE for a modulus of 4,096 bits: emBits 4095, so the highest bit of 512 bytes is zero."""
     digest = sha384(bytes(8) + sha384(message).digest() + salt).digest()
     block = (b"\x01" + salt).rjust(RSA_BITS // 8 - len(digest) - 1, b"\0")
     masked = bytes(a ^ b for a, b in zip(block, _mgf1(digest, len(block)), strict=True))
@@ -187,13 +187,13 @@ def _pss_encode(message: bytes, salt: bytes) -> bytes:
 
 
 def _mgf1(seed: bytes, length: int) -> bytes:
-    """MGF1 with SHA-384 (RFC 8017, appendix B.2.1)."""
+    """Return MGF1 with SHA-384 (RFC 8017, appendix B.2.1)."""
     blocks = -(-length // sha384().digest_size)
     return b"".join(sha384(seed + index.to_bytes(4, "big")).digest() for index in range(blocks))[:length]
 
 
 def prime_label(product: SnpProduct, role: CaRole, prime: str) -> str:
-    """Name a prime of an authority's key."""
+    """Return the label of a prime of an authority's key."""
     return f"RSA-{RSA_BITS} {role} {product} {prime}"
 
 
@@ -216,13 +216,13 @@ def vcek_key(*, product: SnpProduct, hwid: bytes, tcb: SnpTcbVersion) -> ec.Elli
     Args:
         product: the product line.
         hwid: 64 bytes, on Turin 8.
-        tcb: the TCB that the key speaks for; another TCB, another key, as in hardware.
+        tcb: TCB of the key; as in hardware, each TCB has its own.
     """
     return _p384_key(b"VCEK", product, hwid, tcb)
 
 
 def vlek_key(*, product: SnpProduct, csp_id: str, tcb: SnpTcbVersion) -> ec.EllipticCurvePrivateKey:
-    """Return the P-384 key that the simulated AMD lends to a cloud provider for a TCB."""
+    """Return the cloud provider's P-384 key from the simulated AMD for a TCB."""
     return _p384_key(b"VLEK", product, csp_id.encode("ascii"), tcb)
 
 
@@ -234,5 +234,5 @@ def public_key_info(key: rsa.RSAPublicKey | ec.EllipticCurvePublicKey) -> bytes:
 @lru_cache(maxsize=512)
 def _p384_key(kind: bytes, product: SnpProduct, owner: bytes, tcb: SnpTcbVersion) -> ec.EllipticCurvePrivateKey:
     seed = _DOMAIN + b"\0".join((b"P-384", kind, product.encode("ascii"), owner.hex().encode("ascii"), tcb.to_bytes()))
-    scalar = 1 + int.from_bytes(shake_256(seed).digest(72), "big") % (_ORDER_P384 - 1)  # 192 bits spare: no bias
+    scalar = 1 + int.from_bytes(shake_256(seed).digest(72), "big") % (_ORDER_P384 - 1)  # 192 spare bits: without bias
     return ec.derive_private_key(scalar, ec.SECP384R1())

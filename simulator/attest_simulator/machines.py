@@ -1,12 +1,12 @@
-"""Whole simulated machines, for programs that want keys: each gives evidence, what its vendors say, and a policy.
+"""Whole simulated machines for programs that need keys: evidence, endorsements, and a policy of each.
 
 ::
 
     machine = SimulatedMachine.of("tdx", gpus=2)
     session = attest.Session(url, service=verifier_key, attester=machine)
 
-The service has to be told what the vendors say (``endorsement_files``), and to accept simulated evidence by its
-settings and by the key's policy (``policy``). Nothing of it proves anything about hardware.
+The service needs the endorsements (``endorsement_files``), and has to accept simulated evidence in its
+settings and in the key's policy (``policy``). None of it proves anything about hardware.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["MachineKind", "SimulatedMachine"]
 MachineKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 _OTHER_IMAGE: Final = sha384(b"another image").digest()
 _BOOT_LOADER: Final = 4
-"""The register of the boot loader."""
+"""Register of the boot loader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedMachine:
-    """A confidential machine that runs one workload. Make one with ``SimulatedMachine.of``; it is an Attester.
+    """A confidential machine with one workload, an Attester. Make one with ``SimulatedMachine.of``.
 
     Attributes:
         cpu: an AMD guest, an Intel trust domain, or a VM on Azure.
-        board: its GPUs; None without any.
+        board: its GPUs; None without GPUs.
     """
 
     cpu: SimulatedGuest | SimulatedTd | SimulatedAzureVm
@@ -54,8 +54,8 @@ class SimulatedMachine:
 
         Args:
             kind: ``snp`` and ``tdx`` are bare machines, the others VMs on Azure.
-            gpus: how many.
-            certified_from: since when AMD knows the chip, aware; None is the simulator's own date.
+            gpus: number of GPUs.
+            certified_from: start of the chip's certificate, aware; None is the simulator's default.
 
         Raises:
             ValueError: another kind.
@@ -68,7 +68,7 @@ class SimulatedMachine:
         return bound_evidence(binding, () if self.board is None else self.board.devices, self._items)
 
     def with_other_image(self) -> SimulatedMachine:
-        """Return the same machine running something else, which no policy of the first accepts."""
+        """Return the machine with another workload, which the first one's policy refuses."""
         match self.cpu:
             case SimulatedGuest():
                 return replace(self, cpu=replace(self.cpu, measurement=_OTHER_IMAGE))
@@ -79,11 +79,11 @@ class SimulatedMachine:
                 return replace(self, cpu=replace(self.cpu, tpm=tpm))
 
     def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
-        """Return everything that its vendors say at a moment, as files for ``endorsements`` of a service."""
+        """Return all endorsements at a moment, as files for a service's ``endorsements``."""
         chip, platform = self._hardware
         files: dict[str, bytes] = {}
         if chip is not None:
-            # Bare machines show these with their report; a VM shows its own certificate alone.
+            # Bare machines send these with their report; a VM sends its own certificate alone.
             issuers = enumerate(chip.certificates()[1:])
             files |= {"amd.crl": simulated_crl(chip.product, at=at)} | {f"amd-{n}.der": one for n, one in issuers}
         if platform is not None:
@@ -95,7 +95,7 @@ class SimulatedMachine:
         return files
 
     def policy(self, *, name: str = "simulated") -> bytes:
-        """Return a policy, as JSON, that this machine meets, and none that runs something else."""
+        """Return a policy, as JSON, that this machine meets and one with another workload does not."""
         chip, _ = self._hardware
         values: dict[str, JsonValue] = {"workload": _values(self._measurement)}
         document: dict[str, JsonValue] = {
@@ -126,7 +126,7 @@ class SimulatedMachine:
 
     @property
     def _bare(self) -> SimulatedGuest | SimulatedTd:
-        """What the processor itself runs: on Azure the paravisor's domain."""
+        """Workload of the processor itself: on Azure the paravisor's domain."""
         match self.cpu:
             case SimulatedAzureVm(host=SimulatedSnpHost() as host):
                 return host.guest

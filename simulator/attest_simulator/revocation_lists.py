@@ -17,14 +17,14 @@ __all__ = ["CrlTemplate", "crl_template", "simulated_crl"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrlTemplate:
-    """Everything of a revocation list but its signature.
+    """A revocation list without its signature.
 
     Attributes:
         issuer: DER Name of the ARK.
         authority_key: the authority key identifier.
         this_update: first moment at which it is current, included.
         next_update: end of its currency, excluded.
-        revoked: serial numbers, in the order in which they are written.
+        revoked: serial numbers, in the list's order.
         number: CRL number.
         explicit_trailer: AMD's lists leave trailerField out.
     """
@@ -64,7 +64,7 @@ def _issue_crl(template: CrlTemplate, key: SimulatedRsaKey) -> bytes:
 def crl_template(
     product: SnpProduct, *, this_update: datetime, next_update: datetime, revoked: tuple[int, ...] = ()
 ) -> CrlTemplate:
-    """Return a revocation list of a simulated ARK before it is signed."""
+    """Return a revocation list of a simulated ARK, unsigned."""
     return CrlTemplate(
         issuer=ca_name(product, CaRole.ARK),
         authority_key=authority_key_id(simulated_ca_key(product, CaRole.ARK)),
@@ -75,7 +75,7 @@ def crl_template(
 
 
 def simulated_crl(product: SnpProduct, *, at: datetime, revoked: tuple[int, ...] = ()) -> bytes:
-    """Return the DER of the simulated ARK's list for the calendar year of ``at`` (UTC), so that it is current then.
+    """Return the DER of the simulated ARK's list for the calendar year of ``at`` (UTC).
 
     Args:
         product: the product line.

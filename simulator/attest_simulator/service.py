@@ -1,4 +1,4 @@
-"""A simulated machine under a key-release service, for ``self_evidence = "simulated-snp"`` and ``"simulated-tdx"``."""
+"""A simulated machine for a key-release service, for ``self_evidence = "simulated-snp"`` and ``"simulated-tdx"``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["simulated_snp", "simulated_tdx", "snp_service", "tdx_service"]
 
 
 def snp_service(*, certified_from: datetime) -> Callable[[Binding], Evidence]:
-    """Return the evidence source of a service in a SEV-SNP guest, whose chip AMD knows since a moment."""
+    """Return the evidence source of a service in a SEV-SNP guest, with the start of the chip's certificate."""
     chip = SimulatedChip.of(SnpProduct.GENOA, name="kms", certified_from=certified_from)
     return partial(simulated_snp, SimulatedGuest(chip=chip))
 
 
 def tdx_service(*, certified_from: datetime) -> Callable[[Binding], Evidence]:
-    """Return the evidence source of a service in a trust domain; its platform has no such moment."""
+    """Return the evidence source of a service in a trust domain; its platform needs no start date."""
     del certified_from
     return partial(simulated_tdx, SimulatedTd(platform=SimulatedPlatform.of("kms")))
 
@@ -41,7 +41,7 @@ def simulated_snp(guest: SimulatedGuest, binding: Binding) -> Evidence:
 
 
 def simulated_tdx(td: SimulatedTd, binding: Binding) -> Evidence:
-    """Return evidence of a simulated TD, with the event log of its boot."""
+    """Return evidence of a simulated TD, with its boot's event log."""
     return Evidence(
         items=(
             EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=td.quote(binding.report_data())),

@@ -1,4 +1,4 @@
-"""What a simulated boot measures into a TPM, and the log that records it, with a bank for each hash.
+"""Measurements of a simulated boot into a TPM, with their log, and a bank for each hash.
 
 Spec: TCG PC Client Platform Firmware Profile, sections 3.3 and 10; TCG PC Client Platform TPM Profile, the table of
 PCR attributes; the registry of PCRs of the UAPI Group for what Linux systems measure.
@@ -50,23 +50,23 @@ _LOCALITY = b"StartupLocality\0"
 
 
 def startup_locality(locality: int) -> LogEntry:
-    """Return the event that says with what PCR0 starts; it extends nothing and its digests are zero in real logs."""
+    """Return the event with PCR0's initial value; it extends nothing, and real logs have zero digests for it."""
     return LogEntry(index=0, event=MeasuredEvent(kind=_EV_NO_ACTION, data=_LOCALITY + bytes([locality])))
 
 
 def stub_command_line(text: str) -> MeasuredEvent:
-    """Return EV_IPL as systemd's EFI stub writes it for a command line: UTF-16 with its NUL, hashed as it is logged."""
+    """Return EV_IPL of systemd's EFI stub for a command line: UTF-16 with its NUL, hashed as logged."""
     return MeasuredEvent(kind=_EV_IPL, data=(text + "\0").encode("utf-16-le"))
 
 
 def tagged_event(tag: int, text: bytes, *, measured: bytes) -> MeasuredEvent:
-    """Return EV_EVENT_TAG: tag and length (u32, little-endian), and a text that is not what was hashed."""
+    """Return EV_EVENT_TAG: tag and length (u32, little-endian), and a text other than the hashed bytes."""
     data = tag.to_bytes(4, "little") + len(text).to_bytes(4, "little") + text
     return opaque_event(_EV_EVENT_TAG, data, measured=measured)
 
 
 def _section(name: str, content: bytes) -> tuple[MeasuredEvent, MeasuredEvent]:
-    """Return what the stub measures of a section of a unified kernel image: its name, then its content."""
+    """Return the stub's measurements of a section of a unified kernel image: its name, then its content."""
     logged = (name + "\0").encode("utf-16-le")
     return (
         opaque_event(_EV_IPL, logged, measured=name.encode("ascii") + b"\0"),
@@ -85,9 +85,9 @@ def typical_tpm_boot(
 
     Args:
         secure_boot: value of the variable ``SecureBoot``.
-        loader: who starts the kernel.
+        loader: starts the kernel.
         command_line: the kernel's.
-        kernel: stands for the kernel's image.
+        kernel: in place of the kernel's image.
     """
     firmware: tuple[tuple[int, MeasuredEvent], ...] = (
         (0, MeasuredEvent(kind=_EV_S_CRTM_VERSION, data="1.0\0".encode("utf-16-le"))),
@@ -129,7 +129,7 @@ def extended(value: bytes, digest: bytes) -> bytes:
 
 
 def replayed_pcrs(entries: Iterable[LogEntry]) -> tuple[bytes, ...]:
-    """Return PCR0 to PCR23 of the SHA-256 bank after these events: zeros at first, and ones from PCR17 to PCR22."""
+    """Return PCR0 to PCR23 of the SHA-256 bank after these events, from zeros, and ones in PCR17 to PCR22."""
     values = [b"\xff" * 32 if index in range(17, 23) else bytes(32) for index in range(PCRS)]
     for entry in entries:
         if entry.event.kind != _EV_NO_ACTION:
@@ -140,10 +140,10 @@ def replayed_pcrs(entries: Iterable[LogEntry]) -> tuple[bytes, ...]:
 
 
 def write_tpm_log(entries: Iterable[LogEntry], *, algorithms: tuple[int, ...] = _BANKS) -> bytes:
-    """Return the log as ``/sys/kernel/security/tpm0/binary_bios_measurements`` gives it.
+    """Return the content of ``/sys/kernel/security/tpm0/binary_bios_measurements``.
 
     Args:
-        entries: in the order in which they happened.
+        entries: in order.
         algorithms: TCG numbers of the banks.
     """
     return write_event_log(entries, algorithms=algorithms, header_index=0)

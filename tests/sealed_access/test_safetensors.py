@@ -456,7 +456,7 @@ def test_an_index_that_does_not_fit_is_refused(index: object) -> None:
 def test_an_index_twice_over_or_too_long_or_with_a_tensor_in_two_shards_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from attest.sealed import safetensors as module
+    from attest.sealed import tensor_set as module
 
     double, _ = sharded(**{INDEX_NAME: b'{"weight_map":{"a":"x","a":"y"}}'})
     both, _ = sharded(**{SECOND: safetensors.numpy.save({"c": np.arange(1), "a": np.arange(1)})})

@@ -1,18 +1,18 @@
-"""A software Azure: confidential VMs on simulated CPUs, right in every byte, that prove nothing.
+"""A software Azure: byte-exact confidential VMs on simulated CPUs, which prove nothing.
 
-Everything is deterministic: the same host, VM and data give the same bytes, today and next year. All private keys are
-public by design (``keys.py``); the verifier accepts what rests on them under ``TrustAnchors.simulation()`` alone::
+Everything is deterministic: the same host, VM and data always give the same bytes. All private keys are
+public by design (``keys.py``); the verifier accepts them under ``TrustAnchors.simulation()`` alone::
 
     host = SimulatedSnpHost.of()                              # or SimulatedTdxHost.of()
-    hcl = host.hcl_report(ak_public, ek_public, user_data=user_data)     # the keys may be those of a TPM elsewhere
-    quote = tdx_host.td_quote(hcl)                            # of TDX: the TD quote for the TDREPORT in it
-    answer = host.certification()                             # of SNP: VCEK and its issuers, as THIM answers
-    vm = SimulatedAzureVm.of(host)                            # with a software TPM of its own
+    hcl = host.hcl_report(ak_public, ek_public, user_data=user_data)     # also with keys of another TPM
+    quote = tdx_host.td_quote(hcl)                            # TDX: the TD quote for its TDREPORT
+    answer = host.certification()                             # SNP: VCEK and its issuers, in THIM's form
+    vm = SimulatedAzureVm.of(host)                            # with a software TPM
     pieces = vm.attest(nonce, user_data=user_data)            # paravisor's report, TPM's quote, TD quote or VCEK
-    document = pieces.json("coco-v1")                         # and every other form
+    document = pieces.json("coco-v1")                         # and other forms
     evidence = vm.evidence(binding)                           # an envelope
     endorsements = vm.endorsements(at=at)
-    with serving_imds(SimulatedImds(host=host)) as url: ...   # of ``serving.py``; what stands at 169.254.169.254
+    with serving_imds(SimulatedImds(host=host)) as url: ...   # in place of 169.254.169.254
 """
 
 from __future__ import annotations

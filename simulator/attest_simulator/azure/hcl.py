@@ -1,7 +1,7 @@
-"""What the paravisor says: runtime claims in JSON, and its report (HCL report) around the CPU's.
+"""The paravisor's output: runtime claims in JSON, and its report (HCL report) around the CPU's.
 
-Written apart from the parser's tables on purpose: that both read the same bytes alike is a test. Every field of a
-report can be replaced, so that a test can have what no paravisor would write.
+Written independently of the parser's tables: their agreement is a test. Every field of a report can be replaced, so
+that a test can build invalid ones.
 
 Spec: specs/azure-cvm.md, sections 2 and 3.
 """
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 __all__ = ["HCL_BYTES", "USER_DATA_BYTES", "HclTemplate", "VmConfiguration", "runtime_claims"]
 
 HCL_BYTES: Final = 2600
-"""The size of the NV index, and so of the report with its padding."""
+"""Size of the NV index, and so of the report with its padding."""
 USER_DATA_BYTES: Final = 64
 
 _HARDWARE_BYTES = 1184
@@ -29,16 +29,16 @@ _HASHES: Mapping[int, str] = {1: "sha256", 2: "sha384", 3: "sha512"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmConfiguration:
-    """What the paravisor says of the VM's settings. The defaults are what real VMs show.
+    """The paravisor's statement about the VM's settings. The defaults are those of real VMs.
 
     Attributes:
         vm_unique_id: a UUID; in upper case on SNP hosts, in lower case on TDX hosts.
-        secure_boot: whether the firmware checks what it starts.
-        console_enabled: whether the host has a console.
-        tpm_enabled: whether there is a virtual TPM; without one nothing could ask.
-        tpm_persisted: whether its state outlives the VM; new paravisors alone say it.
-        filtered_vpci_devices_allowed: likewise.
-        root_cert_thumbprint: likewise.
+        secure_boot: the firmware verifies boot programs.
+        console_enabled: the host has a console.
+        tpm_enabled: there is a virtual TPM.
+        tpm_persisted: its state outlives the VM; in new paravisors only.
+        filtered_vpci_devices_allowed: in new paravisors only.
+        root_cert_thumbprint: in new paravisors only.
     """
 
     vm_unique_id: str
@@ -50,7 +50,7 @@ class VmConfiguration:
     root_cert_thumbprint: str = ""
 
     def members(self, *, version: int) -> dict[str, bool | str]:
-        """Return the members in the order in which a paravisor of this version of the report writes them."""
+        """Return the members in the order of a paravisor with this version of the report."""
         shared: dict[str, bool | str] = {
             "console-enabled": self.console_enabled,
             "secure-boot": self.secure_boot,
@@ -78,11 +78,11 @@ def runtime_claims(
     """Return runtime claims: JSON without white space, members in the paravisor's order.
 
     Args:
-        ak_public: signs the TPM's quotes.
-        ek_public: decrypts.
-        user_data: 64 bytes that the guest wrote.
-        configuration: what is said of the VM.
-        version: of the report around them, 1 or 2; new paravisors say more.
+        ak_public: signing key of the TPM's quotes.
+        ek_public: decryption key.
+        user_data: the guest's 64 bytes.
+        configuration: settings of the VM.
+        version: of the report around them, 1 or 2; new paravisors have more members.
 
     Raises:
         ValueError: ``user_data`` of another length.
@@ -110,7 +110,7 @@ def _base64(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HclTemplate:
-    """A paravisor's report before it is written; ``dataclasses.replace`` makes what no paravisor would write.
+    """A paravisor's report before encoding; ``dataclasses.replace`` makes invalid ones.
 
     Attributes:
         version: 1 or 2.
@@ -136,10 +136,10 @@ class HclTemplate:
         """Return the report.
 
         Args:
-            size: bytes with the padding.
+            size: length with padding.
 
         Raises:
-            ValueError: more than fits.
+            ValueError: the report is longer.
         """
         runtime_size = len(self.runtime_data)
         made = b"".join(
@@ -159,7 +159,7 @@ class HclTemplate:
 
 
 def committed(runtime_data: bytes, *, hash_type: int = 1) -> bytes:
-    """Return the REPORT_DATA that commits to runtime claims: their digest, left-aligned in 64 bytes."""
+    """Return the REPORT_DATA of runtime claims: their digest, left-aligned in 64 bytes."""
     return hashlib.new(_HASHES[hash_type], runtime_data).digest().ljust(64, b"\0")
 
 

@@ -1,6 +1,6 @@
-"""The hosts of Azure's confidential VMs: a simulated CPU, the paravisor on it, and what the services beside it know.
+"""Hosts of Azure's confidential VMs: a simulated CPU, its paravisor, and the data of the host's services.
 
-The attestation key is an argument: it may be the software one of ``tpm.py``, or may live in a TPM elsewhere.
+The attestation key is an argument: the software key of ``tpm.py``, or a key of another TPM.
 
 Spec: specs/azure-cvm.md, sections 2, 6 and 7.
 """
@@ -28,12 +28,12 @@ from attest_simulator.intel.td_report import TD_REPORT_BYTES, quote_of_td_report
 __all__ = ["AzureHost", "SimulatedSnpHost", "SimulatedTdxHost"]
 
 _GUEST_POLICY = 0x3001F
-"""ABI 0.31, SMT and nothing else allowed, as on every real VM seen."""
+"""ABI 0.31 with SMT, as on all known VMs."""
 _GUEST_SVN = 10
 _FAMILY_ID = bytes.fromhex("02212000").ljust(16, b"\0")
 _IMAGE_ID = bytes.fromhex("02").ljust(16, b"\0")
 _XFAM = 0x618E7
-"""As the one real VM seen has it."""
+"""As on the one known VM."""
 _CACHE_SECONDS: Final = 86400
 _SNP, _TDX = 2, 4
 _SNP_REPORT_VERSION = 3
@@ -41,12 +41,12 @@ _SNP_REPORT_VERSION = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureHost(ABC):
-    """What the two kinds of host have in common."""
+    """Common interface of both kinds of host."""
 
     @property
     @abstractmethod
     def platform(self) -> Literal["az-snp", "az-tdx"]:
-        """The name that JSON forms use."""
+        """Its name in JSON forms."""
 
     @property
     @abstractmethod
@@ -55,22 +55,22 @@ class AzureHost(ABC):
 
     @abstractmethod
     def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
-        """Return what the CPU tells the paravisor: SNP report or TDREPORT.
+        """Return the CPU's SNP report or TDREPORT for the paravisor.
 
         Args:
             report_data: 64 bytes.
-            override: fields that replace those of the machine before the CPU signs.
+            override: fields to replace before the CPU signs.
 
         Raises:
-            ValueError: another length, or a name or value that does not fit.
+            ValueError: another length, or an invalid name or value.
         """
 
     @abstractmethod
     def endorsements(self, *, at: datetime) -> Endorsements:
-        """Return what AMD or Intel say of the CPU at a moment, which is all that a verifier needs."""
+        """Return AMD's or Intel's endorsements of the CPU at a moment."""
 
     def vm_unique_id(self, name: str) -> str:
-        """Return the UUID of a VM of this name as this kind of host writes it."""
+        """Return the UUID of a VM by its name, in this host's notation."""
         found = derived_uuid(name)
         return found.upper() if self.hcl_version == 1 else found
 
@@ -83,7 +83,7 @@ class AzureHost(ABC):
         configuration: VmConfiguration | None = None,
         override: Values | None = None,
     ) -> HclTemplate:
-        """Return the paravisor's report before it is written; arguments and errors as ``hcl_report``."""
+        """Return the paravisor's report before encoding; arguments and errors as ``hcl_report``."""
         claims = runtime_claims(
             ak_public=ak_public,
             ek_public=ek_public,
@@ -107,14 +107,14 @@ class AzureHost(ABC):
         configuration: VmConfiguration | None = None,
         override: Values | None = None,
     ) -> bytes:
-        """Return the paravisor's report, as NV index 0x01400001 holds it.
+        """Return the paravisor's report, the content of NV index 0x01400001.
 
         Args:
-            ak_public: key with which the virtual TPM signs quotes; the CPU's report vouches for it.
-            ek_public: key with which it decrypts.
-            user_data: 64 bytes of NV index 0x01400002 at that moment.
-            configuration: what the paravisor says of the VM; None is an ordinary one.
-            override: fields that replace those of the CPU's report before it is signed.
+            ak_public: signing key of the virtual TPM's quotes; the CPU's report vouches for it.
+            ek_public: its decryption key.
+            user_data: 64 bytes of NV index 0x01400002.
+            configuration: settings of the VM; None is an ordinary one.
+            override: fields of the CPU's report to replace before signing.
 
         Returns:
             2,600 bytes.
@@ -133,14 +133,14 @@ class SimulatedSnpHost(AzureHost):
     """A host with SEV-SNP. Make one with ``SimulatedSnpHost.of``.
 
     Attributes:
-        guest: the paravisor, at VMPL 0, as AMD's firmware sees it.
+        guest: the paravisor, a guest at VMPL 0.
     """
 
     guest: SimulatedGuest
 
     @staticmethod
     def of(chip: SimulatedChip | None = None) -> SimulatedSnpHost:
-        """Return an ordinary host; ``dataclasses.replace`` on its guest changes what is special about it.
+        """Return an ordinary host; ``dataclasses.replace`` on its guest modifies it.
 
         Args:
             chip: its processor; None is a Genoa with reports of version 3.
@@ -163,7 +163,7 @@ class SimulatedSnpHost(AzureHost):
 
     @property
     def hcl_version(self) -> int:
-        """1, as on every real VM seen."""
+        """1, as on all known VMs."""
         return 1
 
     def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
@@ -171,19 +171,19 @@ class SimulatedSnpHost(AzureHost):
         return self.guest.report(report_data, override=override)
 
     def endorsements(self, *, at: datetime) -> Endorsements:
-        """Return certificates, and a revocation list of the year."""
+        """Return certificates, and the year's revocation list."""
         return self.guest.chip.endorsements(at=at)
 
     def vcek(self) -> bytes:
-        """Return the DER of the VCEK that the service beside the VM hands out: the one for the TCB of now.
+        """Return the DER of the VCEK from the host's service, for the current TCB.
 
-        A host that was updated since the VM started reports another one (``reported_tcb``); then it does not fit.
+        A host updated since the VM's start states another one (``reported_tcb``); then it does not match.
         """
         chip = self.guest.chip
         return replace(chip, reported_tcb=chip.current_tcb).leaf_certificate()
 
     def certification(self) -> bytes:
-        """Return the answer of the metadata service about the chip (THIM), JSON."""
+        """Return the metadata service's answer about the chip (THIM), JSON."""
         _, *issuers = self.guest.chip.certificates()
         document = {
             "vcekCert": pem_text([self.vcek()]),
@@ -199,14 +199,14 @@ class SimulatedTdxHost(AzureHost):
     """A host with TDX. Make one with ``SimulatedTdxHost.of``.
 
     Attributes:
-        td: the TD whose L1 is the paravisor; nothing is measured into its RTMRs.
+        td: the TD with the paravisor as its L1; its RTMRs are empty.
     """
 
     td: SimulatedTd
 
     @staticmethod
     def of(platform: SimulatedPlatform | None = None) -> SimulatedTdxHost:
-        """Return an ordinary host; ``dataclasses.replace`` on its TD changes what is special about it.
+        """Return an ordinary host; ``dataclasses.replace`` on its TD modifies it.
 
         Args:
             platform: its processor; None is an ordinary one, up to date.
@@ -223,7 +223,7 @@ class SimulatedTdxHost(AzureHost):
 
     @property
     def hcl_version(self) -> int:
-        """2, as on the one real VM seen."""
+        """2, as on the one known VM."""
         return 2
 
     def hardware_report(self, report_data: bytes, *, override: Values | None = None) -> bytes:
@@ -231,7 +231,7 @@ class SimulatedTdxHost(AzureHost):
         return td_report(self.td, report_data, override=override)
 
     def endorsements(self, *, at: datetime) -> Endorsements:
-        """Return Intel's collateral of the month."""
+        """Return the month's collateral of Intel."""
         return self.td.platform.collateral("tdx", at=at).endorsements()
 
     def td_quote(self, hcl_report: bytes) -> bytes:
@@ -243,9 +243,9 @@ class SimulatedTdxHost(AzureHost):
         return self.quote(hcl_report[0x20:][:TD_REPORT_BYTES])
 
     def quote(self, report: bytes) -> bytes:
-        """Return the TD quote for a TDREPORT, as the service beside the VM makes it.
+        """Return the TD quote for a TDREPORT, from the host's service.
 
         Raises:
-            ValueError: no TDREPORT, or one of another host.
+            ValueError: not a TDREPORT, or one of another host.
         """
         return quote_of_td_report(self.td.platform, report)

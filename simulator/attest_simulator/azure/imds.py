@@ -1,4 +1,4 @@
-"""A software instance-metadata service, as it stands beside each of Azure's VMs: the answers, without a socket.
+"""A software instance-metadata service of Azure's VMs: its answers, without a socket.
 
 ``serving.py`` serves it on the loopback address.
 
@@ -21,13 +21,13 @@ __all__ = ["MAX_BODY_BYTES", "QUOTE_PATH", "THIM_PATH", "ImdsAnswer", "Simulated
 THIM_PATH: Final = "/metadata/THIM/amd/certification"
 QUOTE_PATH: Final = "/acc/tdquote"
 MAX_BODY_BYTES: Final = 16 * 1024
-"""A TDREPORT in JSON has some 1,400."""
+"""A TDREPORT in JSON has some 1,400 bytes."""
 
 _JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
 
 class ImdsAnswer(NamedTuple):
-    """What to send back.
+    """An answer.
 
     Attributes:
         status: HTTP status.
@@ -42,7 +42,7 @@ class ImdsAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedImds:
-    """The service beside the VMs of one host. Each kind of host knows its own question alone."""
+    """The service of one host's VMs. Each kind of host has its own request only."""
 
     host: SimulatedSnpHost | SimulatedTdxHost
 
@@ -50,12 +50,12 @@ class SimulatedImds:
         """Answer a GET request.
 
         Args:
-            path: what stands between the address and ``?``.
-            headers: by their names in lower case.
+            path: part of the URL between the host and ``?``.
+            headers: by lower-case names.
 
         Returns:
-            200 with VCEK, TCB and issuers; 400 without ``Metadata: true``, or for a request that was forwarded (both
-            keep a tricked proxy from asking); 404 for all else.
+            200 with VCEK, TCB and issuers; 400 without ``Metadata: true``, or for a forwarded request (both
+            protect against deceived proxies); otherwise 404.
         """
         if headers.get("metadata", "").lower() != "true" or "x-forwarded-for" in headers:
             return refusal(400, "expected the header Metadata: true, and no X-Forwarded-For")
@@ -72,8 +72,8 @@ class SimulatedImds:
             body: ``{"report": base64url of a TDREPORT}``.
 
         Returns:
-            200 with ``{"quote": base64url}``; 400 for what is no TDREPORT of this host, 413 or 415 for what is not
-            read at all, 404 for another path or host.
+            200 with ``{"quote": base64url}``; 400 without a TDREPORT of this host, 413 or 415 for an unread
+            body, 404 for another path or host.
         """
         if path != QUOTE_PATH or not isinstance(self.host, SimulatedTdxHost):
             return refusal(404, "no such resource")
@@ -89,7 +89,7 @@ class SimulatedImds:
 
 
 def refusal(status: int, text: str) -> ImdsAnswer:
-    """Return an answer that says what is wrong."""
+    """Return an error answer."""
     return ImdsAnswer(status, _JSON, json.dumps({"error": text}).encode("utf-8"))
 
 

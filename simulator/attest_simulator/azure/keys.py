@@ -1,8 +1,8 @@
 """The keys of simulated virtual TPMs. Every private key here is public by design.
 
-Nothing in this file is a secret and nothing that rests on it proves anything: the primes are numbers that SHAKE256
-expands from public labels. No vendor's root is above these keys; what vouches for one is the CPU's report alone, and
-the verifier keeps that apart by its root (``TrustAnchors.simulation()``).
+The keys are neither secret nor proof of anything: the primes are numbers that SHAKE256
+expands from public labels. No vendor's root is above these keys; only the CPU's report vouches for them, and
+the verifier separates them by its root (``TrustAnchors.simulation()``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PRIME_BYTES: Final = KEY_BITS // 16
 
 
 def derived_bytes(size: int, *labels: str) -> bytes:
-    """Return ``size`` bytes that stand for a measurement, or for what a machine draws at random.
+    """Return ``size`` bytes in place of a measurement or random bytes.
 
     Args:
         size: bytes.
@@ -35,13 +35,13 @@ def derived_bytes(size: int, *labels: str) -> bytes:
 
 
 def derived_uuid(*labels: str) -> str:
-    """Return a UUID of these public texts: version 4 by its look, lower case."""
+    """Return a UUID of these public texts, formed as version 4, lower case."""
     return str(uuid.UUID(bytes=derived_bytes(16, *labels), version=4))
 
 
 @lru_cache(maxsize=64)
 def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
-    """Return the RSA key of 2,048 bits that these public texts stand for; finding it takes a quarter of a second."""
+    """Return the RSA key of 2,048 bits for these public texts; generating it takes a quarter of a second."""
     p, q = (_prime(f"RSA-{KEY_BITS} vTPM", *labels, half) for half in "pq")
     private = pow(PUBLIC_EXPONENT, -1, (p - 1) * (q - 1))
     return rsa.RSAPrivateNumbers(

@@ -1,6 +1,6 @@
 """The instance-metadata service on the loopback address, for tests and demonstrations.
 
-It can be made to fail before it answers, for a client that has to ask again.
+It can fail a given number of times first, for tests of retries.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _BUSY = 429
 
 
 def imds_handler(service: SimulatedImds, *, busy: Sequence[int] = ()) -> type[BaseHTTPRequestHandler]:
-    """Return a handler for ``http.server`` that passes requests on, and sends back what comes out.
+    """Return a handler for ``http.server`` that passes requests to the service.
 
     Args:
-        service: answers.
-        busy: statuses such as 429 and 503 that the first requests get, one each, in this order.
+        service: the service.
+        busy: statuses such as 429 and 503 of the first answers, in order.
     """
     failures = deque(busy)
 
     class Handler(BaseHTTPRequestHandler):
-        """One request."""
+        """Handler of one connection."""
 
         timeout = _TIMEOUT_SECONDS
 
@@ -40,7 +40,7 @@ def imds_handler(service: SimulatedImds, *, busy: Sequence[int] = ()) -> type[Ba
             self._send(self._failure() or service.get(urlsplit(self.path).path, self._lower_headers()))
 
         def do_POST(self) -> None:
-            """Answer; a body is read as far as its length says, and not beyond the limit and one byte."""
+            """Answer; the body is read up to its stated length, and at most one byte beyond the limit."""
             length = self.headers.get("Content-Length", "")
             size = int(length) if length.isdecimal() and len(length) < len(str(MAX_BODY_BYTES)) + 3 else 0
             body = self.rfile.read(min(size, MAX_BODY_BYTES + 1))
@@ -48,7 +48,7 @@ def imds_handler(service: SimulatedImds, *, busy: Sequence[int] = ()) -> type[Ba
             self._send(answer)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's own name
-            """Say nothing."""
+            """Log nothing."""
 
         def _lower_headers(self) -> dict[str, str]:
             return {name.lower(): value for name, value in self.headers.items()}
@@ -80,11 +80,11 @@ def serving_imds(service: SimulatedImds, *, busy: Sequence[int] = ()) -> Generat
     """Serve on a free port of 127.0.0.1, in a thread, until the block ends.
 
     Args:
-        service: answers.
+        service: the service.
         busy: as of ``imds_handler``.
 
     Yields:
-        its address, such as ``http://127.0.0.1:40123``; it stands for ``http://169.254.169.254``.
+        its URL, such as ``http://127.0.0.1:40123``, in place of ``http://169.254.169.254``.
     """
     with ThreadingHTTPServer(("127.0.0.1", 0), imds_handler(service, busy=busy)) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

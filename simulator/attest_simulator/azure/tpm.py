@@ -1,7 +1,7 @@
-"""A software virtual TPM: registers, and quotes of them by an attestation key that everybody has.
+"""A software virtual TPM: registers, and quotes of them by a public attestation key.
 
-Written apart from the parser's tables on purpose: that both read the same bytes alike is a test. Every field of a
-quote can be replaced, so that a test can have signed what no TPM would sign. Integers are big-endian.
+Written independently of the parser's tables: their agreement is a test. Every field of a
+quote can be replaced, so that a test can sign invalid ones. Integers are big-endian.
 
 Spec: TPM 2.0 Library, part 2, TPMS_ATTEST and TPMT_PUBLIC; specs/azure-cvm.md, section 5.
 """
@@ -26,18 +26,18 @@ ALL_PCRS: Final = tuple(range(PCRS))
 _SHA256: Final = 0x000B
 _REGISTER_BYTES: Final = 32
 _MAX_EXTRA_BYTES: Final = 50
-"""What a TPM without a hash above SHA-384 takes: TPM2B_DATA holds a TPMT_HA."""
+"""Capacity of TPM2B_DATA without a hash above SHA-384: a TPMT_HA."""
 
 _ENDORSEMENT_HIERARCHY = 0x4000000B
 _AK_ATTRIBUTES = 0x00050472
-"""fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, noDA, restricted, sign: so the real names come out."""
+"""fixedTPM, fixedParent, sensitiveDataOrigin, userWithAuth, noDA, restricted, sign: they give the real names."""
 
 _ZERO, _ONES = bytes(_REGISTER_BYTES), b"\xff" * _REGISTER_BYTES
 _DYNAMIC = range(17, 23)
-"""Registers of a dynamic launch, all ones until there is one."""
+"""Registers of a dynamic launch, initially all ones."""
 _MEASURED = (0, 1, 4, 5, 6, 7, 9, 10, 12, 14)
 _SEPARATED = (2, 3)
-"""Registers with nothing in them but the separator before the boot loader."""
+"""Registers with only the separator before the boot loader."""
 
 
 def _u16(*values: int) -> bytes:
@@ -53,10 +53,10 @@ def _sized(data: bytes) -> bytes:
 
 
 def boot_registers(*, secure_boot: bool = True) -> tuple[bytes, ...]:
-    """Return the 24 registers after an ordinary boot: those are used that real VMs use.
+    """Return the 24 registers after an ordinary boot; the used ones are those of real VMs.
 
     Args:
-        secure_boot: PCR 7 measures it.
+        secure_boot: measured into PCR 7.
     """
     values = dict.fromkeys(ALL_PCRS, _ZERO) | dict.fromkeys(_DYNAMIC, _ONES)
     values |= {index: extended(_ZERO, sha256(bytes(4)).digest()) for index in _SEPARATED}
@@ -67,7 +67,7 @@ def boot_registers(*, secure_boot: bool = True) -> tuple[bytes, ...]:
 
 
 def extended(value: bytes, digest: bytes) -> bytes:
-    """Return a register of the SHA-256 bank after one more digest of 32 bytes."""
+    """Return a register of the SHA-256 bank extended by a digest of 32 bytes."""
     return sha256(value + digest).digest()
 
 
@@ -94,23 +94,23 @@ def qualified_name(ak_public: rsa.RSAPublicKey) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestTemplate:
-    """Everything of a quote but its signature; ``dataclasses.replace`` makes what no TPM would sign.
+    """A quote without its signature; ``dataclasses.replace`` makes invalid ones.
 
     Attributes:
         qualified_signer: name of the key.
-        extra_data: what the TPM was asked under.
-        pcrs: values of the registers that are selected, ascending.
+        extra_data: nonce of the quote.
+        pcrs: values of the selected registers, ascending.
         selections: hash algorithm and bitmap of each bank.
-        key: signs it.
-        pcr_digest: None is the digest of ``pcrs``.
+        key: for the signature.
+        pcr_digest: None uses the digest of ``pcrs``.
         magic: 0xFF544347.
         kind: 0x8018, a quote.
-        clock: milliseconds that the TPM has run.
+        clock: milliseconds since the TPM's start.
         reset_count: restarts.
         restart_count: resumptions.
-        safe: 1 while the clock never went back.
+        safe: 1 if the clock never went back.
         firmware_version: 64 bits.
-        trailing: bytes behind the message's last field.
+        trailing: bytes after the last field.
     """
 
     qualified_signer: bytes
@@ -158,16 +158,16 @@ class AttestTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedTpm:
-    """The virtual TPM of one VM, as one moment finds it.
+    """The virtual TPM of one VM at one moment.
 
     Attributes:
         name: public text from which its keys are derived.
         pcrs: 24 registers of the SHA-256 bank, 32 bytes each.
-        clock: milliseconds that it has run.
+        clock: milliseconds since its start.
         reset_count: restarts of the VM.
         restart_count: resumptions.
-        safe: whether the clock never went back.
-        firmware_version: as every real one seen has it.
+        safe: the clock never went back.
+        firmware_version: that of all known TPMs.
 
     Raises:
         ValueError: other than 24 registers of 32 bytes.
@@ -182,19 +182,19 @@ class SimulatedTpm:
     firmware_version: int = 0x2020031200120003
 
     def __post_init__(self) -> None:
-        """Refuse registers that no TPM has."""
+        """Refuse impossible registers."""
         if [len(value) for value in self.pcrs] != [_REGISTER_BYTES] * PCRS:
             msg = f"expected {PCRS} registers of {_REGISTER_BYTES} bytes"
             raise ValueError(msg)
 
     @property
     def ak(self) -> rsa.RSAPrivateKey:
-        """The attestation key, RSA-2048. It is no secret."""
+        """The attestation key, RSA-2048; not secret."""
         return tpm_key(self.name, "AK")
 
     @property
     def ek(self) -> rsa.RSAPrivateKey:
-        """The endorsement key, RSA-2048; nothing here uses it. It is no secret either."""
+        """The endorsement key, RSA-2048; unused here and not secret."""
         return tpm_key(self.name, "EK")
 
     def extend(self, index: int, digest: bytes) -> SimulatedTpm:
@@ -213,7 +213,7 @@ class SimulatedTpm:
         return self.with_pcrs({index: extended(self.pcrs[index], digest) if index in ALL_PCRS else _ZERO})
 
     def with_pcrs(self, values: Mapping[int, bytes]) -> SimulatedTpm:
-        """Return this TPM with other values in some registers, which no guest could set.
+        """Return this TPM with other values in some registers, beyond a guest's possibilities.
 
         Raises:
             ValueError: another register than 0 to 23, or a value of another length.
@@ -225,14 +225,14 @@ class SimulatedTpm:
         return replace(self, pcrs=tuple(values.get(index, old) for index, old in enumerate(self.pcrs)))
 
     def quote_template(self, extra_data: bytes, *, indices: tuple[int, ...] = ALL_PCRS) -> AttestTemplate:
-        """Return a quote before it is signed.
+        """Return an unsigned quote.
 
         Args:
-            extra_data: what the TPM is asked under, at most 50 bytes.
+            extra_data: nonce, at most 50 bytes.
             indices: registers to quote.
 
         Raises:
-            ValueError: more than 50 bytes, no register, or one that does not exist.
+            ValueError: more than 50 bytes, no register, or an invalid one.
         """
         if len(extra_data) > _MAX_EXTRA_BYTES:
             msg = f"extraData has at most {_MAX_EXTRA_BYTES} bytes, got {len(extra_data)}"
@@ -255,5 +255,5 @@ class SimulatedTpm:
         )
 
     def quote(self, extra_data: bytes, *, indices: tuple[int, ...] = ALL_PCRS) -> RawTpmQuote:
-        """Return a signed quote with the values that it covers; arguments and errors as ``quote_template``."""
+        """Return a signed quote with the covered values; arguments and errors as ``quote_template``."""
         return self.quote_template(extra_data, indices=indices).issue()

@@ -1,4 +1,4 @@
-"""A confidential VM on a simulated host: what its system can collect, in every form in which that is written down.
+"""A confidential VM on a simulated host, with its evidence in all known forms.
 
 Spec: specs/azure-cvm.md, sections 8 and 9.
 """
@@ -32,13 +32,13 @@ FORMS: Final[tuple[AzureForm, ...]] = get_args(AzureForm)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzurePieces:
-    """What a system collects, piece by piece.
+    """Evidence of a VM in pieces.
 
     Attributes:
         hcl: the paravisor's report.
         quote: the TPM's.
-        td_quote: of TDX; None with an SNP report.
-        certificates: DER of VCEK, ASK and ARK, as the metadata service gives them; none of TDX.
+        td_quote: with TDX; None with SNP.
+        certificates: DER of VCEK, ASK and ARK from the metadata service; empty with TDX.
     """
 
     hcl: bytes
@@ -54,8 +54,8 @@ class AzurePieces:
     def json(self, form: AzureForm = "coco-v1") -> bytes:
         """Return the evidence in one of the peers' JSON forms.
 
-        The simulator writes what it is asked for: version 2 says that the user data repeats extraData, and it is for
-        the caller to have it so.
+        The simulator writes what the caller requests: for version 2, whose user data repeats extraData, the caller
+        has to provide such data.
         """
         match form:
             case "coco-v0":
@@ -68,7 +68,7 @@ class AzurePieces:
                 return b'{"platform": "%s", "evidence": %s}' % (self.platform.encode("ascii"), self._numbered(1))
 
     def files(self) -> Mapping[str, bytes]:
-        """Return the raw pieces by the names that az-cvm-vtpm's tools give them."""
+        """Return the raw pieces by az-cvm-vtpm's file names."""
         found = {"hcl-report.bin": self.hcl, "quote.bin": raw_tpm_quote_bytes(self.quote)}
         if self.td_quote is not None:
             return found | {"td-quote.bin": self.td_quote}
@@ -91,12 +91,12 @@ class AzurePieces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedAzureVm:
-    """A confidential VM as one moment finds it. Make one with ``SimulatedAzureVm.of``.
+    """A confidential VM at one moment. Make one with ``SimulatedAzureVm.of``.
 
     Attributes:
-        host: where it runs.
+        host: its host.
         tpm: its virtual TPM.
-        configuration: what the paravisor says of it.
+        configuration: its settings in the paravisor's report.
     """
 
     host: SimulatedSnpHost | SimulatedTdxHost
@@ -112,14 +112,14 @@ class SimulatedAzureVm:
         console_enabled: bool = True,
         vm_unique_id: str | None = None,
     ) -> SimulatedAzureVm:
-        """Return an ordinary VM; ``dataclasses.replace`` changes what is special about it.
+        """Return an ordinary VM; ``dataclasses.replace`` modifies it.
 
         Args:
             host: None is an SNP host.
-            name: public text; another name, another VM with another TPM.
-            secure_boot: what the paravisor says, and PCR 7 measures.
-            console_enabled: whether the host has a console.
-            vm_unique_id: None is a UUID of the name.
+            name: public text; determines the VM and its TPM.
+            secure_boot: in the paravisor's report and in PCR 7.
+            console_enabled: the host has a console.
+            vm_unique_id: None derives a UUID from the name.
         """
         chosen = host or SimulatedSnpHost.of()
         return SimulatedAzureVm(
@@ -133,15 +133,15 @@ class SimulatedAzureVm:
         )
 
     def booted(self, entries: Iterable[LogEntry]) -> SimulatedAzureVm:
-        """Return this VM with the registers to which a log leads; ``tpm_log.typical_tpm_boot`` gives the events of one.
+        """Return this VM with a log's registers; ``tpm_log.typical_tpm_boot`` returns the events of one.
 
         Args:
-            entries: events of the boot, in the order in which they happened.
+            entries: events of the boot, in order.
         """
         return replace(self, tpm=self.tpm.with_pcrs(dict(enumerate(replayed_pcrs(entries)))))
 
     def endorsements(self, *, at: datetime) -> Endorsements:
-        """Return all that a verifier needs at a moment: what AMD or Intel say of the host's CPU."""
+        """Return AMD's or Intel's endorsements of the host's CPU at a moment."""
         return self.host.endorsements(at=at)
 
     def hcl_report(self, *, user_data: bytes = bytes(64), override: Values | None = None) -> bytes:
@@ -165,10 +165,10 @@ class SimulatedAzureVm:
         """Collect evidence.
 
         Args:
-            extra_data: what the TPM is asked under, at most 50 bytes.
-            user_data: 64 bytes that the system wrote before; zeros if it never did.
+            extra_data: nonce of the TPM's quote, at most 50 bytes.
+            user_data: 64 bytes written by the system; zeros by default.
             indices: registers to quote.
-            override: fields of the CPU's report to replace before it is signed.
+            override: fields of the CPU's report to replace before signing.
 
         Raises:
             ValueError: as ``AzureHost.hcl_report`` and ``SimulatedTpm.quote``.
@@ -183,15 +183,15 @@ class SimulatedAzureVm:
                 return AzurePieces(hcl=hcl, quote=quote, certificates=(host.vcek(), *issuers))
 
     def items(self, report_data: bytes) -> tuple[EvidenceItem, ...]:
-        """Return the item of an envelope for what would be REPORT_DATA on another machine.
+        """Return the envelope's item for 64 bytes of REPORT_DATA.
 
         Args:
-            report_data: 64 bytes: all of them are the user data, the first 48 extraData.
+            report_data: 64 bytes: all of them become the user data, the first 48 extraData.
         """
         pieces = self.attest(report_data[:EXTRA_DATA_BYTES], user_data=report_data)
         return (EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=pieces.json()),)
 
     def evidence(self, binding: Binding) -> Evidence:
-        """Return an envelope that is bound as the binding says; devices beside it are ``nvidia.bound_evidence``."""
+        """Return an envelope with this binding; for devices use ``nvidia.bound_evidence``."""
         bound = EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=binding.to_bytes())
         return Evidence(items=(*self.items(binding.report_data()), bound))

@@ -1,1 +1,1 @@
-"""``attest simulate``: commands that the ``attest`` command finds by the entry points of this distribution."""
+"""``attest simulate``: commands that ``attest`` finds through this distribution's entry points."""

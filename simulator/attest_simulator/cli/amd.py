@@ -1,4 +1,4 @@
-"""What ``attest simulate`` has of AMD: reports of SEV-SNP guests, endorsements, and a key distribution service."""
+"""AMD's part of ``attest simulate``: reports of SEV-SNP guests, endorsements, and a key distribution service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Tcb(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
     name = "tcb"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
-        """Read it, or fail as wrong usage."""
+        """Parse the value, or raise a usage error."""
         if isinstance(value, dict):
             return value
         parts = [_TCB_PART.fullmatch(part) for part in str(value).split(",")]
@@ -196,10 +196,10 @@ def kds(port: int) -> int:
 
 
 def chip_of(product: str, report_version: int, name: str, tcb: dict[str, int] | None, csp: str | None) -> SimulatedChip:
-    """Make the chip that the options describe.
+    """Return the chip of the options.
 
     Raises:
-        UsageError: firmware parts that this product line does not have, or some that are missing.
+        UsageError: firmware components that the product line does not have, or missing ones.
     """
     from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
     from attest_simulator import SimulatedChip

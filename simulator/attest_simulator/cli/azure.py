@@ -1,4 +1,4 @@
-"""What ``attest simulate`` has of Azure: evidence of confidential VMs, and the metadata service beside them."""
+"""Azure's part of ``attest simulate``: evidence of confidential VMs, and their metadata service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Pcr(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
     name = "pcr"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, bytes]:
-        """Read it, or fail as wrong usage."""
+        """Parse the value, or raise a usage error."""
         if isinstance(value, tuple):
             return value
         match = _PCR.fullmatch(str(value))
@@ -56,7 +56,7 @@ def _host_options(command: _Command) -> _Command:
 
 
 def _vm_options(command: _Command) -> _Command:
-    """Add what the VM is; the command gets one ``host`` and ``pcrs`` by their numbers."""
+    """Add the options of a VM; the command gets one ``host``, and ``pcrs`` by number."""
 
     @wraps(command)
     def run(
@@ -84,7 +84,7 @@ def _vm_options(command: _Command) -> _Command:
             click.option("--vm-id", metavar="TEXT", help="vmUniqueId. Default: a UUID of the name."),
             click.option("--measurement", type=Hex(length=48), metavar="HEX", help="Of the paravisor, 48 bytes."),
             click.option("--out-of-date", is_flag=True, help="TDX: on a host that Intel calls OutOfDate."),
-            click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot; PCR 7 tells it too."),
+            click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot, also in PCR 7."),
             click.option("--no-console", is_flag=True, help="The host has no console of the VM."),
             click.option(
                 "--pcr",
@@ -127,7 +127,7 @@ def _vm_options(command: _Command) -> _Command:
 )
 @click.option("--endorsements-out", metavar="FILE", help="Write what AMD or Intel say of the host.")
 @click.option("--eventlog-out", metavar="FILE", help="Write the log of the boot, and quote the registers it leads to.")
-@click.option("--command-line", metavar="TEXT", help="With --eventlog-out: the kernel's, as the log tells it.")
+@click.option("--command-line", metavar="TEXT", help="With --eventlog-out: the kernel's command line in the log.")
 @device_options(gpus=0)
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")

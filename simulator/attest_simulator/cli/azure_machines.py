@@ -1,4 +1,4 @@
-"""What the commands make of the software Azure: VMs on hosts of a name, evidence, endorsements, and a service."""
+"""Machines of the Azure commands: VMs on named hosts, evidence, endorsements, and a service."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["boot_of", "host_endorsements", "host_of", "serve_imds", "vm_evidence
 
 _BUNDLE_DAYS = 30
 _REPORT_VERSION = 3
-"""What the firmware of Azure's hosts writes, as far as it was seen."""
+"""Known text of the firmware of Azure's hosts."""
 
 
 def host_of(choice: HostChoice, *, at: datetime) -> SimulatedSnpHost | SimulatedTdxHost:
-    """Return the host that the options describe."""
+    """Return the host of the options."""
     if choice.tee == "snp":
         chip = SimulatedChip.of(SnpProduct(choice.product), name=choice.host, report_version=_REPORT_VERSION)
         snp = SimulatedSnpHost.of(chip)
@@ -49,7 +49,7 @@ def vm_of(
     pcrs: Mapping[int, bytes],
     boot: tuple[LogEntry, ...] | None,
 ) -> SimulatedAzureVm:
-    """Return the VM that the options describe; with a log of its boot, with the registers to which that leads."""
+    """Return the VM of the options; with a boot log, with its registers."""
     vm = SimulatedAzureVm.of(
         host_of(choice, at=at),
         name=name,
@@ -62,7 +62,7 @@ def vm_of(
 
 
 def boot_of(*, secure_boot: bool, command_line: str | None) -> tuple[LogEntry, ...]:
-    """Return the events of the boot that the options describe."""
+    """Return the boot's events of the options."""
     if command_line is None:
         return typical_tpm_boot(secure_boot=secure_boot)
     return typical_tpm_boot(secure_boot=secure_boot, command_line=command_line)
@@ -72,28 +72,28 @@ def vm_evidence(vm: SimulatedAzureVm, *, form: str, nonce: bytes, user_data: byt
     """Return a VM's evidence as a document.
 
     Args:
-        vm: whose.
-        form: ``envelope``, or one of the JSON forms.
-        nonce: what the TPM is asked under.
-        user_data: 64 bytes; None is zeros, in version 2 the nonce and zeros, as that version has it.
+        vm: to attest.
+        form: ``envelope``, or a JSON form.
+        nonce: for the TPM's quote.
+        user_data: 64 bytes; None is zeros, in version 2 the nonce and zeros.
     """
     usual = nonce.ljust(64, b"\0") if form == "coco-v2" else bytes(64)
     pieces = vm.attest(nonce, user_data=user_data or usual)
     if form == "envelope":
         item = EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=pieces.json())
         return Evidence(items=(item,)).to_json()
-    return pieces.json(cast("AzureForm", form))  # click compared it
+    return pieces.json(cast("AzureForm", form))  # click has checked it
 
 
 def host_endorsements(host: SimulatedSnpHost | SimulatedTdxHost, *, at: datetime) -> bytes:
-    """Return what the vendor says of a host: a bundle of AMD's for 30 days, or Intel's collateral in JSON."""
+    """Return the endorsements of a host: a bundle of AMD's for 30 days, or Intel's collateral in JSON."""
     if isinstance(host, SimulatedSnpHost):
         return simulated_bundle(host.guest.chip, at=at, days=_BUNDLE_DAYS)
     return host.td.platform.collateral("tdx", at=at).to_json()
 
 
 def serve_imds(port: int, choice: HostChoice, *, busy: tuple[int, ...]) -> int:
-    """Serve the metadata service of a host until interrupted; print its address when it is ready.
+    """Serve the metadata service of a host until interrupted; print its address first.
 
     Raises:
         ConfigurationError: ``address-in-use``.

@@ -1,4 +1,4 @@
-"""What the options of ``attest simulate`` choose: devices, and the host of a VM."""
+"""Values of options of ``attest simulate``: devices, and the host of a VM."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NONCE_BYTES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceChoice:
-    """Which NVIDIA devices a simulated machine has, as the options say.
+    """NVIDIA devices of a simulated machine.
 
     Attributes:
-        gpus: how many.
-        switches: how many.
+        gpus: number of GPUs.
+        switches: number of switches.
         architecture: of the GPUs.
         driver: version.
-        board: another name, other devices.
-        dev_tools: whether NVML says that developer tools are on.
-        endorsements_out: file for what NVIDIA says of them, or None.
-        days: how long that may be used.
+        board: name that determines the devices.
+        dev_tools: NVML reports developer tools.
+        endorsements_out: file for NVIDIA's endorsements, or None.
+        days: validity of that file.
     """
 
     gpus: int
@@ -38,14 +38,14 @@ class DeviceChoice:
 
     @property
     def any(self) -> bool:
-        """Whether there is a device at all."""
+        """Whether there is any device."""
         return bool(self.gpus or self.switches)
 
     def require_usable_with(self, form: str, report_data: bytes | None) -> None:
-        """Refuse options of ``evidence`` and ``td`` that contradict a machine with devices.
+        """Refuse options of ``evidence`` and ``td`` that conflict with devices.
 
         Raises:
-            UsageError: an output that cannot hold devices, or REPORT_DATA that is not a binding's.
+            UsageError: an output without room for devices, or REPORT_DATA of another form than a binding's.
         """
         if form != "envelope":
             raise click.UsageError(
@@ -57,14 +57,14 @@ class DeviceChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostChoice:
-    """Which simulated host a VM has, as the options say.
+    """Simulated host of a VM.
 
     Attributes:
         tee: ``snp`` or ``tdx``.
         product: AMD's product line, of an SNP host.
-        host: another name, another machine.
-        measurement: of the paravisor, 48 bytes; None is the usual one.
-        out_of_date: Intel calls the machine's firmware OutOfDate.
+        host: name that determines the machine.
+        measurement: of the paravisor, 48 bytes; None is the default.
+        out_of_date: Intel's status of the firmware is OutOfDate.
     """
 
     tee: str

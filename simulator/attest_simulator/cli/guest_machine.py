@@ -1,4 +1,4 @@
-"""A SIMULATED SEV-SNP guest under a command: files in a folder of its own, and in memory what a kernel would answer."""
+"""A simulated SEV-SNP guest for a command: files in a temporary folder, and the kernel's answers in memory."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class _Request:
     """One request for a report.
 
     Attributes:
-        inblob: what the report is to commit to.
-        generation: how often something was written.
+        inblob: data to commit to.
+        generation: number of writes.
     """
 
     inblob: bytes = b""
@@ -35,29 +35,29 @@ class _Request:
 
 
 class _Reports(TsmReports):
-    """configfs-tsm of a guest whose kernel is this object."""
+    """configfs-tsm of a guest, with this object as its kernel."""
 
     def __init__(self, root: Path, guest: SimulatedGuest) -> None:
-        """Nothing was asked yet."""
+        """Start without requests."""
         super().__init__(root)
         self._guest = guest
         self._requests: dict[str, _Request] = {}
 
     def make(self, name: str) -> None:
-        """Make a request."""
+        """Create a request."""
         self._requests[name] = _Request()
 
     def remove(self, name: str) -> None:
-        """Remove it."""
+        """Remove a request."""
         del self._requests[name]
 
     def attributes(self, name: str) -> frozenset[str]:
-        """Return what a SEV-SNP guest shows."""
+        """Return the attributes in a SEV-SNP guest."""
         del name
         return _SHOWN
 
     def read(self, name: str, attribute: str) -> bytes:
-        """Answer as the kernel does."""
+        """Read an attribute, as from the kernel."""
         request = self._requests[name]
         answers: dict[str, Callable[[], bytes]] = {
             "provider": lambda: b"sev_guest\n",
@@ -71,7 +71,7 @@ class _Reports(TsmReports):
         return answers[attribute]()
 
     def write(self, name: str, attribute: str, data: bytes) -> None:
-        """Take what the report is to commit to; the one privilege level needs no keeping."""
+        """Write the data to commit to; the privilege level is fixed."""
         request = self._requests[name]
         request.generation += 1
         if attribute == "inblob":
@@ -80,10 +80,10 @@ class _Reports(TsmReports):
 
 @contextmanager
 def simulated_machine(guest: SimulatedGuest) -> Iterator[MachineAccess]:
-    """Give access to a machine that is this guest, as long as the block lasts. It has no GPUs.
+    """Return access to a machine that is this guest, without GPUs, within the block.
 
     Args:
-        guest: which answers; its keys are public, and its evidence is refused unless simulated evidence is allowed.
+        guest: the guest; its keys are public, and its evidence is refused unless simulated evidence is allowed.
     """
     with tempfile.TemporaryDirectory(prefix="attest-simulated-") as folder:
         root = Path(folder)

@@ -1,4 +1,4 @@
-"""What ``attest simulate`` has of Intel: quotes of TDX trust domains, collateral, and a service for it."""
+"""Intel's part of ``attest simulate``: quotes of TDX trust domains, collateral, and a service for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["collateral", "pcs", "td"]
 )
 @click.option("--mr-td", type=Hex(length=48), metavar="HEX", help="Build-time measurement, 48 bytes.")
 @nonce_options
-@click.option("--command-line", metavar="TEXT", help="The kernel's, as the log tells it and RTMR2 measures it.")
+@click.option("--command-line", metavar="TEXT", help="The kernel's command line, in the log and in RTMR2.")
 @click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot.")
 @click.option("--debug", is_flag=True, help="A TD that the host may debug.")
 @click.option("--out-of-date", "old", is_flag=True, help="On a platform that Intel calls OutOfDate.")
@@ -169,7 +169,7 @@ def pcs(platform: str, port: int) -> int:
 
 
 def _domain(platform: SimulatedPlatform, *, secure_boot: bool, command_line: str | None) -> SimulatedTd:
-    """Return a trust domain that has booted; None is the usual command line."""
+    """Return a booted trust domain; None uses the default command line."""
     from attest_simulator.intel import SimulatedTd, typical_boot
 
     boot = typical_boot(secure_boot=secure_boot)
@@ -179,7 +179,7 @@ def _domain(platform: SimulatedPlatform, *, secure_boot: bool, command_line: str
 
 
 def _platform(name: str, *, old: bool, at: datetime) -> SimulatedPlatform:
-    """Make the machine of a name, with current firmware or with that of a level which is OutOfDate."""
+    """Return the machine of a name, with current or OutOfDate firmware."""
     from attest_simulator.cli.services import out_of_date
     from attest_simulator.intel import SimulatedPlatform
 

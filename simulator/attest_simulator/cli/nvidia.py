@@ -1,4 +1,4 @@
-"""What ``attest simulate`` has of NVIDIA: GPUs and switches, alone or in a machine, and NVIDIA's services."""
+"""NVIDIA's part of ``attest simulate``: GPUs and switches, alone or in a machine, and NVIDIA's services."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class _Driver(click.ParamType):  # type: ignore[type-arg]  # generic only in new
     name = "version"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read it, or fail as wrong usage."""
+        """Parse the value, or raise a usage error."""
         if not _DRIVER.fullmatch(str(value)):
             self.fail(f"expected a driver version such as {DEFAULT_DRIVER}, got {value!r}", param, ctx)
         return str(value)
 
 
 def device_options(*, gpus: int) -> Callable[[_Command], _Command]:
-    """Add what says which devices there are; the command gets one ``devices``.
+    """Add the options of devices; the command gets one ``devices``.
 
     Args:
-        gpus: how many GPUs there are unless the caller says so.
+        gpus: default number of GPUs.
     """
 
     def decorate(command: _Command) -> _Command:
@@ -62,7 +62,7 @@ def device_options(*, gpus: int) -> Callable[[_Command], _Command]:
             devices = DeviceChoice(
                 gpus=gpus,
                 switches=switches,
-                architecture=cast('Literal["hopper", "blackwell"]', architecture),  # click compared it
+                architecture=cast('Literal["hopper", "blackwell"]', architecture),  # click has checked it
                 driver=driver,
                 board=board,
                 dev_tools=dev_tools,
@@ -130,7 +130,7 @@ def _options(gpus: int) -> tuple[Callable[[_Command], _Command], ...]:
 
 
 def with_devices(devices: DeviceChoice, nonce: bytes | None, cpu: Callable[[bytes], tuple[EvidenceItem, ...]]) -> bytes:
-    """Make the envelope of a machine with devices; the CPU, asked for its items last, commits to them by a binding.
+    """Return the envelope of a machine with devices; the CPU comes last, and commits to them by a binding.
 
     Raises:
         UsageError: a nonce that is not 32 bytes.
@@ -141,10 +141,10 @@ def with_devices(devices: DeviceChoice, nonce: bytes | None, cpu: Callable[[byte
 
 
 def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> None:
-    """Write what NVIDIA says of the devices, if a file for it was named.
+    """Write NVIDIA's endorsements of the devices, if there is a file for them.
 
     Raises:
-        UsageError: there is a file for it, and no device.
+        UsageError: a file without devices.
     """
     if devices.endorsements_out is None:
         return

@@ -1,4 +1,4 @@
-"""What the commands make of the software NVIDIA: devices in a machine, bundles, and a service."""
+"""Devices of the NVIDIA commands: a machine's devices, bundles, and a service."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NOBODY = Binding(
     nonce=bytes(NONCE_BYTES),
     key=sha256(b"attest simulate, no key").digest(),
 )
-"""What evidence of a machine is bound to when nobody asked for it: a key that does not exist."""
+"""Default key in a machine's binding: it does not exist."""
 
 
 def board_of(devices: DeviceChoice) -> SimulatedBoard:
-    """Return the devices that the options describe."""
+    """Return the devices of the options."""
     board = SimulatedBoard.of(
         devices.board,
         architecture=devices.architecture,
@@ -48,8 +48,8 @@ def machine_evidence(
     """Return evidence of a machine: the devices under a nonce of the binding, then the CPU, which commits to them.
 
     Args:
-        devices: what it has.
-        nonce: the Relying Party's, 32 bytes; None stands for zeros.
+        devices: of the machine.
+        nonce: the Relying Party's, 32 bytes; None means zeros.
         collect: returns the CPU's items for 64 bytes of REPORT_DATA.
 
     Raises:
@@ -62,8 +62,8 @@ def machine_evidence(
 
 
 def device_bundle(board: SimulatedBoard, *, at: datetime, days: int) -> bytes:
-    """Return an endorsement bundle with RIMs and OCSP answers for all devices, to be used from ``at`` for some days."""
-    ocsp = SimulatedOcsp.of(at, days=days + 1)  # answers are of a whole day; the bundle's last hours count too
+    """Return a bundle with RIMs and OCSP answers of all devices, valid from ``at`` for some days."""
+    ocsp = SimulatedOcsp.of(at, days=days + 1)  # answers cover whole days, including the bundle's last hours
     rims = {rim.id: rim for _, device in board.devices for rim in device.rims(at=at)}
     entries = (
         *(BundleEntry(kind="nvidia-rim", source=SOURCE, data=rim_answer(rim)) for rim in rims.values()),
@@ -76,7 +76,7 @@ def device_bundle(board: SimulatedBoard, *, at: datetime, days: int) -> bytes:
 
 
 def serve_nvidia(port: int) -> int:
-    """Serve a simulated NVIDIA until interrupted; print its address when it is ready.
+    """Serve a simulated NVIDIA until interrupted; print its address first.
 
     Raises:
         ConfigurationError: ``address-in-use``.

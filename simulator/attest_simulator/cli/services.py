@@ -1,4 +1,4 @@
-"""What the commands make of the simulator: bundles, old firmware, and services on the loopback address."""
+"""Services of the commands: bundles, old firmware, and servers on the loopback address."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_BODY_BYTES = 1_000_000
 
 
 def simulated_bundle(chip: SimulatedChip, *, at: datetime, days: int) -> bytes:
-    """Return an endorsement bundle with everything about a chip, to be used from ``at`` for so many days."""
+    """Return a bundle with all endorsements of a chip, valid from ``at`` for a number of days."""
     leaf, *issuers = chip.certificates()
     chain = b"".join(map(_pem, issuers))
     last = at + timedelta(days=days)
@@ -52,10 +52,10 @@ def simulated_bundle(chip: SimulatedChip, *, at: datetime, days: int) -> bytes:
 
 
 def out_of_date(platform: SimulatedPlatform, *, at: datetime) -> SimulatedPlatform:
-    """Return the same platform with the firmware of the second TDX level that Intel lists, which is OutOfDate."""
+    """Return the platform with firmware of Intel's second TDX level, which is OutOfDate."""
     level = platform.tcb_info("tdx", at=at).levels[1]
     svns = tuple(component.svn for component in level.sgx)
-    loader_and_rest = bytes(component.svn for component in level.tdx or ())[2:]  # the first two are the module's
+    loader_and_rest = bytes(component.svn for component in level.tdx or ())[2:]  # the first two belong to the module
     return replace(
         platform,
         sgx=replace(platform.sgx, components=svns, cpu_svn=bytes(svns), pce_svn=level.pce_svn),
@@ -68,7 +68,7 @@ def _pem(der: bytes) -> bytes:
 
 
 class Answer(NamedTuple):
-    """What a service sends back."""
+    """Answer of a service."""
 
     status: int
     headers: Mapping[str, str]
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
 
 
 def serve_kds(port: int) -> int:
-    """Serve a simulated AMD until interrupted; print its address when it is ready.
+    """Serve a simulated AMD until interrupted; print its address first.
 
     Raises:
         ConfigurationError: ``address-in-use``.
@@ -90,7 +90,7 @@ def serve_kds(port: int) -> int:
 
 
 def serve_pcs(port: int, *, platform: str) -> int:
-    """Serve a simulated Intel, as the PCCS of a data centre does, until interrupted; print its address when ready.
+    """Serve a simulated Intel in the form of a PCCS until interrupted; print its address first.
 
     Raises:
         ConfigurationError: ``address-in-use``.
@@ -104,12 +104,12 @@ def serve_pcs(port: int, *, platform: str) -> int:
 
 
 def serve(port: int, get: Callable[[str, str], Answer], post: Callable[[str, bytes], Answer] | None = None) -> int:
-    """Serve on 127.0.0.1 until interrupted; print the address when it is ready.
+    """Serve on 127.0.0.1 until interrupted; print the address first.
 
     Args:
-        port: 0 takes any free one.
+        port: 0 selects any.
         get: answers GET requests by path and query.
-        post: answers POST requests by path and body; None answers none.
+        post: answers POST requests by path and body; None refuses them.
 
     Raises:
         ConfigurationError: ``address-in-use``.
@@ -118,7 +118,7 @@ def serve(port: int, get: Callable[[str, str], Answer], post: Callable[[str, byt
 
 
 def serve_handler(port: int, handler: type[BaseHTTPRequestHandler]) -> int:
-    """Serve on 127.0.0.1 likewise, by a handler of one's own.
+    """Serve on 127.0.0.1 with a given handler until interrupted; print the address first.
 
     Raises:
         ConfigurationError: ``address-in-use``.
@@ -144,7 +144,7 @@ def serve_handler(port: int, handler: type[BaseHTTPRequestHandler]) -> int:
 
 def _handler(answers: Callable[[str, str], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Passes path and query on, and sends back what comes out."""
+        """Handler of GET requests by path and query."""
 
         def do_GET(self) -> None:
             """Answer."""
@@ -157,11 +157,11 @@ def _handler(answers: Callable[[str, str], Answer]) -> type[BaseHTTPRequestHandl
 def _posting(
     base: type[BaseHTTPRequestHandler], answers: Callable[[str, bytes], Answer]
 ) -> type[BaseHTTPRequestHandler]:
-    class Handler(base):  # type: ignore[valid-type,misc]  # a class that is an argument
-        """Also passes the body of a POST request on."""
+    class Handler(base):  # type: ignore[valid-type,misc]  # type: ignore[valid-type,misc]  # the class is an argument
+        """Handler that also answers POST requests."""
 
         def do_POST(self) -> None:  # noqa: N802  http.server's own name
-            """Answer; a body without a length, or one that is longer than any question, is none."""
+            """Answer; a body without a length, or a longer one than any request has, is refused."""
             length = self.headers.get("Content-Length", "")
             size = int(length) if length.isdecimal() and len(length) < len(str(MAX_BODY_BYTES)) else 0
             _send(self, answers(urlsplit(self.path).path, self.rfile.read(size)))

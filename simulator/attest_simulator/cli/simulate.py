@@ -1,4 +1,4 @@
-"""``attest simulate``: SIMULATED hardware, for trying things out and for tests of one's own."""
+"""``attest simulate``: SIMULATED hardware for experiments and tests."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def machine(
     from attest_simulator.cli.guest_machine import simulated_machine
 
     guest = SimulatedGuest(chip=chip_of(product, report_version, chip, tcb, None))
-    named = arguments[0] == "attest" and len(arguments) > 1  # put before a whole command line
+    named = arguments[0] == "attest" and len(arguments) > 1  # prefixed to a whole command line
     shout()
     with simulated_machine(replace(guest, measurement=measurement or guest.measurement)) as access:
         return int(cli.main(list(arguments[named:]), standalone_mode=False, obj=access))

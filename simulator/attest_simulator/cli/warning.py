@@ -1,4 +1,4 @@
-"""The warning of everything that is simulated."""
+"""The warning about simulated output."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ SHOUT = "SIMULATED: everybody has the keys; it proves nothing about hardware"
 
 
 def shout() -> None:
-    """Say on standard error what nobody should overlook; there is no way to silence it."""
+    """Print the warning on standard error; it cannot be suppressed."""
     click.echo(f"*** {SHOUT} ***", err=True)

@@ -1,6 +1,6 @@
-"""A software Intel: TDX and SGX evidence that is right in every byte, under a root of its own that proves nothing.
+"""A software Intel: byte-exact TDX and SGX evidence under a root of its own, which proves nothing.
 
-Everything is deterministic: the same platform, TD and REPORTDATA give the same bytes, today and next year. All
+Everything is deterministic: the same platform, TD and REPORTDATA always give the same bytes. All
 private keys are public by design (``keys.py``); the verifier accepts them under ``TrustAnchors.simulation()`` alone::
 
     platform = SimulatedPlatform.of()
@@ -11,7 +11,7 @@ private keys are public by design (``keys.py``); the verifier accepts them under
     bundle = collateral.to_json()                             # QuoteCollateralV3
     service = SimulatedPcs.of(platform, at=at)
     answer = service.answer("/tdx/certification/v4/tcb", f"fmspc={platform.sgx.fmspc.hex()}")
-    template = td.quote_template(report_data)                 # what no quoting enclave would sign:
+    template = td.quote_template(report_data)                 # for invalid quotes:
     forged = dataclasses.replace(template, bound_key=bytes(64)).issue()
 """
 

@@ -1,8 +1,8 @@
 """Certificates of the software Intel, in Intel's own byte layout.
 
-They differ from the real ones in four things: the keys, what is computed from the keys, the organisation in every
-name, and the hosts of the distribution points, which cannot resolve. A template can be changed with
-``dataclasses.replace`` before it is issued; that is how a test makes a certificate that Intel would never sign.
+They differ from the real ones in four properties: the keys, values derived from the keys, the organisation in every
+name, and the unresolvable hosts of the distribution points. ``dataclasses.replace`` can modify a template
+before it is issued, for tests with invalid certificates.
 
 Spec: Intel, SGX PCK Certificate and CRL Profile Specification; specs/intel-tdx-sgx.md, sections 6 and 7.
 """
@@ -44,13 +44,13 @@ __all__ = [
 ]
 
 SIMULATED_INTEL: Final = "SIMULATION - NOT Intel Corporation"
-"""Stands where Intel's certificates have ``O=Intel Corporation``."""
+"""Replaces Intel's ``O=Intel Corporation``."""
 CERTIFIED_FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When a PCK certificate becomes valid unless another moment is given."""
+"""Default start of a PCK certificate's validity."""
 PCK_COMMON_NAME: Final = "Intel SGX PCK Certificate"
 CERTIFICATES_HOST: Final = "certificates.trustedservices.simulation.invalid"
 API_HOST: Final = "api.trustedservices.simulation.invalid"
-"""RFC 6761, section 6.4: resolves nowhere. Intel's own hosts would hand out lists that do not fit."""
+"""RFC 6761, section 6.4: unresolvable, since Intel's real lists would not match."""
 
 ECDSA_SHA256: Final = der.sequence(der.object_identifier("1.2.840.10045.4.3.2"))
 """AlgorithmIdentifier of ecdsa-with-SHA256, without parameters (RFC 5758, section 3.2)."""
@@ -86,7 +86,7 @@ _VALIDITY: Final[Mapping[IntelAuthority, tuple[datetime, datetime]]] = {
         datetime(2032, 5, 6, 9, 25, tzinfo=UTC),
     ),
 }
-"""First and last valid second, the real ones (specs/intel-tdx-sgx.md, section 7)."""
+"""First and last valid second of the real ones (specs/intel-tdx-sgx.md, section 7)."""
 _PATH_LENGTHS: Final[Mapping[IntelAuthority, int]] = {
     IntelAuthority.ROOT: 1,
     IntelAuthority.PLATFORM: 0,
@@ -95,12 +95,12 @@ _PATH_LENGTHS: Final[Mapping[IntelAuthority, int]] = {
 
 
 def simulated_name(common_name: str) -> bytes:
-    """Return the DER Name as Intel writes it, with the organisation that says what this is."""
+    """Return the DER Name in Intel's form, with the simulator's organisation."""
     return intel_name(common_name, organisation=SIMULATED_INTEL)
 
 
 def pem_text(certificates: Iterable[bytes]) -> str:
-    """Return certificates as PEM with lines of 64 characters, one behind the other, with a newline at the end."""
+    """Return certificates as concatenated PEM with lines of 64 characters."""
     return "".join(map(DER_cert_to_PEM_cert, certificates))
 
 
@@ -109,7 +109,7 @@ def pem_text(certificates: Iterable[bytes]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntelCertificateTemplate:
-    """Everything of a certificate but its signature.
+    """A certificate without its signature.
 
     Attributes:
         serial: up to 160 bits, positive.
@@ -118,7 +118,7 @@ class IntelCertificateTemplate:
         not_before: first valid second, aware.
         not_after: last valid second, aware.
         spki: DER SubjectPublicKeyInfo.
-        extensions: in the order in which they are written.
+        extensions: in the certificate's order.
     """
 
     serial: int
@@ -150,17 +150,17 @@ class IntelCertificateTemplate:
 
 @lru_cache(maxsize=512)
 def issue_signed(tbs: bytes, key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Put the algorithm and a signature behind what is to be signed; certificates and lists are alike in this."""
+    """Return the DER of a signed part with algorithm and signature, for certificates and lists."""
     return der.sequence(tbs, ECDSA_SHA256, der.bit_string(sign_der(key, tbs)))
 
 
 def key_id(spki: bytes) -> bytes:
-    """Return the SHA-1 of the whole SubjectPublicKeyInfo, as Intel computes it; RFC 5280 takes its bits alone."""
+    """Return the SHA-1 of the whole SubjectPublicKeyInfo, Intel's method; RFC 5280 uses its bits alone."""
     return sha1(spki, usedforsecurity=False).digest()
 
 
 def authority_key_id(authority: IntelAuthority) -> Extension:
-    """Return the authority key identifier of what this authority signs."""
+    """Return this authority's key identifier as an extension."""
     identifier = key_id(spki_of(authority_key(authority)))
     return Extension(oid="2.5.29.35", critical=False, value=der.sequence(der.tlv(0x80, identifier)))
 
@@ -175,7 +175,7 @@ def distribution_point(url: str) -> Extension:
 def _common_extensions(
     spki: bytes, issuer: IntelAuthority, url: str, usage: bytes, constraints: bytes
 ) -> tuple[Extension, ...]:
-    """Write the five extensions that every one of Intel's certificates has, in its order."""
+    """Return the five extensions of every Intel certificate, in its order."""
     return (
         authority_key_id(issuer),
         distribution_point(url),
@@ -186,7 +186,7 @@ def _common_extensions(
 
 
 def authority_template(authority: IntelAuthority) -> IntelCertificateTemplate:
-    """Return the certificate of a simulated authority before its root signs it.
+    """Return the unsigned certificate of a simulated authority.
 
     As in Intel's, the serial number of an authority is its subject key identifier.
     """
@@ -212,7 +212,7 @@ def authority_certificate(authority: IntelAuthority) -> bytes:
 
 
 def issuer_chain(authority: IntelAuthority) -> str:
-    """Return PEM of an authority and of the root, signer first, as PCS sends it."""
+    """Return PEM of an authority and of the root, signer first, in PCS's form."""
     return pem_text(map(authority_certificate, (authority, IntelAuthority.ROOT)))
 
 
@@ -221,7 +221,7 @@ def issuer_chain(authority: IntelAuthority) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformConfiguration:
-    """Flags under .7; None leaves a flag out.
+    """Flags under .7; None omits a flag.
 
     Attributes:
         dynamic_platform: packages can be added (.7.1).
@@ -234,7 +234,7 @@ class PlatformConfiguration:
     smt_enabled: bool | None = True
 
     def to_der(self) -> bytes:
-        """Return the SEQUENCE of the flags that are there."""
+        """Return the SEQUENCE of the present flags."""
         flags = (self.dynamic_platform, self.cached_keys, self.smt_enabled)
         return der.sequence(
             *(
@@ -257,8 +257,8 @@ class SgxExtension:
         pce_id: .3, 2 bytes.
         fmspc: .4, 6 bytes.
         sgx_type: .5, 0 standard, 1 scalable, 2 scalable with integrity.
-        platform_instance_id: .6, 16 bytes; the Platform CA's certificates alone have it.
-        configuration: .7; likewise.
+        platform_instance_id: .6, 16 bytes; in the Platform CA's certificates only.
+        configuration: .7; in the Platform CA's certificates only.
     """
 
     ppid: bytes
@@ -272,7 +272,7 @@ class SgxExtension:
     configuration: PlatformConfiguration | None
 
     def to_der(self) -> bytes:
-        """Return what stands inside the extension's OCTET STRING: a SEQUENCE of pairs of identifier and value."""
+        """Return the content of the extension's OCTET STRING: a SEQUENCE of pairs of identifier and value."""
         levels = (*self.components, self.pce_svn)
         tcb = (_pair(f"2.{number}", der.integer(level)) for number, level in enumerate(levels, 1))
         pairs = [
@@ -296,11 +296,11 @@ def _pair(suffix: str, value: bytes) -> bytes:
 def pck_template(
     *, spki: bytes, sgx: SgxExtension, ca: IntelAuthority, not_before: datetime = CERTIFIED_FROM
 ) -> IntelCertificateTemplate:
-    """Return a PCK certificate before the Platform or Processor CA signs it.
+    """Return an unsigned PCK certificate.
 
     Args:
         spki: DER SubjectPublicKeyInfo of the PCK.
-        sgx: what it says of the platform.
+        sgx: its facts about the platform.
         ca: ``PLATFORM`` or ``PROCESSOR``.
         not_before: first valid second; it lasts seven years.
     """
@@ -319,7 +319,7 @@ def pck_template(
 
 
 def _years_after(moment: datetime, years: int) -> datetime:
-    """Move a moment by whole years; 29 February becomes 1 March where there is none."""
+    """Add whole years to a moment; 29 February becomes 1 March in other years."""
     try:
         return moment.replace(year=moment.year + years)
     except ValueError:

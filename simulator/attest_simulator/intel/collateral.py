@@ -1,7 +1,7 @@
-"""What a verifier needs beside a simulated quote, and the values of an ordinary machine.
+"""Collateral of simulated quotes, and the values of an ordinary machine.
 
-Each part can be replaced before it is put into a bundle, and each member of the bundle after it; nothing here checks
-that parts fit together.
+Each part can be replaced before it is put into a bundle, and each member of the bundle after it, without
+consistency checks.
 
 Spec: specs/intel-tdx-sgx.md, sections 8, 17 and 18.
 """
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 CURRENT_COMPONENTS: Final = (3, 3, 2, 2, 4, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0)
-"""SGX components of a machine that is up to date."""
+"""SGX components of an up-to-date machine."""
 CURRENT_PCE_SVN: Final = 13
 CURRENT_TEE_TCB_SVN: Final = bytes((6, 1, 3)).ljust(16, b"\0")
 """TDX module 1, ISVSVN 6, SEAM loader 3."""
@@ -57,7 +57,7 @@ QE_MR_SIGNER: Final[Mapping[Tee, bytes]] = {
     "sgx": bytes.fromhex("8c4f5775d796503e96137f77c68a829a0056ac8ded70140b081b094490c57bff"),
     "tdx": bytes.fromhex("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5"),
 }
-"""The real ones: a verifier that is told not to look at QE identity compares with constants (section 5)."""
+"""The real ones: verifiers without QE identity compare with constants (section 5)."""
 QE_ISV_PROD_ID: Final[Mapping[Tee, int]] = {"sgx": 1, "tdx": 2}
 QE_ISV_SVN: Final[Mapping[Tee, int]] = {"sgx": 8, "tdx": 4}
 
@@ -88,7 +88,7 @@ _CURRENT_FOR = timedelta(days=45)
 
 
 class Period(NamedTuple):
-    """When something is current, both ends included."""
+    """Period of currency, both ends included."""
 
     start: datetime
     end: datetime
@@ -102,7 +102,7 @@ def current_period(at: datetime) -> Period:
 
 
 def default_levels(tee: Tee) -> tuple[TcbLevel, ...]:
-    """Return three levels as real TCB infos have them: the current one, an older one, and one of 2018."""
+    """Return three levels like a real TCB info: the current one, an older one, and one of 2018."""
     rows = (
         (CURRENT_COMPONENTS, CURRENT_PCE_SVN, _TDX_COMPONENTS, _CURRENT_DATE, "UpToDate", ()),
         (
@@ -136,7 +136,7 @@ def default_levels(tee: Tee) -> tuple[TcbLevel, ...]:
 
 
 def default_module_identities() -> tuple[TdxModuleIdentity, ...]:
-    """Return identities of TDX modules 3 and 1; the latter is current from ISVSVN 6 on."""
+    """Return identities of TDX modules 3 and 1; the latter is current from ISVSVN 6."""
     return (
         TdxModuleIdentity(name="TDX_03", levels=(SvnLevel(isv_svn=3, date=_CURRENT_DATE),)),
         TdxModuleIdentity(
@@ -157,10 +157,10 @@ def default_tcb_info(
     period: Period,
     evaluation_data_number: int = _EVALUATION_DATA_NUMBER,
 ) -> TcbInfo:
-    """Return a TCB info that calls the default machine up to date; ``dataclasses.replace`` changes it.
+    """Return a TCB info under which the default machine is up to date; ``dataclasses.replace`` modifies it.
 
     Args:
-        tee: which list.
+        tee: of the list.
         fmspc: 6 bytes.
         pce_id: 2 bytes, in the order of the PCK certificate.
         period: issue date and next update.
@@ -198,19 +198,19 @@ def default_qe_identity(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntelCollateral:
-    """All that belongs to one quote, as dcap-qvl names it (``QuoteCollateralV3``).
+    """All collateral of one quote in dcap-qvl's form (``QuoteCollateralV3``).
 
     Attributes:
         pck_crl_issuer_chain: PEM of the PCK's CA and the root.
         root_ca_crl: DER.
         pck_crl: DER.
         tcb_info_issuer_chain: PEM of TCB Signing and the root.
-        tcb_info: the JSON that is signed.
+        tcb_info: the signed JSON.
         tcb_info_signature: hex.
         qe_identity_issuer_chain: PEM of TCB Signing and the root.
-        qe_identity: the JSON that is signed.
+        qe_identity: the signed JSON.
         qe_identity_signature: hex.
-        pck_certificate_chain: PEM of PCK, CA and root, for quotes that carry none.
+        pck_certificate_chain: PEM of PCK, CA and root, for quotes without it.
     """
 
     pck_crl_issuer_chain: str
@@ -225,7 +225,7 @@ class IntelCollateral:
     pck_certificate_chain: str | None = None
 
     def to_json(self) -> bytes:
-        """Return the bundle as ``QuoteCollateralV3`` JSON, without a blank."""
+        """Return the bundle as ``QuoteCollateralV3`` JSON, without blanks."""
         value: dict[str, object] = {
             "pck_crl_issuer_chain": self.pck_crl_issuer_chain,
             "root_ca_crl": self.root_ca_crl.hex(),
@@ -242,10 +242,10 @@ class IntelCollateral:
         return compact_json(value).encode("ascii")
 
     def endorsements(self) -> Endorsements:
-        """Return the same as a verifier takes it.
+        """Return it as endorsements.
 
         Raises:
-            EvidenceError: a part that was replaced cannot be read.
+            EvidenceError: a replaced part is malformed.
         """
         chains = (
             self.pck_crl_issuer_chain,
@@ -263,7 +263,7 @@ class IntelCollateral:
         )
 
     def files(self) -> Mapping[str, bytes]:
-        """Return the same as raw answers of PCS, by the names of files in a folder."""
+        """Return it as raw answers of PCS, by file names."""
         tcb_info = signed_document("tcbInfo", self.tcb_info, signature=self.tcb_info_signature)
         identity = signed_document("enclaveIdentity", self.qe_identity, signature=self.qe_identity_signature)
         return {
@@ -288,17 +288,17 @@ def intel_collateral(
     root_revoked: tuple[int, ...] = (),
     pck_certificate_chain: str | None = None,
 ) -> IntelCollateral:
-    """Sign the parts and put them together.
+    """Sign the parts and combine them.
 
     Args:
         tcb_info: TCB info.
         qe_identity: QE identity.
         crl_period: ``thisUpdate`` and ``nextUpdate`` of the list of ``ca``.
-        ca: ``PLATFORM`` or ``PROCESSOR``: whose list.
-        root_crl_period: the same of the root's list; None: as ``crl_period``.
-        revoked: serial numbers of PCK certificates that the CA's list names.
-        root_revoked: serial numbers of CAs or of TCB Signing that the root's list names.
-        pck_certificate_chain: PEM to add, or None.
+        ca: ``PLATFORM`` or ``PROCESSOR``, the issuer of the list.
+        root_crl_period: period of the root's list; None: as ``crl_period``.
+        revoked: serial numbers of PCK certificates in the CA's list.
+        root_revoked: serial numbers of CAs or of TCB Signing in the root's list.
+        pck_certificate_chain: PEM to include, or None.
     """
     root = root_crl_period or crl_period
     text, identity = tcb_info.text(), qe_identity.text()

@@ -27,16 +27,16 @@ _KEY_COMPROMISE = b"\x0a\x01\x01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntelCrlTemplate:
-    """Everything of a revocation list but its signature.
+    """A revocation list without its signature.
 
     Attributes:
         issuer: DER Name of the CA.
         authority_key: the authority key identifier.
-        this_update: first moment at which it is current.
+        this_update: start of its currency.
         next_update: end of its currency.
-        revoked: serial numbers, in the order in which they are written, each revoked at ``this_update`` for
+        revoked: serial numbers in the list's order, each revoked at ``this_update`` for
             keyCompromise, as in Intel's lists.
-        number: CRL number; Intel's is 1 in all lists.
+        number: CRL number; 1 in all of Intel's lists.
     """
 
     issuer: bytes
@@ -70,7 +70,7 @@ class IntelCrlTemplate:
 def intel_crl_template(
     ca: IntelAuthority, *, this_update: datetime, next_update: datetime, revoked: tuple[int, ...] = ()
 ) -> IntelCrlTemplate:
-    """Return a revocation list of the root, the Platform or the Processor CA before it is signed."""
+    """Return an unsigned revocation list of the root, the Platform or the Processor CA."""
     return IntelCrlTemplate(
         issuer=simulated_name(ca),
         authority_key=authority_key_id(ca),

@@ -1,7 +1,7 @@
-"""What a simulated boot measures, and the log that records it (CCEL, TCG crypto-agile form).
+"""Measurements of a simulated boot, with their log (CCEL, TCG crypto-agile form).
 
-An event says what was hashed and what the log tells about it; the two differ for real events too (a boot application
-is logged by its path and hashed as an image), and a hostile log is one where they differ and should not.
+An event has hashed bytes and logged data; they differ for some real events (a boot application
+is logged by its path and hashed as an image), and in hostile logs for others.
 
 Spec: TCG PC Client Platform Firmware Profile, sections 9 and 10; UEFI 2.10, section 38; specs/intel-tdx-sgx.md,
 section 19.
@@ -40,7 +40,7 @@ SHA256: Final = 0x000B
 SHA384: Final = 0x000C
 REGISTER_BYTES: Final = 48
 LOG_AREA_BYTES: Final = 65536
-"""Size of the log area of real machines; what the log leaves free is 0xFF."""
+"""Size of the log area of real machines; the unused part is 0xFF."""
 AAEL_TAG: Final = b"LEAA"
 """0x4141454C, little-endian."""
 
@@ -63,13 +63,13 @@ _DEVICE_PATH_END = bytes.fromhex("7fff0400")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEvent:
-    """Something that is measured, and what a log tells about it.
+    """A measurement with its log data.
 
     Attributes:
         kind: event type, 32 bits.
         data: the event data in the log.
-        measured: what is hashed; None: the event data.
-        digest: the SHA-384 that is extended and logged instead of that of ``measured``, 48 bytes.
+        measured: hashed bytes; None means the event data.
+        digest: SHA-384 to extend and log instead of that of ``measured``, 48 bytes.
     """
 
     kind: int
@@ -78,10 +78,10 @@ class MeasuredEvent:
     digest: bytes | None = None
 
     def digest_of(self, algorithm: int) -> bytes:
-        """Return the digest of an algorithm by its TCG number; zeros for an event that is only told and not measured.
+        """Return the digest of an algorithm by its TCG number; zeros for a logged but unmeasured event.
 
         Raises:
-            ValueError: none of SHA-1, SHA-256 and SHA-384.
+            ValueError: another algorithm than SHA-1, SHA-256 and SHA-384.
         """
         if algorithm == SHA384 and self.digest is not None:
             return self.digest
@@ -94,7 +94,7 @@ class MeasuredEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """An event and the index under which the log files it: 0 is MRTD, 1 to 4 are RTMR0 to RTMR3; or a PCR."""
+    """An event with its index in the log: 0 is MRTD, 1 to 4 are RTMR0 to RTMR3; or a PCR."""
 
     index: int
     event: MeasuredEvent
@@ -114,7 +114,7 @@ def efi_action(text: str) -> MeasuredEvent:
 
 
 def _variable_data(guid: bytes, name: str, value: bytes) -> bytes:
-    """UEFI_VARIABLE_DATA: GUID, name length in UTF-16 units (u64), data length (u64), name, data; little-endian."""
+    """Return UEFI_VARIABLE_DATA: GUID, length of the name in UTF-16 units (u64) and of the data (u64), name, data."""
     encoded = name.encode("utf-16-le")
     lengths = (len(encoded) // 2).to_bytes(8, "little") + len(value).to_bytes(8, "little")
     return guid + lengths + encoded + value
@@ -135,11 +135,11 @@ def boot_variable(name: str, value: bytes) -> MeasuredEvent:
 def boot_application(image: bytes, *, path: str) -> MeasuredEvent:
     """Return EV_EFI_BOOT_SERVICES_APPLICATION of an image.
 
-    NOTE: the digest is over the plain image and not the PE Authenticode hash, which needs a PE file. No verifier can
+    NOTE: the digest is over the plain image instead of the PE Authenticode hash, which needs a PE file. No verifier can
     recompute either from the log.
 
     Args:
-        image: stands for the file.
+        image: in place of the file.
         path: file path of the device path, with backslashes.
     """
     text = (path + "\0").encode("utf-16-le")
@@ -150,7 +150,7 @@ def boot_application(image: bytes, *, path: str) -> MeasuredEvent:
 
 
 def opaque_event(kind: int, data: bytes, *, measured: bytes) -> MeasuredEvent:
-    """Return any event whose data does not tell what was hashed."""
+    """Return an event whose data does not determine the hashed bytes."""
     return MeasuredEvent(kind=kind, data=data, measured=measured)
 
 
@@ -160,12 +160,12 @@ def _grub(prefix: str, text: str) -> MeasuredEvent:
 
 
 def grub_command(text: str) -> MeasuredEvent:
-    """Return EV_IPL as upstream GRUB writes it for a command; the digest is over the text without prefix and NUL."""
+    """Return EV_IPL of upstream GRUB for a command; the digest is over the text without prefix and NUL."""
     return _grub("grub_cmd: ", text)
 
 
 def kernel_command_line(text: str) -> MeasuredEvent:
-    """Return EV_IPL as upstream GRUB writes it for the kernel's command line; digest as ``grub_command``."""
+    """Return EV_IPL of upstream GRUB for the kernel's command line; digest as ``grub_command``."""
     return _grub("kernel_cmdline: ", text)
 
 
@@ -190,8 +190,8 @@ def typical_boot(
     Args:
         secure_boot: value of the variable ``SecureBoot``.
         command_line: the kernel's.
-        kernel: stands for the kernel's image.
-        firmware: stands for the configuration of the firmware.
+        kernel: in place of the kernel's image.
+        firmware: in place of the firmware's configuration.
     """
     rtmr0 = (
         opaque_event(_EV_EFI_HANDOFF_TABLES2, b"\x09TdxTable\0" + bytes(8), measured=b"TD HOB " + firmware),
@@ -237,7 +237,7 @@ def _u32(*values: int) -> bytes:
 
 
 def _algorithms(algorithms: tuple[int, ...], *parts: bytes) -> bytes:
-    """Put each algorithm's number (u16) before its part."""
+    """Return each algorithm's number (u16) followed by its part."""
     return b"".join(number.to_bytes(2, "little") + part for number, part in zip(algorithms, parts, strict=True))
 
 
@@ -255,13 +255,13 @@ def write_event_log(
     fill: int = 0xFF,
     header_index: int = 1,
 ) -> bytes:
-    """Return the log as ``/sys/firmware/acpi/tables/data/CCEL`` gives it.
+    """Return the content of ``/sys/firmware/acpi/tables/data/CCEL``.
 
     Args:
-        entries: in the order in which they happened.
+        entries: in order.
         algorithms: TCG numbers of the digests in each record.
-        size: bytes of the log area; None ends the log with its last record.
-        fill: the byte that fills the area behind the last record.
+        size: bytes of the log area; None means up to the last record.
+        fill: the byte of the unused area.
         header_index: register index of the header; a TPM's log has 0.
     """
     widths = tuple(hashlib.new(_HASHES[number]).digest_size.to_bytes(2, "little") for number in algorithms)
@@ -273,11 +273,11 @@ def write_event_log(
 
 
 def ccel_table(*, log_bytes: int = LOG_AREA_BYTES, address: int = 0) -> bytes:
-    """Return the ACPI table CCEL, 56 bytes, for TDX; its bytes add up to zero modulo 256.
+    """Return the ACPI table CCEL, 56 bytes, for TDX; its bytes sum up to zero modulo 256.
 
     Args:
         log_bytes: LAML, size of the log area.
-        address: LASA, where it begins.
+        address: LASA, start of the log area.
     """
     head = b"CCEL" + _u32(56) + b"\x01\0" + b"SIMULA" + b"SIMULATD" + _u32(1) + b"SIM " + _u32(1)
     table = head + bytes((2, 0, 0, 0)) + log_bytes.to_bytes(8, "little") + address.to_bytes(8, "little")

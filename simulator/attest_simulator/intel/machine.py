@@ -1,4 +1,4 @@
-"""A simulated platform: its PCK, its quoting enclaves, its certificates and what the vendor says of it.
+"""A simulated platform: its PCK, its quoting enclaves, its certificates and its collateral.
 
 Spec: specs/intel-tdx-sgx.md, sections 4, 6 and 8.
 """
@@ -42,22 +42,22 @@ from attest_simulator.intel.tcb import QeIdentity, TcbInfo
 __all__ = ["SIMULATED_FMSPC", "SimulatedPlatform"]
 
 SIMULATED_FMSPC: Final = b"SIM\0\0\0"
-"""The FMSPC of platforms unless another one is given; no real one starts with these letters."""
+"""Default FMSPC of platforms; no real one starts with these letters."""
 
 _QE_ATTRIBUTES = bytes.fromhex("1500000000000000e700000000000000")
-"""INIT, MODE64BIT and PROVISION_KEY, as the real QEs have them."""
+"""INIT, MODE64BIT and PROVISION_KEY, as in the real QEs."""
 _SCALABLE, _STANDARD = 1, 0
 _ENCRYPTED_PPID_BYTES: Mapping[int, int] = {2: 256, 3: 384}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPlatform:
-    """A simulated machine with its firmware, as one moment finds it. Make one with ``SimulatedPlatform.of``.
+    """A simulated machine with its firmware at one moment. Make one with ``SimulatedPlatform.of``.
 
     Attributes:
-        name: public text from which identifiers and keys are derived.
-        ca: who certified its PCK: ``PLATFORM`` or ``PROCESSOR``.
-        sgx: what the PCK certificate says of it.
+        name: public text that determines identifiers and keys.
+        ca: issuer of its PCK certificate: ``PLATFORM`` or ``PROCESSOR``.
+        sgx: the PCK certificate's facts about it.
         tee_tcb_svn: 16 bytes: ISVSVN and version of the TDX module, SVN of the SEAM loader, zeros.
         mr_seam: measurement of the TDX module, 48 bytes.
         qe_isv_svn: ISVSVN of its quoting enclaves; None: the current one of each.
@@ -82,14 +82,14 @@ class SimulatedPlatform:
         components: tuple[int, ...] = CURRENT_COMPONENTS,
         pce_svn: int = CURRENT_PCE_SVN,
     ) -> SimulatedPlatform:
-        """Return an ordinary platform; ``dataclasses.replace`` changes what is special about it.
+        """Return an ordinary platform; ``dataclasses.replace`` modifies it.
 
         Args:
-            name: another name, another platform.
+            name: determines the platform.
             ca: ``PLATFORM`` for servers, ``PROCESSOR`` for single-package machines without an instance id.
             fmspc: 6 bytes.
             pce_id: 2 bytes.
-            components: 16 SVNs, 0 to 255 each; CPUSVN equals them byte for byte, as in all certificates seen.
+            components: 16 SVNs, 0 to 255 each; CPUSVN has the same bytes, as in all known certificates.
             pce_svn: 0 to 65535.
         """
         multi = ca is IntelAuthority.PLATFORM
@@ -109,7 +109,7 @@ class SimulatedPlatform:
     # -- keys and certificates
 
     def pck_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key that certifies quoting enclaves; another TCB, another key, as in hardware."""
+        """Return the key that certifies quoting enclaves; as in hardware, each TCB has its own."""
         sgx = self.sgx
         return p256_key("PCK", sgx.ppid.hex(), sgx.cpu_svn.hex(), str(sgx.pce_svn), sgx.pce_id.hex())
 
@@ -118,11 +118,11 @@ class SimulatedPlatform:
         return derived_bytes(16, "QE id", tee, self.name)
 
     def attestation_key(self, tee: Tee) -> ec.EllipticCurvePrivateKey:
-        """Return the key with which the QE of SGX or TDX signs quotes."""
+        """Return the signing key of the QE of SGX or TDX."""
         return p256_key("attestation key", tee, self.name)
 
     def pck_template(self) -> IntelCertificateTemplate:
-        """Return the PCK certificate before the CA signs it."""
+        """Return the unsigned PCK certificate."""
         return pck_template(spki=spki_of(self.pck_key()), sgx=self.sgx, ca=self.ca, not_before=self.certified_from)
 
     def pck_certificate(self) -> bytes:
@@ -138,13 +138,13 @@ class SimulatedPlatform:
         return pem_text(self.certificates())
 
     def encrypted_ppid(self, kind: int = 3) -> bytes:
-        """Return what stands for the encrypted PPID of certification data types 2 and 3: 256 or 384 bytes."""
+        """Return 256 or 384 bytes in place of the encrypted PPID of certification data types 2 and 3."""
         return derived_bytes(_ENCRYPTED_PPID_BYTES[kind], "encrypted PPID", str(kind), self.sgx.ppid.hex())
 
     def certification_data(self, kind: int = 5) -> bytes:
         """Return certification data of types 1 to 5.
 
-        Type 5 ends with a NUL, as in every real quote seen. Types 1 to 3 are the PPID, clear or encrypted, then
+        Type 5 ends with a NUL, as in all known quotes. Types 1 to 3 are the PPID, clear or encrypted, then
         CPUSVN, PCESVN (u16, little-endian) and PCEID.
 
         Raises:
@@ -168,7 +168,7 @@ class SimulatedPlatform:
     # -- quotes
 
     def qe_fields(self, tee: Tee) -> Values:
-        """Return the fields of the QE's report, all but REPORTDATA."""
+        """Return the fields of the QE's report, without REPORTDATA."""
         return {
             "cpu_svn": self.sgx.cpu_svn,
             "attributes": _QE_ATTRIBUTES,
@@ -181,17 +181,17 @@ class SimulatedPlatform:
     def quote_template(
         self, body: bytes, *, tee: Tee, version: int, body_type: int, header: Values | None = None
     ) -> QuoteTemplate:
-        """Return the quote of a report before it is signed.
+        """Return the unsigned quote of a report.
 
         Args:
             body: the report.
-            tee: whose QE quotes it.
+            tee: of the QE.
             version: 3, 4 or 5.
-            body_type: what the descriptor of version 5 says; earlier versions have none.
+            body_type: descriptor of version 5; earlier versions have none.
             header: fields of the header to replace.
 
         Raises:
-            ValueError: a header field does not fit its layout.
+            ValueError: an invalid header field.
         """
         svns: Values = {"qe_svn": QE_ISV_SVN[tee], "pce_svn": self.sgx.pce_svn} if version == 3 else {}
         return QuoteTemplate(
@@ -223,15 +223,15 @@ class SimulatedPlatform:
         revoked: tuple[int, ...] = (),
         root_revoked: tuple[int, ...] = (),
     ) -> IntelCollateral:
-        """Return all that a verifier needs for this platform's quotes at a moment.
+        """Return all collateral of this platform's quotes at a moment.
 
         Args:
             tee: ``sgx`` or ``tdx``.
             at: aware; everything is current from the first of its month for 45 days.
-            tcb_info: None is the default, by which an ordinary platform is up to date.
+            tcb_info: None is the default, under which an ordinary platform is up to date.
             qe_identity: None is the default.
-            revoked: serial numbers of PCK certificates that the CA's list names.
-            root_revoked: serial numbers of CAs or of TCB Signing that the root's list names.
+            revoked: serial numbers of PCK certificates in the CA's list.
+            root_revoked: serial numbers of CAs or of TCB Signing in the root's list.
         """
         period = current_period(at)
         return intel_collateral(

@@ -1,6 +1,6 @@
-"""A software Intel PCS, or a PCCS of a data centre: the answers, without a socket.
+"""A software Intel PCS, or a data centre's PCCS: its answers, without a socket.
 
-Whoever serves it over HTTP passes path and query on and sends back what comes out.
+An HTTP server passes it path and query and sends its answers.
 
 Spec: Intel, API for SGX and TDX Provisioning Certification Service v4; specs/intel-tdx-sgx.md, section 17.
 """
@@ -28,11 +28,11 @@ from attest_simulator.intel.tcb import QeIdentity, TcbInfo, compact_json, json_t
 __all__ = ["PcsAnswer", "SimulatedPcs"]
 
 ROOT_CRL_PATH: Final = "/IntelSGXRootCA.der"
-"""On the host of certificates, not on that of the interface; one object answers for both."""
+"""On the host of certificates instead of the API's; one object answers for both."""
 
 _PATH = re.compile(r"/(?P<tee>sgx|tdx)/certification/v4/(?P<item>[a-z/]{1,64})")
 _TEES: Mapping[str, Tee] = {"sgx": "sgx", "tdx": "tdx"}
-"""What stands in the path; a table, so that the checker knows the type of what is found."""
+"""Path components by type, as a table for the type checker."""
 _CAS: Mapping[str, IntelAuthority] = {"platform": IntelAuthority.PLATFORM, "processor": IntelAuthority.PROCESSOR}
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MAX_PARAMETERS = 8
@@ -43,12 +43,12 @@ _Numbered = TypeVar("_Numbered", TcbInfo, QeIdentity)
 
 
 class PcsAnswer(NamedTuple):
-    """What to send back.
+    """An answer.
 
     Attributes:
         status: HTTP status.
-        headers: names as Intel spells them, and values; issuer chains are percent-encoded PEM.
-        body: the answer itself; for an error, empty.
+        headers: in Intel's spelling; issuer chains are percent-encoded PEM.
+        body: empty for an error.
     """
 
     status: int
@@ -62,18 +62,18 @@ _NOT_FOUND = PcsAnswer(404, {}, b"")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPcs:
-    """The service as one moment finds it. Make one with ``SimulatedPcs.of``.
+    """The service at one moment. Make one with ``SimulatedPcs.of``.
 
     Attributes:
-        tcb_infos: every TCB info that it knows, of any FMSPC and evaluation number.
-        qe_identities: every QE identity that it knows.
-        platforms: machines whose PCK certificates it hands out.
+        tcb_infos: all known TCB infos, of any FMSPC and evaluation number.
+        qe_identities: all known QE identities.
+        platforms: machines with available PCK certificates.
         crl_period: currency of the lists of Platform and Processor CA.
         root_crl_period: currency of the root's list.
         revoked: serial numbers by CA; the root's list names CAs and TCB Signing.
         standard_number: the highest evaluation number under ``update=standard``, which is also the default of
-            requests; ``update=early`` has the highest of all. None: there is no difference.
-        pccs: answer as a PCCS does: ``rootcacrl``, and the header ``SGX-TCB-Info-Issuer-Chain``.
+            requests; ``update=early`` selects the highest of all. None: no difference.
+        pccs: answer like a PCCS: ``rootcacrl``, and the header ``SGX-TCB-Info-Issuer-Chain``.
     """
 
     tcb_infos: tuple[TcbInfo, ...]
@@ -87,7 +87,7 @@ class SimulatedPcs:
 
     @staticmethod
     def of(*platforms: SimulatedPlatform, at: datetime, pccs: bool = False) -> SimulatedPcs:
-        """Return a service that knows these platforms and is current at ``at``, by which they are up to date."""
+        """Return a service that has these platforms as up to date at ``at``."""
         period = current_period(at)
         tees: tuple[Tee, ...] = ("sgx", "tdx")
         infos = {(p.sgx.fmspc, tee): p.tcb_info(tee, at=at) for p in platforms for tee in tees}
@@ -105,8 +105,8 @@ class SimulatedPcs:
         """Answer a GET request.
 
         Args:
-            path: what stands between the host and ``?``, such as ``/tdx/certification/v4/tcb``.
-            query: what stands behind ``?``, still encoded, such as ``fmspc=53494d000000``.
+            path: part of the URL between the host and ``?``, such as ``/tdx/certification/v4/tcb``.
+            query: part of the URL after ``?``, still encoded, such as ``fmspc=53494d000000``.
 
         Returns:
             200 with signed JSON, a list or a certificate; 400 for a missing, repeated or misspelled parameter; 404
@@ -147,7 +147,7 @@ class SimulatedPcs:
         return self._chosen(found, parameters, "SGX-Enclave-Identity-Issuer-Chain")
 
     def _chosen(self, found: tuple[_Numbered, ...], parameters: _Parameters, header: str) -> PcsAnswer:
-        """Answer with the document of the number asked for, or with the highest one of the update channel."""
+        """Answer with the document of the requested number, or with the highest one of the update channel."""
         number, update = parameters.get("tcbEvaluationDataNumber"), parameters.get("update")
         if (number and update) or update not in {None, "early", "standard"}:
             return _BAD_REQUEST
@@ -175,7 +175,7 @@ class SimulatedPcs:
         return PcsAnswer(200, _with_chain("application/x-pem-file", "SGX-PCK-CRL-Issuer-Chain", ca), pem)
 
     def _pck_certificate(self, tee: Tee, parameters: _Parameters) -> PcsAnswer:
-        """Answer with the certificate of a platform's current TCB. NOTE: the real service wants a subscription key."""
+        """Answer with the certificate of a platform's current TCB. NOTE: the real service needs a subscription key."""
         encrypted, qe_id = parameters.get("encrypted_ppid", ""), parameters.get("qeid", "")
         if tee != "sgx":
             return _NOT_FOUND
@@ -190,7 +190,7 @@ class SimulatedPcs:
     def _evaluation_numbers(self, tee: Tee, parameters: _Parameters) -> PcsAnswer:
         """Answer with the signed list of evaluation numbers, highest first.
 
-        NOTE: written after Intel's documentation of the interface; no recorded answer was at hand to compare.
+        NOTE: written after Intel's documentation of the API, without a recorded answer for comparison.
         """
         infos = {info.evaluation_data_number: info for info in self.tcb_infos if info.tee == tee}
         if parameters:
@@ -239,12 +239,12 @@ def _pck_answer(platform: SimulatedPlatform, parameters: _Parameters) -> PcsAnsw
 
 
 def _with_chain(content_type: str, header: str, authority: IntelAuthority) -> Mapping[str, str]:
-    """Return headers with an issuer chain, every byte but letters, digits and ``-._~`` percent-encoded."""
+    """Return headers with an issuer chain, percent-encoded except for letters, digits and ``-._~``."""
     return {"Content-Type": content_type, header: quote(issuer_chain(authority), safe="")}
 
 
 def _parameters(query: str) -> _Parameters | None:
-    """Read the query; None where it is malformed or repeats a parameter."""
+    """Parse the query; None if it is malformed or repeats a parameter."""
     if not query:
         return {}
     try:

@@ -1,7 +1,7 @@
-"""A quote before it is signed, and how it is put together.
+"""Unsigned quotes and their assembly.
 
-What no quoting enclave would do can be had by name: ``dataclasses.replace`` on a ``QuoteTemplate`` changes any part,
-and everything that depends on the part is computed and signed anew, unless it is given too.
+Invalid quotes are explicit: ``dataclasses.replace`` on a ``QuoteTemplate`` changes any part,
+and all dependent parts are computed and signed again, unless they are replaced too.
 
 Spec: specs/intel-tdx-sgx.md, sections 2 to 5.
 """
@@ -30,9 +30,9 @@ __all__ = [
 
 INTEL_QE_VENDOR_ID: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 QE_AUTH_DATA: Final = bytes(range(32))
-"""As in every real quote seen."""
+"""As in all known quotes."""
 SGX_DEBUG: Final = 1 << 1
-"""DEBUG among the flags of an enclave."""
+"""DEBUG in an enclave's flags."""
 
 _ECDSA_P256 = 2
 _TEE_TYPE_TDX = 0x81
@@ -50,11 +50,11 @@ def quote_header(*, version: int, tdx: bool, qe_id: bytes, override: Values | No
         version: 3, 4 or 5.
         tdx: TEE type TDX instead of SGX.
         qe_id: 16 bytes, the QE's identifier on this platform.
-        override: fields that replace those above, also ``version``; QE SVN and PCE SVN of version 3 are zero
-            unless given.
+        override: fields to replace, also ``version``; QE SVN and PCE SVN of version 3 are zero
+            by default.
 
     Raises:
-        ValueError: a name or value does not fit the layout.
+        ValueError: an invalid name or value.
     """
     values: dict[str, int | bytes] = {
         "version": version,
@@ -69,15 +69,15 @@ def quote_header(*, version: int, tdx: bool, qe_id: bytes, override: Values | No
 
 
 def body_descriptor(body_type: int, size: int) -> bytes:
-    """Return the descriptor in front of the body of version 5: type (u16) and size (u32), little-endian."""
+    """Return the descriptor before the body of version 5: type (u16) and size (u32), little-endian."""
     return body_type.to_bytes(2, "little") + size.to_bytes(4, "little")
 
 
 def sgx_report(values: Values) -> bytes:
-    """Return an enclave report, 384 bytes; what is not named is zero.
+    """Return an enclave report, 384 bytes; unnamed fields are zero.
 
     Raises:
-        ValueError: a name or value does not fit the layout.
+        ValueError: an invalid name or value.
     """
     zeros: dict[str, int | bytes] = {row.name: bytes(row.size) if row.kind == "bytes" else 0 for row in SGX_REPORT}
     return SGX_REPORT.encode(zeros | dict(values))
@@ -85,23 +85,23 @@ def sgx_report(values: Values) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuoteTemplate:
-    """Everything of a quote but its signatures.
+    """A quote without its signatures.
 
     Attributes:
         header: 48 bytes.
-        body: the report that is quoted.
+        body: the quoted report.
         attestation_key: signs header, descriptor and body.
         pck_key: signs the report of the QE.
-        qe_fields: fields of the QE's report (``structure.SGX_REPORT``); without ``report_data`` the QE commits to the
-            attestation key, as it should.
-        certification_data: what stands behind the QE's authentication data.
+        qe_fields: fields of the QE's report (``structure.SGX_REPORT``); by default its ``report_data`` commits to the
+            attestation key.
+        certification_data: bytes after the QE's authentication data.
         certification_type: its type; 5 is a PEM chain.
-        descriptor: in front of the body of version 5, else empty.
-        outer_type: certification data type that wraps the QE's report in versions 4 and 5; None writes the flat form
+        descriptor: before the body of version 5, otherwise empty.
+        outer_type: type of the certification data around the QE's report in versions 4 and 5; None uses the flat form
             of version 3.
         qe_auth_data: up to 65,535 bytes.
-        bound_key: the key that the QE commits to, 64 bytes; None is the attestation key itself.
-        padding: bytes behind the quote.
+        bound_key: key in the QE's commitment, 64 bytes; None uses the attestation key.
+        padding: bytes after the quote.
     """
 
     header: bytes
@@ -119,11 +119,11 @@ class QuoteTemplate:
 
     @property
     def signed(self) -> bytes:
-        """The bytes that the attestation key signs."""
+        """Bytes under the attestation key's signature."""
         return self.header + self.descriptor + self.body
 
     def qe_report(self) -> bytes:
-        """Return the QE's report: SHA-256 of attestation key and authentication data, then 32 zero bytes."""
+        """Return the QE's report over SHA-256 of attestation key and authentication data, then 32 zero bytes."""
         bound = raw_public_key(self.attestation_key) if self.bound_key is None else self.bound_key
         commitment = sha256(bound + self.qe_auth_data).digest() + bytes(32)
         return sgx_report({"report_data": commitment} | dict(self.qe_fields))
@@ -132,7 +132,7 @@ class QuoteTemplate:
         """Return the signed quote.
 
         Raises:
-            ValueError: a field of the QE's report does not fit the layout.
+            ValueError: an invalid field of the QE's report.
         """
         report = self.qe_report()
         certified = b"".join(

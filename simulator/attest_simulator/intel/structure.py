@@ -1,7 +1,7 @@
-"""Byte layouts of what the simulated machines sign: quote header, enclave report, TD reports.
+"""Byte layouts of signed structures: quote header, enclave report, TD reports.
 
-Written apart from the parser's tables on purpose: that both read the same bytes alike is a test. Reserved spans are
-ordinary fields here, so that a test can fill them.
+Written independently of the parser's tables: their agreement is a test. Reserved spans are
+ordinary fields here, so that a test can set them.
 
 Spec: Intel, TDX DCAP Quoting Library API, appendix A; specs/intel-tdx-sgx.md, sections 2 and 3.
 """
@@ -17,7 +17,7 @@ __all__ = ["HEADER_V3", "HEADER_V4", "SGX_REPORT", "TD_REPORTS"]
 
 
 def _layout(name: str, clause: str, *rows: tuple[str, Kind | int]) -> Layout:
-    """Lay rows behind one another; a number of bytes instead of a kind is a field of bytes."""
+    """Return a layout of consecutive rows; a number instead of a kind is a field of so many bytes."""
     widths = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
     fields: list[Field] = []
     at = 0

@@ -1,7 +1,7 @@
-"""TCB info and QE identity as Intel writes them: the members in its order, without a blank.
+"""TCB info and QE identity in Intel's form: members in its order, without blanks.
 
-A value here is whatever the text shall say, right or wrong: a status that does not exist, fifteen components, a date
-in the past. What the default machine needs is in ``collateral.py``.
+Values are unchecked: an unknown status, fifteen components and past dates are possible. ``collateral.py`` has the
+default machine's values.
 
 Spec: Intel PCS API v4, TCB Info V3 and Enclave Identity V2; specs/intel-tdx-sgx.md, sections 9 and 10.
 """
@@ -37,12 +37,12 @@ _Object = dict[str, object]
 
 
 def json_time(moment: datetime) -> str:
-    """Write an aware moment as RFC 3339 in UTC, whole seconds, with ``Z``."""
+    """Format an aware moment as RFC 3339 in UTC, whole seconds, with ``Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def compact_json(value: object) -> str:
-    """Write JSON without a blank, as PCS does."""
+    """Format JSON without blanks, as PCS does."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -52,11 +52,11 @@ def signature_of(text: str) -> str:
 
 
 def signed_document(member: str, text: str, *, signature: str | None = None) -> bytes:
-    """Return the body of a PCS answer: the text under its member's name, and the signature over exactly that text.
+    """Return the body of a PCS answer: the text under its member's name, and a signature over exactly that text.
 
     Args:
         member: ``tcbInfo``, ``enclaveIdentity`` or ``tcbEvaluationDataNumbers``.
-        text: what is signed.
+        text: the signed text.
         signature: hex; None signs the text.
     """
     return f'{{"{member}":{text},"signature":"{signature or signature_of(text)}"}}'.encode()
@@ -68,8 +68,8 @@ class TcbComponent:
 
     Attributes:
         svn: 0 to 255.
-        category: ``BIOS`` or ``OS/VMM``; None leaves it out.
-        kind: the member ``type``, free text; None leaves it out.
+        category: ``BIOS`` or ``OS/VMM``; None omits it.
+        kind: the member ``type``, free text; None omits it.
     """
 
     svn: int
@@ -85,7 +85,7 @@ class TcbComponent:
 def components(
     svns: tuple[int, ...], labels: tuple[tuple[str | None, str | None], ...] = ()
 ) -> tuple[TcbComponent, ...]:
-    """Put SVNs and (category, type) together; where labels end, components have none."""
+    """Return components of SVNs with (category, type); surplus components have none."""
     padded = (*labels, *((None, None) for _ in svns))
     return tuple(
         TcbComponent(svn=svn, category=category, kind=kind)
@@ -100,10 +100,10 @@ class TcbLevel:
     Attributes:
         sgx: 16 SGX components.
         pce_svn: 0 to 65535.
-        tdx: 16 TDX components; None leaves them out, as in a TCB info for SGX.
+        tdx: 16 TDX components; None omits them, as in a TCB info for SGX.
         date: ``tcbDate``.
         status: ``tcbStatus``, any text.
-        advisory_ids: ``advisoryIDs``; an empty tuple leaves the member out.
+        advisory_ids: ``advisoryIDs``; an empty tuple omits the member.
     """
 
     sgx: tuple[TcbComponent, ...]
@@ -142,12 +142,12 @@ def _level(tcb: _Object, date: datetime, status: str, advisory_ids: tuple[str, .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TdxModule:
-    """``tdxModule`` of a TCB info: what counts for module version 0.
+    """``tdxModule`` of a TCB info, for module version 0.
 
     Attributes:
         mr_signer: 48 bytes, zero for Intel's module.
-        attributes: 8 bytes, in the order written.
-        attributes_mask: 8 bytes, likewise.
+        attributes: 8 bytes, in JSON order.
+        attributes_mask: 8 bytes, in JSON order.
     """
 
     mr_signer: bytes = bytes(48)
@@ -165,7 +165,7 @@ class TdxModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TdxModuleIdentity:
-    """One entry of ``tdxModuleIdentities``: what counts for one other module version.
+    """One entry of ``tdxModuleIdentities``, for another module version.
 
     Attributes:
         name: the member ``id``: ``TDX_`` and the module version, two hex digits.
@@ -184,18 +184,18 @@ class TdxModuleIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcbInfo:
-    """A TCB info before it is signed.
+    """An unsigned TCB info.
 
     Attributes:
-        tee: the member ``id``, which is written in capitals.
-        fmspc: 12 hex digits in either case, as they shall be written.
-        pce_id: 4 hex digits, likewise.
+        tee: the member ``id``, in capitals.
+        fmspc: 12 hex digits in either case.
+        pce_id: 4 hex digits in either case.
         issue_date: ``issueDate``, aware.
         next_update: ``nextUpdate``, aware.
         evaluation_data_number: ``tcbEvaluationDataNumber``.
-        levels: ``tcbLevels`` in the order in which they are written.
-        module: ``tdxModule``; None leaves it out, as for SGX.
-        module_identities: ``tdxModuleIdentities``; None leaves the list out, as before the middle of 2023.
+        levels: ``tcbLevels``, in order.
+        module: ``tdxModule``; None omits it, as for SGX.
+        module_identities: ``tdxModuleIdentities``; None omits the list, as before the middle of 2023.
         tcb_type: ``tcbType``.
         version: ``version``.
     """
@@ -213,7 +213,7 @@ class TcbInfo:
     version: int = 3
 
     def text(self) -> str:
-        """Return the JSON that is signed."""
+        """Return the JSON to sign."""
         value: _Object = {
             "id": self.tee.upper(),
             "version": self.version,
@@ -237,7 +237,7 @@ class TcbInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QeIdentity:
-    """A QE identity before it is signed.
+    """An unsigned QE identity.
 
     Attributes:
         kind: the member ``id``.
@@ -247,10 +247,10 @@ class QeIdentity:
         misc_select: 32 bits.
         misc_select_mask: 32 bits.
         attributes: 16 bytes, in the order of the enclave report.
-        attributes_mask: 16 bytes, likewise.
+        attributes_mask: 16 bytes, in the same order.
         mr_signer: 32 bytes.
         isv_prod_id: 1 for the QE of SGX, 2 for that of TDX.
-        levels: ``tcbLevels`` in the order in which they are written.
+        levels: ``tcbLevels``, in order.
         version: ``version``.
     """
 
@@ -268,7 +268,7 @@ class QeIdentity:
     version: int = 2
 
     def text(self) -> str:
-        """Return the JSON that is signed."""
+        """Return the JSON to sign."""
         return compact_json(
             {
                 "id": self.kind,

@@ -1,7 +1,7 @@
-"""A simulated trust domain and a simulated enclave, which ask their platform for quotes.
+"""A simulated trust domain and a simulated enclave, with quotes from their platform.
 
-What the hardware would refuse can be had by name: a field of the report or of the header is overridden before the
-quote is signed, and ``quote_template`` gives the parts to change anything else.
+Invalid quotes are explicit: a field of the report or of the header can be overridden before
+signing, and ``quote_template`` returns all other parts for changes.
 
 Spec: specs/intel-tdx-sgx.md, sections 3, 16 and 19.
 """
@@ -24,7 +24,7 @@ TD_DEBUG: Final = 1 << 0
 SEPT_VE_DISABLE: Final = 1 << 28
 
 _XFAM = 0x602E7
-"""As most real TDs have it."""
+"""As in most real TDs."""
 _ENCLAVE_ATTRIBUTES = bytes.fromhex("0500000000000000e700000000000000")
 """INIT and MODE64BIT; XFRM 0xE7."""
 _SGX_BODY = 1
@@ -39,11 +39,11 @@ def _require_report_data(report_data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedTd:
-    """A confidential virtual machine on a simulated platform, as one moment finds it.
+    """A confidential virtual machine on a simulated platform at one moment.
 
     Attributes:
-        platform: where it runs.
-        log: what was measured since it was built, in order.
+        platform: its machine.
+        log: measurements since its creation, in order.
         mr_td: build-time measurement, 48 bytes.
         td_attributes: TDATTRIBUTES, 64 bits.
         xfam: XFAM, 64 bits.
@@ -51,7 +51,7 @@ class SimulatedTd:
         mr_owner: 48 bytes.
         mr_owner_config: 48 bytes.
         mr_service_td: 48 bytes, hash of bound service TDs; in bodies of type 3 and 4.
-        tee_tcb_svn_2: 16 bytes, SVN of the module that runs now; None: the platform has not changed since the start.
+        tee_tcb_svn_2: 16 bytes, SVN of the running module; None: unchanged since the start.
     """
 
     platform: SimulatedPlatform
@@ -67,15 +67,15 @@ class SimulatedTd:
 
     @property
     def rtmrs(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """RTMR0 to RTMR3, 48 bytes each, as the log leads to them."""
+        """RTMR0 to RTMR3 after the log, 48 bytes each."""
         return replayed(self.log)
 
     def extend(self, rtmr: int, event: MeasuredEvent) -> SimulatedTd:
         """Return this TD after one more event.
 
         Args:
-            rtmr: 0 to 3; an application has 3 for itself.
-            event: what is measured and logged.
+            rtmr: 0 to 3; applications use 3.
+            event: to measure and log.
 
         Raises:
             ValueError: another register.
@@ -94,15 +94,15 @@ class SimulatedTd:
         return write_event_log(self.log, size=size)
 
     def report(self, report_data: bytes, *, body_type: int = _TD_1_0, override: Values | None = None) -> bytes:
-        """Return a TD report as quotes carry it: 584, 648 or 885 bytes.
+        """Return a TD report in the form of quotes: 584, 648 or 885 bytes.
 
         Args:
-            report_data: 64 bytes, what the TD commits to.
+            report_data: 64 bytes to commit to.
             body_type: 2, 3 or 4.
-            override: fields that replace those of the TD, by the names of ``structure.TD_REPORTS``.
+            override: fields to replace, by the names of ``structure.TD_REPORTS``.
 
         Raises:
-            ValueError: ``report_data`` is not 64 bytes, or a type, name or value does not exist or fit.
+            ValueError: ``report_data`` is not 64 bytes, or an invalid type, name or value.
         """
         _require_report_data(report_data)
         if body_type not in TD_REPORTS:
@@ -122,12 +122,12 @@ class SimulatedTd:
         override: Values | None = None,
         header: Values | None = None,
     ) -> QuoteTemplate:
-        """Return a quote before it is signed.
+        """Return an unsigned quote.
 
         Args:
-            report_data: 64 bytes, what the TD commits to.
+            report_data: 64 bytes to commit to.
             version: 4 or 5.
-            body_type: 2, 3 or 4; None is 2 for version 4, which can say no other, and 3 for version 5.
+            body_type: 2, 3 or 4; None is 2 for version 4, the only one, and 3 for version 5.
             override: fields of the report to replace.
             header: fields of the header to replace.
 
@@ -154,7 +154,7 @@ class SimulatedTd:
         return template.issue()
 
     def _values(self, report_data: bytes) -> Values:
-        """Every field of any body type that is not zero by default."""
+        """Return every field of any body type that is nonzero by default."""
         platform = self.platform
         rtmr0, rtmr1, rtmr2, rtmr3 = self.rtmrs
         return {
@@ -181,7 +181,7 @@ class SimulatedEnclave:
     """An SGX enclave on a simulated platform.
 
     Attributes:
-        platform: where it runs.
+        platform: its machine.
         mr_enclave: 32 bytes.
         mr_signer: 32 bytes.
         isv_prod_id: 16 bits.
@@ -200,7 +200,7 @@ class SimulatedEnclave:
         """Return the enclave's report, 384 bytes.
 
         Raises:
-            ValueError: ``report_data`` is not 64 bytes, or a name or value does not fit ``structure.SGX_REPORT``.
+            ValueError: ``report_data`` is not 64 bytes, or an invalid name or value for ``structure.SGX_REPORT``.
         """
         _require_report_data(report_data)
         values: dict[str, int | bytes] = {
@@ -217,7 +217,7 @@ class SimulatedEnclave:
     def quote_template(
         self, report_data: bytes, *, version: int = 3, override: Values | None = None, header: Values | None = None
     ) -> QuoteTemplate:
-        """Return a quote of version 3, 4 or 5 before it is signed; ``override`` and errors as ``report``."""
+        """Return an unsigned quote of version 3, 4 or 5; ``override`` and errors as ``report``."""
         body = self.report(report_data, override=override)
         return self.platform.quote_template(body, tee="sgx", version=version, body_type=_SGX_BODY, header=header)
 

@@ -1,7 +1,7 @@
-"""A TDREPORT, which a TD asks its module for, and the quote that the quoting enclave of its platform makes of one.
+"""A TDREPORT from a TD's module, and the quote of one from its platform's quoting enclave.
 
-A TDREPORT is authentic on its own platform alone: its MAC is under a key that the platform keeps. Here that key is
-public like all others, and the enclave refuses what another platform made, as a real one does.
+A TDREPORT is authentic on its own platform alone, by a MAC under a key of the platform. Here that key is
+public like all others, and the enclave refuses reports of other platforms, as a real one does.
 
 Spec: Intel, TDX module base specification, TDREPORT_STRUCT; specs/intel-tdx-sgx.md, section 20.
 """
@@ -22,9 +22,9 @@ __all__ = ["TD_REPORT_BYTES", "quote_of_td_report", "td_report"]
 TD_REPORT_BYTES: Final = 1024
 
 _TYPE: Final = bytes((0x81, 0, 0, 0)).ljust(16, b"\0")
-"""Type TDX, then subtype, version and reserved bytes, as in every real one seen."""
+"""Type TDX, then subtype, version and reserved bytes, as in all known ones."""
 _VALID: Final = bytes.fromhex("ff01030000000000")
-"""Which fields of TEE_TCB_INFO are valid, as every module of TDX 1.5 says."""
+"""Valid fields of TEE_TCB_INFO, as in every module of TDX 1.5."""
 _TCB_AT, _TCB_BYTES, _TCB_FIELDS = 256, 239, 120
 _INFO_AT, _INFO_BYTES, _INFO_FIELDS = 512, 512, 400
 _HASHES_AT, _MAC_AT = 32, 224
@@ -35,9 +35,9 @@ def td_report(td: SimulatedTd, report_data: bytes, *, override: Values | None = 
     """Return the TDREPORT of a TD.
 
     Args:
-        td: who asks.
-        report_data: 64 bytes, what it commits to.
-        override: fields that replace those of the TD, by the names of ``structure.TD_REPORTS``.
+        td: the requester.
+        report_data: 64 bytes to commit to.
+        override: fields to replace, by the names of ``structure.TD_REPORTS``.
 
     Returns:
         1,024 bytes: REPORTMACSTRUCT, TEE_TCB_INFO, 17 zeros, TDINFO.
@@ -55,10 +55,10 @@ def td_report(td: SimulatedTd, report_data: bytes, *, override: Values | None = 
 
 
 def quote_of_td_report(platform: SimulatedPlatform, report: bytes) -> bytes:
-    """Return the quote, version 4, that a platform's quoting enclave makes of a TDREPORT.
+    """Return the quote, version 4, of a TDREPORT from a platform's quoting enclave.
 
     Raises:
-        ValueError: no TDREPORT, or one that was not made on this platform.
+        ValueError: not a TDREPORT of this platform.
     """
     if len(report) != TD_REPORT_BYTES:
         msg = f"a TDREPORT has {TD_REPORT_BYTES} bytes, got {len(report)}"

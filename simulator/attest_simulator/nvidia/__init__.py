@@ -1,6 +1,6 @@
-"""A software NVIDIA: GPU and NVSwitch evidence that is right in every byte, under roots of its own that prove nothing.
+"""A software NVIDIA: byte-exact GPU and NVSwitch evidence under roots of its own, which prove nothing.
 
-Everything is deterministic: the same device, firmware and nonce give the same bytes, today and next year. All private
+Everything is deterministic: the same device, firmware and nonce always give the same bytes. All private
 keys are public by design (``keys.py``); the verifier accepts them under ``TrustAnchors.simulation()`` alone::
 
     gpu = SimulatedGpu.of("gpu 0", architecture="hopper", driver="570.124.06")
@@ -11,7 +11,7 @@ keys are public by design (``keys.py``); the verifier accepts them under ``Trust
     evidence = bound_evidence(binding, board.devices, cpu)    # with a CPU that commits to them
     service = SimulatedNvidiaService.of(at)                   # RIM service and OCSP responder
     held = SimulatedOcsp.of(at, revoked={serial: Reason.HOLD})
-    template = gpu.report_template(nonce)                     # what no device would sign:
+    template = gpu.report_template(nonce)                     # for invalid reports:
     forged = dataclasses.replace(template, measurements=(bytes(48),) * 64).issue()
 """
 

@@ -53,10 +53,10 @@ class Authority:
         common_name: its CN.
         subject: its DER Name.
         key: signs; it is no secret.
-        answers_unknown: what its OCSP responder says of a serial number that it never issued: ``unknown`` under the
+        answers_unknown: its OCSP responder's status of a serial number that it never issued: ``unknown`` under the
             RIM root, ``good`` under the device root (specs/nvidia-gpu.md, section 8).
         template: its own certificate before its issuer signs it.
-        issuer: who issued it; None for a root.
+        issuer: its issuer; None for a root.
     """
 
     common_name: str
@@ -75,7 +75,7 @@ class Authority:
         return Issuer(name=self.common_name, subject=self.subject, spki=spki_of(self.key))
 
     def chain(self) -> tuple[bytes, ...]:
-        """Return the DER of its certificate and of all above it, the root last."""
+        """Return the DER of its certificate and of all issuers, the root last."""
         above = () if self.issuer is None else self.issuer.chain()
         return (self.certificate(), *above)
 
@@ -114,7 +114,7 @@ def _authority(
 
 
 def _ca_extensions(label: str, issuer: Authority, path: str) -> tuple[Extension, ...]:
-    """Return what L2 and L3 of the device chain and L2 of the RIM chain have, in NVIDIA's order."""
+    """Return the common extensions of L2 and L3 of the device chain and L2 of the RIM chain, in NVIDIA's order."""
     return (
         basic_constraints(),
         key_usage(_SIGNS_CERTIFICATES_AND_LISTS),
@@ -231,7 +231,7 @@ def reference_issuer(product: Product) -> Authority:
 
 @lru_cache(maxsize=1)
 def issuing_authorities() -> tuple[Authority, ...]:
-    """Return everybody who issues certificates, each once: roots, then L2 and L3 of every product."""
+    """Return all issuing authorities, each once: roots, then L2 and L3 of every product."""
     makers = (identity_authority, provisioner_authority, reference_authority, reference_issuer)
     below = (make(product) for product in PRODUCTS.values() for make in makers)
     return tuple({authority.common_name: authority for authority in (DEVICE_ROOT, RIM_ROOT, *below)}.values())

@@ -1,4 +1,4 @@
-"""A simulated HGX board: eight GPUs and four NVSwitches that name each other.
+"""A simulated HGX board: eight GPUs and four NVSwitches with mutual references.
 
 Spec: specs/nvidia-gpu.md, sections 13 and 14.
 """
@@ -36,8 +36,8 @@ class SimulatedBoard:
     """GPUs and switches of one machine. Make one with ``SimulatedBoard.of``.
 
     Attributes:
-        gpus: in the order of their numbers.
-        switches: likewise.
+        gpus: by number.
+        switches: by number.
     """
 
     gpus: tuple[SimulatedGpu, ...]
@@ -55,19 +55,19 @@ class SimulatedBoard:
     ) -> SimulatedBoard:
         """Return an ordinary board.
 
-        A board behind protected PCIe is wired whole, whatever part of it is asked for: devices that are left out are
-        still named by the others.
+        A board behind protected PCIe is always fully wired: the included devices still name
+        omitted ones.
 
         Args:
-            label: another label, another board.
+            label: determines the board.
             architecture: of the GPUs.
             driver: version.
-            gpus: how many; behind protected PCIe at most eight.
-            switches: how many, at most four; 0 leaves the GPUs on their own.
+            gpus: number of GPUs; behind protected PCIe at most eight.
+            switches: number of switches, at most four; 0 leaves the GPUs unconnected.
             mode: None is protected PCIe with switches, single pass-through for one GPU, multiple for several.
 
         Raises:
-            ValueError: no device at all, or more than a board has.
+            ValueError: no device, or more than a board has.
         """
         chosen = mode or _usual_mode(gpus, switches)
         wired = chosen == "ppcie"
@@ -87,13 +87,13 @@ class SimulatedBoard:
 
     @property
     def devices(self) -> tuple[tuple[str, SimulatedDevice], ...]:
-        """Every device with the name of its evidence item, ``gpu0`` or ``nvswitch0`` and so on."""
+        """Every device by the name of its evidence item: ``gpu0``, ``nvswitch0`` and so on."""
         gpus = ((f"gpu{number}", gpu) for number, gpu in enumerate(self.gpus))
         switches = ((f"nvswitch{number}", switch) for number, switch in enumerate(self.switches))
         return (*gpus, *switches)
 
     def items(self, nonce: bytes) -> tuple[EvidenceItem, ...]:
-        """Return the evidence of all devices under one nonce, an item each.
+        """Return the evidence of all devices under one nonce, one item each.
 
         Args:
             nonce: 32 bytes.
@@ -105,19 +105,19 @@ class SimulatedBoard:
 
         Args:
             nonce: 32 bytes.
-            settings: also UUIDs and what NVML says, as ``attest collect gpu`` writes them.
+            settings: include UUIDs and NVML's data, as ``attest collect gpu`` does.
         """
         if settings:
             return b"[%s]" % b",".join(device.device_item(nonce) for _, device in self.devices)
         return json.dumps([device.json_object(nonce) for _, device in self.devices]).encode("utf-8")
 
     def endorsements(self, *, at: datetime, ocsp: SimulatedOcsp | None = None) -> Endorsements:
-        """Return all that a verifier needs for all devices at a moment; see ``SimulatedDevice.endorsements``."""
+        """Return all endorsements of the devices at a moment; see ``SimulatedDevice.endorsements``."""
         return device_endorsements(tuple(device for _, device in self.devices), at=at, ocsp=ocsp)
 
 
 def device_items(devices: tuple[tuple[str, SimulatedDevice], ...], nonce: bytes) -> tuple[EvidenceItem, ...]:
-    """Return the evidence of devices under one nonce, an item of ``MEDIA_NVIDIA_DEVICE`` each."""
+    """Return the evidence of devices under one nonce, one item of ``MEDIA_NVIDIA_DEVICE`` each."""
     return tuple(
         EvidenceItem(name=name, media_type=MEDIA_NVIDIA_DEVICE, value=device.device_item(nonce))
         for name, device in devices
@@ -132,8 +132,8 @@ def bound_evidence(
     """Return evidence of a whole machine: the devices under the binding's nonce, then the CPU, which commits to them.
 
     Args:
-        binding: what the Relying Party asked for; its list of devices is replaced by those here.
-        devices: with the names of their items.
+        binding: the Relying Party's; its list of devices is replaced.
+        devices: by the names of their items.
         cpu: returns the CPU's items for 64 bytes of REPORT_DATA.
     """
     items = device_items(devices, binding.gpu_nonce())
@@ -150,10 +150,10 @@ def _usual_mode(gpus: int, switches: int) -> Mode:
 
 
 def _connected(gpus: tuple[SimulatedGpu, ...], switches: tuple[SimulatedNvSwitch, ...]) -> SimulatedBoard:
-    """Let every GPU name a switch at each link, and every switch name the GPUs, port by port."""
+    """Return the devices with a switch at each link of the GPUs, and the GPUs at the switches' ports."""
     wiring = tuple(
         tuple((number + link) % len(switches) for link in range(GPU_LINKS)) for number in range(len(gpus))
-    )  # With four switches 4, 4, 5 and 5 links; which switch has five turns with the GPU, as on real boards.
+    )  # With four switches 4, 4, 5 and 5 links; the switch with five varies by GPU, as on real boards.
     linked = tuple(
         gpu.linked_to(tuple(switches[switch].pdi for switch in row)) for gpu, row in zip(gpus, wiring, strict=True)
     )

@@ -1,8 +1,8 @@
-"""Certificates of the software NVIDIA, in NVIDIA's own byte layout: the form, and the authorities.
+"""Certificates of the software NVIDIA, in NVIDIA's own byte layout.
 
-They differ from the real ones in four things: the keys, what is computed from the keys, the organisation in every
-name (and the roots' CN), and the hosts of links, which cannot resolve. A template can be changed with
-``dataclasses.replace`` before it is issued; that is how a test makes a certificate that NVIDIA would never sign.
+They differ from the real ones in four properties: the keys, values derived from the keys, the organisation in every
+name (and the roots' CN), and the unresolvable hosts of links. ``dataclasses.replace`` can modify a template
+before it is issued, for tests with invalid certificates.
 
 Spec: specs/nvidia-gpu.md, sections 6.1 and 9.4.
 """
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 SIMULATED_NVIDIA: Final = "SIMULATION - NOT NVIDIA Corporation"
-"""Stands where NVIDIA's certificates have ``O=NVIDIA Corporation``, or ``O=NVIDIA`` in its roots."""
+"""Replaces NVIDIA's ``O=NVIDIA Corporation``, or ``O=NVIDIA`` in its roots."""
 NO_EXPIRY: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 """The value that says "no expiry" (RFC 5280, section 4.1.2.5)."""
 CRL_HOST: Final = "crl.ndis.simulation.invalid"
 OCSP_URL: Final = "http://ocsp.ndis.simulation.invalid"
-"""RFC 6761, section 6.4: resolves nowhere. NVIDIA's own responder would not know these certificates."""
+"""RFC 6761, section 6.4: unresolvable, since NVIDIA's own responder does not know these certificates."""
 
 ECDSA_SHA384: Final = der.sequence(der.object_identifier("1.2.840.10045.4.3.3"))
 """AlgorithmIdentifier of ecdsa-with-SHA384, without parameters (RFC 5758, section 3.2)."""
@@ -60,7 +60,7 @@ END_OF_2049 = datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def name(*attributes: tuple[str, str]) -> bytes:
-    """Return a DER Name with one attribute in each RDN: country and serial number PrintableString, the rest UTF8."""
+    """Return a DER Name with one attribute per RDN: country and serial number PrintableString, the rest UTF8."""
     return der.sequence(
         *(
             der.tlv(
@@ -133,7 +133,7 @@ def ocsp_pointer() -> Extension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvidiaCertificateTemplate:
-    """Everything of a certificate but its signature.
+    """A certificate without its signature.
 
     Attributes:
         serial: up to 160 bits, positive.
@@ -142,8 +142,8 @@ class NvidiaCertificateTemplate:
         not_before: first valid second, aware.
         not_after: last valid second, aware.
         spki: DER SubjectPublicKeyInfo.
-        extensions: in the order in which they are written.
-        generalized: both times as GeneralizedTime whatever the year, as two of NVIDIA's RIM authorities have them.
+        extensions: in the certificate's order.
+        generalized: both times as GeneralizedTime in any year, as in two of NVIDIA's RIM authorities.
     """
 
     serial: int
@@ -175,16 +175,16 @@ class NvidiaCertificateTemplate:
 
 
 def generalized_time(moment: datetime) -> bytes:
-    """Write a whole second as GeneralizedTime, whatever the year."""
+    """Encode a whole second as GeneralizedTime in any year."""
     return der.tlv(0x18, moment.astimezone(UTC).strftime("%Y%m%d%H%M%SZ").encode("ascii"))
 
 
 @lru_cache(maxsize=512)
 def issue_signed(tbs: bytes, key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Put the algorithm and a signature behind what is to be signed."""
+    """Return the DER of a signed part with algorithm and signature."""
     return der.sequence(tbs, ECDSA_SHA384, der.bit_string(sign_der(key, tbs)))
 
 
 def pem_bytes(certificates: Iterable[bytes]) -> bytes:
-    """Return certificates as PEM with lines of 64 characters, one behind the other, with a newline at the end."""
+    """Return certificates as concatenated PEM with lines of 64 characters."""
     return "".join(map(DER_cert_to_PEM_cert, certificates)).encode("ascii")

@@ -1,4 +1,4 @@
-"""Simulated GPUs and NVSwitches: what each reports, its certificates, and what the vendor says of it.
+"""Simulated GPUs and NVSwitches: their reports, certificates and endorsements.
 
 Spec: specs/nvidia-gpu.md, sections 2 to 7, 13 and 16.
 """
@@ -31,7 +31,7 @@ from attest_simulator.nvidia.rims import RimTemplate, driver_rim, firmware_rim, 
 __all__ = ["DRIVER", "GPU_LINKS", "Mode", "SimulatedDevice", "SimulatedGpu", "SimulatedNvSwitch", "device_endorsements"]
 
 DRIVER: Final = "570.124.06"
-"""The driver of a simulated GPU unless another one is given."""
+"""Default driver of a simulated GPU."""
 GPU_LINKS: Final = 18
 SWITCH_PORTS: Final = 64
 MAX_GPUS_OF_A_SWITCH: Final = 8
@@ -52,12 +52,12 @@ _NOT_CONNECTED = 0xFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedDevice(ABC):
-    """What GPU and switch are alike.
+    """Common base of GPU and switch.
 
     Attributes:
-        product: what kind of device.
-        label: public text from which identifiers and keys are derived; another label, another device.
-        driver: version of the driver; of a switch, its BIOS version again.
+        product: kind of device.
+        label: public text that determines identifiers and keys.
+        driver: version of the driver; for a switch, its BIOS version again.
         vbios: version of the VBIOS or BIOS, upper case.
         changed: measurements that differ from the reference values, by index: 48 bytes each.
     """
@@ -77,7 +77,7 @@ class SimulatedDevice(ABC):
 
     @property
     def pdi(self) -> bytes:
-        """The id by which other devices name it, 8 bytes."""
+        """Its id in reports of other devices, 8 bytes."""
         return self.keys.pdi
 
     @property
@@ -87,34 +87,34 @@ class SimulatedDevice(ABC):
 
     @property
     def chain_pem(self) -> bytes:
-        """The same as PEM, as NVML and NSCQ hand it out."""
+        """The certificates as PEM, in the form of NVML and NSCQ."""
         return pem_bytes(self.certificates)
 
     @property
     def arch(self) -> str:
-        """What the evidence file calls its architecture."""
+        """Its architecture in evidence files."""
         return self.product.architecture.upper()
 
     @property
     def uuid(self) -> str | None:
-        """What NVML calls the device; a switch has none here."""
+        """NVML's id of the device; empty for a switch."""
         return None
 
     @property
     def settings(self) -> GpuSettings | None:
-        """What NVML says of the machine's mode; nothing for a switch."""
+        """NVML's modes of the machine; empty for a switch."""
         return None
 
     # -- evidence
 
     @property
     def measurements(self) -> tuple[bytes, ...]:
-        """What it measures, 48 bytes for each block."""
+        """Measurements, 48 bytes for each block."""
         found = measurements_of(self.product, driver=self.driver, vbios=self.vbios, protected_pcie=self._is_protected())
         return tuple(self.changed.get(index, value) for index, value in enumerate(found))
 
     def report_template(self, nonce: bytes) -> ReportTemplate:
-        """Return a report before it is signed.
+        """Return an unsigned report.
 
         Raises:
             ValueError: the nonce is not 32 bytes.
@@ -143,14 +143,14 @@ class SimulatedDevice(ABC):
 
     @abstractmethod
     def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
-        """Return types and values of the opaque data, in the order in which the device writes them."""
+        """Return types and values of the opaque data, in the device's order."""
 
     def json_object(self, nonce: bytes, *, report: bytes | None = None) -> dict[str, JsonValue]:
-        """Return the device's object in an evidence file, as NVIDIA's SDK writes it.
+        """Return the device's object in an evidence file of NVIDIA's SDK.
 
         Args:
             nonce: 32 bytes.
-            report: to put into it instead of a new one.
+            report: to include instead of a new one.
         """
         return {
             "arch": self.arch,
@@ -160,11 +160,11 @@ class SimulatedDevice(ABC):
         }
 
     def device_item(self, nonce: bytes, *, report: bytes | None = None) -> bytes:
-        """Return one item of ``MEDIA_NVIDIA_DEVICE``: the object with UUID and settings where there are any.
+        """Return an item of ``MEDIA_NVIDIA_DEVICE``: the object with any UUID and settings.
 
         Args:
             nonce: 32 bytes.
-            report: to put into it instead of a new one.
+            report: to include instead of a new one.
         """
         made = self.report(nonce) if report is None else report
         return device_json(made, self.chain_pem, self.arch, self.settings, self.uuid)
@@ -180,7 +180,7 @@ class SimulatedDevice(ABC):
         return (driver_rim(self.product, self.driver, issued=issued), firmware)
 
     def questions(self, *, at: datetime) -> tuple[tuple[Authority, int], ...]:
-        """Return issuer and serial number of every certificate whose revocation matters: L4 to L2 of both chains."""
+        """Return issuer and serial number of every certificate with a revocation check: L4 to L2 of both chains."""
         device, reference = provisioner_authority(self.product), reference_issuer(self.product)
         return (
             (device, self.keys.device_template().serial),
@@ -190,11 +190,11 @@ class SimulatedDevice(ABC):
         )
 
     def endorsements(self, *, at: datetime, ocsp: SimulatedOcsp | None = None) -> Endorsements:
-        """Return all that a verifier needs for this device at a moment: certificates, RIMs and OCSP answers.
+        """Return all endorsements of this device at a moment: certificates, RIMs and OCSP answers.
 
         Args:
             at: aware.
-            ocsp: the responder; None is one by which nothing is revoked.
+            ocsp: the responder; None is one without revocations.
         """
         return device_endorsements((self,), at=at, ocsp=ocsp)
 
@@ -205,7 +205,7 @@ class SimulatedDevice(ABC):
 def device_endorsements(
     devices: tuple[SimulatedDevice, ...], *, at: datetime, ocsp: SimulatedOcsp | None = None
 ) -> Endorsements:
-    """Return all that a verifier needs for these devices at a moment, each thing once."""
+    """Return all endorsements of these devices at a moment, without repetition."""
     responder = ocsp or SimulatedOcsp.of(at)
     rims = {rim.id: rim for device in devices for rim in device.rims(at=at)}
     asked = {
@@ -224,7 +224,7 @@ def device_endorsements(
 
 
 def _above(authority: Authority) -> tuple[tuple[Authority, int], ...]:
-    """Return issuer and serial number of an authority's own certificate and of those above it but the root."""
+    """Return issuer and serial number of the certificates of an authority and its issuers, without the root."""
     if authority.issuer is None:
         return ()
     return ((authority.issuer, authority.template.serial), *_above(authority.issuer))
@@ -239,9 +239,9 @@ class SimulatedGpu(SimulatedDevice):
     """A simulated GPU. Make one with ``SimulatedGpu.of``.
 
     Attributes:
-        mode: how it is passed through to the guest.
-        links: PDI of the switch at each of its 18 links, 8 zero bytes where a link is off; empty without switches.
-        dev_tools_mode: whether NVML says that developer tools are on; no report says so.
+        mode: of its passing through to the guest.
+        links: PDI of the switch at each of its 18 links, 8 zero bytes for an unused link; empty without switches.
+        dev_tools_mode: NVML reports developer tools; reports do not contain it.
     """
 
     mode: Mode = "spt"
@@ -259,15 +259,15 @@ class SimulatedGpu(SimulatedDevice):
         dev_tools_mode: bool = False,
         changed: Mapping[int, bytes] | None = None,
     ) -> SimulatedGpu:
-        """Return an ordinary GPU; ``dataclasses.replace`` changes what is special about it.
+        """Return an ordinary GPU; ``dataclasses.replace`` modifies it.
 
         Args:
-            label: another label, another GPU.
-            architecture: which.
+            label: determines the GPU.
+            architecture: of the GPU.
             driver: version, such as ``570.124.06``.
-            vbios: version, such as ``96.00.9F.00.01``; None is the product's usual one.
-            mode: how it is passed through.
-            dev_tools_mode: whether NVML says that developer tools are on.
+            vbios: version, such as ``96.00.9F.00.01``; None is the product's default.
+            mode: of its passing through.
+            dev_tools_mode: NVML reports developer tools.
             changed: measurements that differ from the reference values.
         """
         product = PRODUCTS[architecture]
@@ -282,18 +282,18 @@ class SimulatedGpu(SimulatedDevice):
         )
 
     def linked_to(self, links: tuple[bytes, ...]) -> SimulatedGpu:
-        """Return the same GPU with the PDI of a switch at each link."""
+        """Return the GPU with the PDI of a switch at each link."""
         return replace(self, links=links)
 
     @property
     def uuid(self) -> str | None:
-        """What NVML calls the device."""
+        """NVML's id of the device."""
         found = UUID(bytes=derived_bytes(16, "UUID", self.product.chip, self.label), version=4)
         return f"GPU-{found}"
 
     @property
     def settings(self) -> GpuSettings | None:
-        """What NVML says of the machine's mode."""
+        """NVML's modes of the machine."""
         return GpuSettings(
             environment="production",
             cc_mode=True,
@@ -304,7 +304,7 @@ class SimulatedGpu(SimulatedDevice):
         )
 
     def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
-        """Return types and values in the order seen: 6, 14 to 19, 3, 4, 12, 13, 11, then what newer drivers add."""
+        """Return types and values in the known order: 6, 14 to 19, 3, 4, 12, 13, 11, then those of newer drivers."""
         product = self.product
         head = (
             (6, vbios_field(self.vbios)),
@@ -323,7 +323,7 @@ class SimulatedGpu(SimulatedDevice):
         return (*head, *self._newer_entries())
 
     def _newer_entries(self) -> tuple[tuple[int, bytes], ...]:
-        """Return what drivers from 550 and from 570 on add."""
+        """Return the additional entries of drivers from 550 and from 570 on."""
         branch = int(self.driver.partition(".")[0])
         if branch < _BRANCH_WITH_FWID:
             return ()
@@ -346,10 +346,10 @@ class SimulatedNvSwitch(SimulatedDevice):
 
     Attributes:
         position: its number on the board.
-        locked: whether its configuration is locked.
-        gpus: PDIs of the GPUs that it sees, at most eight.
-        ports: for each port the index of a GPU in ``gpus``; missing ports are not connected.
-        stated_pdi: what its report names as its own PDI, where that is not the one of its certificate.
+        locked: its configuration is locked.
+        gpus: PDIs of connected GPUs, at most eight.
+        ports: index in ``gpus`` for each port; missing ports are unconnected.
+        stated_pdi: its own PDI in reports, if it differs from the certificate's.
     """
 
     position: int = 0
@@ -360,11 +360,11 @@ class SimulatedNvSwitch(SimulatedDevice):
 
     @staticmethod
     def of(label: str = "switch 0", *, bios: str | None = None, position: int = 0) -> SimulatedNvSwitch:
-        """Return an ordinary switch with nothing connected; ``dataclasses.replace`` changes that.
+        """Return an ordinary, unconnected switch; ``dataclasses.replace`` modifies it.
 
         Args:
-            label: another label, another switch.
-            bios: version, such as ``96.10.73.00.01``; None is the usual one.
+            label: determines the switch.
+            bios: version, such as ``96.10.73.00.01``; None is the default.
             position: its number on the board.
         """
         product = PRODUCTS["ls10"]
@@ -372,7 +372,7 @@ class SimulatedNvSwitch(SimulatedDevice):
         return SimulatedNvSwitch(product=product, label=label, driver=version, vbios=version, position=position)
 
     def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
-        """Return types and values in the order seen: 6, 22, 12, 26, 23, 24, 25."""
+        """Return types and values in the known order: 6, 22, 12, 26, 23, 24, 25."""
         pdis = b"".join(self.gpus).ljust(MAX_GPUS_OF_A_SWITCH * PDI_BYTES, b"\0")
         ports = bytes(self.ports).ljust(SWITCH_PORTS, bytes([_NOT_CONNECTED]))
         return (
@@ -387,5 +387,5 @@ class SimulatedNvSwitch(SimulatedDevice):
 
 
 def _counters(measurements: tuple[bytes, ...], count: int) -> bytes:
-    """Return MSRSCNT: how often each measurement was extended, u32 little-endian; once where it is not zero."""
+    """Return MSRSCNT: the number of extensions of each measurement, u32 little-endian; 1 for nonzero ones."""
     return b"".join(int(any(value)).to_bytes(4, "little") for value in measurements[:count])

@@ -1,4 +1,4 @@
-"""Certificates of one simulated device: L4, which names it, and L5, whose key signs its reports.
+"""Certificates of one simulated device: L4, which identifies it, and L5, whose key signs its reports.
 
 Spec: specs/nvidia-gpu.md, sections 6.1 and 7.
 """
@@ -42,10 +42,10 @@ _FLAGS = b"\x80\x00\x00\x01"
 
 
 def firmware_id(product: Product, driver: str) -> bytes:
-    """Return the FWID, SHA-384 of the first mutable firmware; it depends on the driver's branch alone (section 7).
+    """Return the FWID, SHA-384 of the first mutable firmware, which depends only on the driver's branch (section 7).
 
     Args:
-        product: what kind of device.
+        product: kind of device.
         driver: version of the driver, or of a switch's BIOS; its first number is the branch.
     """
     return derived_bytes(FWID_BYTES, "FWID", product.chip, driver.partition(".")[0])
@@ -53,11 +53,11 @@ def firmware_id(product: Product, driver: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceKeys:
-    """Keys and certificates of a device with the firmware that it booted.
+    """Keys and certificates of a device with its booted firmware.
 
     Attributes:
-        product: what kind of device.
-        label: public text from which identifiers and keys are derived.
+        product: kind of device.
+        label: public text that determines identifiers and keys.
         fwid: firmware id, 48 bytes.
     """
 
@@ -67,7 +67,7 @@ class DeviceKeys:
 
     @property
     def pdi(self) -> bytes:
-        """The id by which GPUs and switches name each other, 8 bytes."""
+        """Id of the device in reports of GPUs and switches, 8 bytes."""
         return derived_bytes(PDI_BYTES, "PDI", self.product.chip, self.label)
 
     @property
@@ -76,15 +76,15 @@ class DeviceKeys:
         return bytes([self.product.type_byte]) + self.pdi
 
     def device_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key of L4, burnt into the device."""
+        """Return the key of L4, fixed in the device."""
         return p384_key("L4", self.product.chip, self.label)
 
     def report_key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the key of L5, which the device makes for the firmware that it booted."""
+        """Return the key of L5, specific to the booted firmware."""
         return p384_key("L5", self.product.chip, self.label, self.fwid.hex())
 
     def device_template(self) -> NvidiaCertificateTemplate:
-        """Return L4 before the provisioner signs it. Blackwell's carries the address of the OCSP responder."""
+        """Return L4, unsigned. Blackwell's has the address of the OCSP responder."""
         key, serial = self.device_key(), int.from_bytes(self.identity, "big")
         issuer = provisioner_authority(self.product)
         pointer = (ocsp_pointer(),) if self.product.architecture == "blackwell" else ()
@@ -105,7 +105,7 @@ class DeviceKeys:
         )
 
     def leaf_template(self) -> NvidiaCertificateTemplate:
-        """Return L5 before the device signs it."""
+        """Return L5, unsigned."""
         key = self.report_key()
         serial = int.from_bytes(key_id(key), "big") & ((1 << _L5_SERIAL_BITS) - 1)
         return NvidiaCertificateTemplate(
@@ -134,7 +134,7 @@ class DeviceKeys:
         )
 
     def fwid_extension(self) -> Extension:
-        """Return the extension that carries the firmware id (section 7)."""
+        """Return the extension with the firmware id (section 7)."""
         if self.product.architecture == "blackwell":
             return Extension(oid=DICE_TCB_INFO, critical=False, value=self._tcb_info())
         value = der.sequence(
@@ -143,7 +143,7 @@ class DeviceKeys:
         return Extension(oid=DICE_FWID, critical=False, value=value)
 
     def _tcb_info(self) -> bytes:
-        """DiceTcbInfo with implicit tags: vendor, model, version, SVN, layer, index, FWIDs, flags, info, type."""
+        """Return DiceTcbInfo: vendor, model, version, SVN, layer, index, FWIDs, flags, info, type."""
         fwids = (der.sequence(_SHA384, der.octet_string(digest)) for digest in (self.fwid, bytes(FWID_BYTES)))
         return der.sequence(
             der.tlv(0x80, b"NVIDIA"),
@@ -163,7 +163,7 @@ class DeviceKeys:
         return device_name(f"{self.product.name} BROM", serial, digits=_L4_DIGITS)
 
     def _alternative_name(self) -> Extension:
-        """SubjectAltName of DMTF (otherName): maker, product and another id of the device."""
+        """Return SubjectAltName of DMTF (otherName): maker, product and another id of the device."""
         product = self.product.name.partition(" ")[0]
         other = derived_bytes(PDI_BYTES, "device id", self.product.chip, self.label).hex().upper()
         text = der.tlv(0x0C, f"NVIDIA:{product}:{other}".encode("ascii"))

@@ -1,7 +1,7 @@
-"""Measurements of simulated firmware: what a device reports, and the reference values that fit.
+"""Measurements of simulated firmware, with matching reference values.
 
-A reference value is derived from chip, firmware version and index alone, so that every device with the same firmware
-reports the same, and every issue of a RIM names the same.
+A reference value is derived from chip, firmware version and index alone: all devices with the same firmware
+report the same values, and all issues of a RIM contain the same.
 
 Spec: specs/nvidia-gpu.md, sections 3, 9.2 and 10.
 """
@@ -18,7 +18,7 @@ __all__ = ["DIGEST_BYTES", "driver_values", "firmware_values", "measurements_of"
 DIGEST_BYTES = 48
 _ZERO = bytes(DIGEST_BYTES)
 _BY_MODE = 12
-"""Hopper's index that is zero in a single GPU and something else behind protected PCIe, as recorded."""
+"""Hopper's index that is zero in a single GPU and nonzero behind protected PCIe, as recorded."""
 
 
 def firmware_values(product: Product, vbios: str) -> Mapping[int, tuple[bytes, ...]]:
@@ -32,13 +32,13 @@ def driver_values(product: Product, driver: str) -> Mapping[int, tuple[bytes, ..
 
 
 def measurements_of(product: Product, *, driver: str, vbios: str, protected_pcie: bool = False) -> tuple[bytes, ...]:
-    """Return what a device measures: its reference values, and at indices that no RIM judges something or zero.
+    """Return a device's measurements: its reference values, and nonzero or zero values at unreferenced indices.
 
     Args:
-        product: what kind of device.
-        driver: version of the driver; counts for nothing with a switch.
+        product: kind of device.
+        driver: version of the driver; ignored for a switch.
         vbios: version of the VBIOS or BIOS, as text.
-        protected_pcie: whether several GPUs are behind protected PCIe.
+        protected_pcie: several GPUs behind protected PCIe.
 
     Returns:
         48 bytes for each block of a report.
@@ -51,7 +51,7 @@ def measurements_of(product: Product, *, driver: str, vbios: str, protected_pcie
 
 
 def _values(product: Product, kind: str, version: str, index: int) -> tuple[bytes, ...]:
-    """Derive the alternatives of an index; the first is zero where the index is unused or depends on the mode."""
+    """Return the alternatives of an index; the first is zero if the index is unused or depends on the mode."""
     if index in product.unused:
         return (_ZERO,)
     count = product.alternatives.get(index, 1)

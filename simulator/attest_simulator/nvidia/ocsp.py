@@ -1,7 +1,7 @@
 """The OCSP responder of the software NVIDIA: answers about every certificate of the simulated chains.
 
-Answers are signed by a responder that the CA in question delegated to, whose certificate comes with them. The same
-question gives the same bytes.
+A delegated responder of the issuing CA signs the answers, which include its certificate. The same
+request gives the same bytes.
 
 Spec: RFC 6960, sections 4.1, 4.2 and 4.4; RFC 8954; specs/nvidia-gpu.md, section 8.
 """
@@ -48,7 +48,7 @@ _SIGNS_DATA = der.bit_string(b"\x80", unused_bits=7)
 _SERIAL_BYTES = 16
 _MALFORMED, _UNAUTHORISED = 1, 6
 DAYS: Final = 7
-"""How long an answer is current unless something else is said."""
+"""Default currency of an answer."""
 
 _Digest = Callable[[bytes], bytes]
 _DIGESTS: Mapping[str, tuple[str, _Digest]] = {
@@ -59,7 +59,7 @@ _DIGESTS: Mapping[str, tuple[str, _Digest]] = {
 
 
 class Reason(enum.IntEnum):
-    """Why a certificate was revoked; numbers of RFC 5280, section 5.3.1."""
+    """Reasons of revocation; numbers of RFC 5280, section 5.3.1."""
 
     KEY_COMPROMISE = 1
     SUPERSEDED = 4
@@ -71,12 +71,12 @@ class Reason(enum.IntEnum):
 
 
 def responder_key(authority: Authority) -> ec.EllipticCurvePrivateKey:
-    """Return the key that signs answers about what an authority issued. It is no secret."""
+    """Return the key that signs answers about an authority's certificates; not secret."""
     return p384_key("OCSP responder", authority.common_name)
 
 
 def responder_template(authority: Authority) -> NvidiaCertificateTemplate:
-    """Return the certificate of the responder before the authority signs it."""
+    """Return the unsigned certificate of the responder."""
     key = responder_key(authority)
     serial = derived_bytes(_SERIAL_BYTES, "OCSP responder serial", authority.common_name)
     return NvidiaCertificateTemplate(
@@ -101,19 +101,19 @@ def responder_template(authority: Authority) -> NvidiaCertificateTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OcspTemplate:
-    """Everything of an answer but its signature; ``dataclasses.replace`` makes what no responder would sign.
+    """An answer without its signature; ``dataclasses.replace`` makes invalid ones.
 
     Attributes:
-        issuer: who issued the certificate in question.
+        issuer: of the certificate.
         serial: of the certificate.
-        status: ``good``, ``unknown``, or why it was revoked.
-        this_update: first moment at which it is current; also when it was produced and, if so, the moment of
+        status: ``good``, ``unknown``, or the reason of revocation.
+        this_update: start of its currency; also the moment of production and of any
             revocation.
-        next_update: end of its currency; None leaves it out.
-        nonce: to repeat; None leaves it out.
+        next_update: end of its currency; None omits it.
+        nonce: of the request; None omits it.
         digest: of the CertID: ``sha1``, ``sha256`` or ``sha384``.
-        key: signs it.
-        responder: DER of the certificates that come along, the responder's first.
+        key: for the signature.
+        responder: DER of the included certificates, the responder's first.
     """
 
     issuer: Authority
@@ -173,14 +173,14 @@ def _nonce_extension(nonce: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedOcsp:
-    """The responder as one moment finds it. Make one with ``SimulatedOcsp.of``.
+    """The responder at one moment. Make one with ``SimulatedOcsp.of``.
 
     Attributes:
-        this_update: first moment at which its answers are current, included.
-        next_update: end of their currency, excluded; None leaves it out of the answers.
+        this_update: start of its answers' currency, included.
+        next_update: end of their currency, excluded; None omits it in answers.
         revoked: serial numbers with reasons.
-        known: further serial numbers of RIM signers that it knows; it knows those of the years around this one.
-        digest: of the CertID in answers that nobody asked for.
+        known: further known serial numbers of RIM signers, besides those of adjacent years.
+        digest: of the CertID in answers without a request.
     """
 
     this_update: datetime
@@ -191,18 +191,18 @@ class SimulatedOcsp:
 
     @staticmethod
     def of(at: datetime, *, days: int = DAYS, revoked: Mapping[int, Reason] | None = None) -> SimulatedOcsp:
-        """Return the responder of a day: answers are current from its midnight (UTC) for so many days.
+        """Return the responder of a day, with answers current from its midnight (UTC) for a number of days.
 
         Args:
             at: aware.
-            days: how long answers are current.
+            days: currency of answers.
             revoked: serial numbers with reasons.
         """
         day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         return SimulatedOcsp(this_update=day, next_update=day + timedelta(days=days), revoked=dict(revoked or {}))
 
     def template(self, issuer: Authority, serial: int, *, nonce: bytes | None = None) -> OcspTemplate:
-        """Return the answer about one certificate before it is signed."""
+        """Return the unsigned answer about one certificate."""
         return OcspTemplate(
             issuer=issuer,
             serial=serial,
@@ -216,7 +216,7 @@ class SimulatedOcsp:
         )
 
     def respond(self, request: bytes) -> bytes:
-        """Answer an OCSPRequest about one certificate; the digest of the CertID and the nonce are the request's.
+        """Answer an OCSPRequest about one certificate, with the request's CertID digest and nonce.
 
         Returns:
             A signed answer; ``unauthorized`` for an unknown issuer; ``malformedRequest`` for anything else.
@@ -227,14 +227,14 @@ class SimulatedOcsp:
             found = _issuer(digest, asked.issuer_name_hash, asked.issuer_key_hash)
             nonce = _nonce(asked)
             serial = asked.serial_number
-        except (ValueError, NotImplementedError):  # NotImplementedError: several questions in one
+        except (ValueError, NotImplementedError):  # NotImplementedError: several requests in one
             return der.sequence(_enumerated(_MALFORMED))
         if found is None:
             return der.sequence(_enumerated(_UNAUTHORISED))
         return replace(self, digest=digest).template(found, serial, nonce=nonce).issue()
 
     def _status(self, issuer: Authority, serial: int) -> str | Reason:
-        """Return what is known; a serial never issued is good under the device root and unknown under the other."""
+        """Return the status; a serial never issued is good under the device root and unknown under the other."""
         if serial in self.revoked:
             return self.revoked[serial]
         if issuer.answers_unknown and serial not in self.known and serial not in self._reference_serials():
@@ -242,7 +242,7 @@ class SimulatedOcsp:
         return "good"
 
     def _reference_serials(self) -> frozenset[int]:
-        """Return the serial numbers below the RIM root: of authorities, and of signers of the years around."""
+        """Return the serial numbers below the RIM root: of authorities, and of signers of adjacent years."""
         authorities = (authority.template.serial for authority in issuing_authorities())
         return frozenset((*authorities, *self._signer_serials()))
 
@@ -260,10 +260,10 @@ def _nonce(request: ocsp.OCSPRequest) -> bytes | None:
 
 
 def _issuer(digest: str, name_hash: bytes, key_hash: bytes) -> Authority | None:
-    """Find the authority that a CertID names.
+    """Return the authority of a CertID.
 
     Raises:
-        ValueError: a digest that nobody uses.
+        ValueError: an unsupported digest.
     """
     if digest not in _DIGESTS:
         msg = f"digest {digest}"

@@ -1,4 +1,4 @@
-"""What kinds of devices there are, and how their names and firmware differ.
+"""Kinds of devices, with their names and firmware.
 
 Spec: specs/nvidia-gpu.md, sections 4.1, 6.1, 9.1, 9.2 and 9.4.
 """
@@ -20,28 +20,28 @@ _2020, _2023 = datetime(2020, 10, 17, tzinfo=UTC), datetime(2023, 6, 20, tzinfo=
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Product:
-    """One kind of device; there is one object of each.
+    """One kind of device, with a single object each.
 
     Attributes:
-        architecture: which.
-        chip: as RIMs name it (``GH100``).
-        name: as certificates name it, with revision and processor (``GH100 A01 GSP``).
+        architecture: of the device.
+        chip: its name in RIMs (``GH100``).
+        name: its name in certificates, with revision and processor (``GH100 A01 GSP``).
         identity: CN of L2.
         provisioner: CN of L3.
         reference_ca: CN of the RIM chain's L2.
         reference_issuer: CN of the RIM chain's L3.
         reference_signer: CN of the RIM chain's L4.
-        crl: file name of the list that L3 points to.
+        crl: file name of the list in L3's distribution point.
         made: notBefore of L4 and L5, a constant of the product line.
         provisioned: notBefore of L3.
         type_byte: first byte of L4's serial number: 0x41 GPU, 0x50 switch.
         blocks: measurement blocks in a report.
         gpu_info: first two bytes of opaque field 4; empty for a switch.
-        firmware_active: indices that the VBIOS or BIOS RIM judges.
-        driver_active: indices that the driver RIM judges; empty for a switch.
-        alternatives: how many reference values an index has, where there is more than one.
-        unused: indices whose measurement is zero although a RIM judges them.
-        vbios: its VBIOS or BIOS unless another one is given.
+        firmware_active: indices in the VBIOS or BIOS RIM.
+        driver_active: indices in the driver RIM; empty for a switch.
+        alternatives: number of reference values of an index, if more than one.
+        unused: indices in a RIM with zero measurements.
+        vbios: default VBIOS or BIOS.
         project: NUL-free text of opaque field 17.
         project_sku: of field 18.
         chip_sku: of field 15.
@@ -79,16 +79,16 @@ class Product:
 
     @property
     def edition(self) -> str:
-        """What RIMs call its kind."""
+        """Its kind in RIMs."""
         return "SWITCH" if self.is_switch else "GPU"
 
     def driver_rim_id(self, driver: str) -> str:
-        """Return the id under which the RIM service has the RIM of a driver (section 9.1)."""
+        """Return the RIM service's id of a driver's RIM (section 9.1)."""
         kind = "CC_DRIVER" if self.architecture == "blackwell" else "DRIVER"
         return f"NV_GPU_{kind}_{self.chip}_{driver}"
 
     def firmware_rim_id(self, vbios: str) -> str:
-        """Return the id of the RIM of a VBIOS or a switch's BIOS (section 9.1)."""
+        """Return the RIM service's id of the RIM of a VBIOS or a switch's BIOS (section 9.1)."""
         kind = "SWITCH_BIOS" if self.is_switch else "GPU_VBIOS"
         return f"NV_{kind}_{self.project}_{self.project_sku}_{self.chip_sku}_{vbios.replace('.', '')}".upper()
 
@@ -169,4 +169,4 @@ _LS10 = Product(
     board=0,
 )
 PRODUCTS: Final[Mapping[Architecture, Product]] = {p.architecture: p for p in (_HOPPER, _BLACKWELL, _LS10)}
-"""Every product by its architecture. Project and SKU of the Blackwell one are made up; a LS10's are constants."""
+"""Every product by its architecture. Blackwell's project and SKU are invented; those of LS10 are constants."""

@@ -1,7 +1,7 @@
-"""The SPDM responder: bytes of an attestation report, before and after its signature.
+"""The SPDM responder: bytes of an attestation report, with and without its signature.
 
-Written apart from the parser's tables on purpose: that both read the same bytes alike is a test. Every field can be
-replaced, so that a test can have signed what no device would sign.
+Written independently of the parser's tables: their agreement is a test. Every field can be
+replaced, so that a test can sign invalid reports.
 
 Spec: specs/nvidia-gpu.md, sections 2 to 5; DMTF DSP0274 1.1, GET_MEASUREMENTS.
 """
@@ -29,17 +29,17 @@ _VALUE_HEAD_BYTES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTemplate:
-    """Everything of a report but its signature; ``dataclasses.replace`` makes what no device would sign.
+    """A report without its signature; ``dataclasses.replace`` makes invalid ones.
 
     Attributes:
         nonce: of the requester, 32 bytes.
         responder_nonce: of the device, 32 bytes.
-        measurements: 48 bytes each; the block's index is the position and one.
+        measurements: 48 bytes each; a block's index is its position plus one.
         opaque: packed entries.
         request_head: version, code and two parameters of the request, 4 bytes.
         slot: SlotIDParam, 1 byte.
         response_head: version, code and two parameters of the response, 4 bytes.
-        key: signs it.
+        key: for the signature.
     """
 
     nonce: bytes
@@ -83,7 +83,7 @@ def _block(index: int, value: bytes) -> bytes:
 
 
 def opaque_data(entries: Iterable[tuple[int, bytes]]) -> bytes:
-    """Return entries of opaque data, one behind the other."""
+    """Return concatenated entries of opaque data."""
     return b"".join(opaque_entry(kind, value) for kind, value in entries)
 
 
@@ -93,7 +93,7 @@ def opaque_entry(kind: int, value: bytes) -> bytes:
 
 
 def text_field(text: str, size: int | None = None) -> bytes:
-    """Return ASCII padded with NULs to a size, or with one NUL behind it.
+    """Return ASCII padded with NULs to a size, or with one NUL after it.
 
     Raises:
         ValueError: longer than the size.
@@ -110,7 +110,7 @@ def vbios_field(version: str) -> bytes:
     """Return the eight bytes of a GPU's VBIOS version (section 4.2): ``96.00.74.00.1A`` is 00 74 00 96 1a 00 00 00.
 
     Raises:
-        ValueError: not five pairs of hex digits with dots between.
+        ValueError: not five dot-separated pairs of hex digits.
     """
     parts = version.split(".")
     if len(parts) != 5 or any(len(part) != 2 for part in parts):

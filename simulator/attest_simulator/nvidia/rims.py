@@ -1,4 +1,4 @@
-"""Reference integrity manifests of simulated firmware, signed as NVIDIA signs them.
+"""Reference integrity manifests of simulated firmware, signed in NVIDIA's form.
 
 Spec: specs/nvidia-gpu.md, sections 9.1 to 9.4; ISO/IEC 19770-2:2015; TCG, Reference Integrity Manifest Information
 Model; W3C, XML Signature Syntax and Processing.
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 RESOURCES: Final = 64
-"""Resources of a document, active or not."""
+"""All resources of a document."""
 SIGNER_YEARS: Final = 2
 
 _SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd"
@@ -76,17 +76,17 @@ _ZERO = bytes(DIGEST_BYTES)
 
 
 def signed_in(at: datetime) -> datetime:
-    """Return when the RIMs that are current at a moment were signed: the first of January of its year."""
+    """Return the signing date of RIMs that are current at a moment: the first of January of its year."""
     return datetime(at.astimezone(UTC).year, 1, 1, tzinfo=UTC)
 
 
 def rim_signer_key(product: Product, issued: datetime) -> ec.EllipticCurvePrivateKey:
-    """Return the key that signs a product's RIMs from a moment on. It is no secret."""
+    """Return the key that signs a product's RIMs from a moment on; not secret."""
     return p384_key("RIM signer", product.chip, issued.isoformat())
 
 
 def rim_signer_template(product: Product, issued: datetime) -> NvidiaCertificateTemplate:
-    """Return L4 of the RIM chain before L3 signs it; it lasts two years from ``issued``."""
+    """Return L4 of the RIM chain, unsigned; it lasts two years from ``issued``."""
     key, issuer = rim_signer_key(product, issued), reference_issuer(product)
     subject = name(
         (COUNTRY, "US"),
@@ -120,7 +120,7 @@ def rim_signer_certificates(product: Product, issued: datetime) -> tuple[bytes, 
 
 
 def _years_after(moment: datetime, years: int) -> datetime:
-    """Move a moment by whole years; 29 February becomes 1 March where there is none."""
+    """Add whole years to a moment; 29 February becomes 1 March in other years."""
     try:
         return moment.replace(year=moment.year + years)
     except ValueError:
@@ -132,16 +132,16 @@ def _years_after(moment: datetime, years: int) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RimTemplate:
-    """Everything of a RIM but its signature; ``dataclasses.replace`` makes what NVIDIA would never sign.
+    """A RIM without its signature; ``dataclasses.replace`` makes invalid ones.
 
     Attributes:
-        id: under which the service has it; it is not in the document.
-        product: as the document states it.
+        id: the service's id; the document does not contain it.
+        product: in the document.
         edition: ``GPU`` or ``SWITCH``.
         version: colloquialVersion, upper case.
         tag_id: hex.
         values: active indices with their alternatives.
-        key: signs it.
+        key: for the signature.
         certificates: DER of the signer, its issuers and the root, as embedded.
     """
 
@@ -231,7 +231,7 @@ class RimTemplate:
         )
 
     def _signature(self) -> Element:
-        """Return the enveloped signature: over SignedInfo, which has the digest of the document without it."""
+        """Return the enveloped signature over SignedInfo, which has the digest of the document without it."""
         digest = sha384(canonical_text(self.unsigned()).encode("utf-8")).digest()
         info = _signed_info(digest)
         signed = canonical_text(info, inherited={**_ROOT_NAMESPACES, "ds": _DSIG}).encode("utf-8")
@@ -276,7 +276,7 @@ def _base64(data: bytes) -> str:
 
 
 def _lines(certificate: bytes) -> str:
-    """Return base64 in lines of 64 characters, with a newline at the end, as NVIDIA embeds certificates."""
+    """Return base64 in lines of 64 characters with a final newline, NVIDIA's form of embedded certificates."""
     text = _base64(certificate)
     return "".join(f"{text[at : at + 64]}\n" for at in range(0, len(text), 64))
 
@@ -285,12 +285,12 @@ def _lines(certificate: bytes) -> str:
 
 
 def driver_rim(product: Product, driver: str, *, issued: datetime) -> RimTemplate:
-    """Return the RIM of a driver before it is signed.
+    """Return the unsigned RIM of a driver.
 
     Args:
-        product: what kind of GPU.
+        product: kind of GPU.
         driver: version.
-        issued: when its signer became valid; the RIM lasts two years from then.
+        issued: start of its signer's validity; the RIM lasts two years from then.
     """
     tag = sha384(f"{product.chip}_{driver}".encode("ascii")).hexdigest()
     rim_id = product.driver_rim_id(driver)
@@ -298,7 +298,7 @@ def driver_rim(product: Product, driver: str, *, issued: datetime) -> RimTemplat
 
 
 def firmware_rim(product: Product, vbios: str, *, issued: datetime) -> RimTemplate:
-    """Return the RIM of a VBIOS or of a switch's BIOS before it is signed; arguments as ``driver_rim``."""
+    """Return the unsigned RIM of a VBIOS or of a switch's BIOS; arguments as ``driver_rim``."""
     rim_id = product.firmware_rim_id(vbios)
     tag = derived_bytes(DIGEST_BYTES, "tag", rim_id).hex()
     return _template(product, rim_id, vbios.upper(), tag, firmware_values(product, vbios), issued)
@@ -324,7 +324,7 @@ _VBIOS = re.compile(r"[0-9A-F]{10}")
 
 
 def rim_of_id(rim_id: str, *, issued: datetime) -> RimTemplate | None:
-    """Return the RIM that an id names; None for an id of other firmware. Every version of a known product has one."""
+    """Return the RIM of an id; None for other firmware. Every version of a known product has one."""
     for product in PRODUCTS.values():
         driver = rim_id.removeprefix(product.driver_rim_id(""))
         if driver != rim_id and product.driver_active and _VERSION.fullmatch(driver):
@@ -336,7 +336,7 @@ def rim_of_id(rim_id: str, *, issued: datetime) -> RimTemplate | None:
 
 
 def rim_answer(rim: RimTemplate) -> bytes:
-    """Return what the RIM service answers: JSON with id, document and the document's digest (section 9.1)."""
+    """Return the RIM service's answer: JSON with id, document and the document's digest (section 9.1)."""
     xml = rim.issue()
     document = {
         "id": rim.id,

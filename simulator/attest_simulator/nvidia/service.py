@@ -1,8 +1,8 @@
-"""The RIM service and the OCSP responder of the software NVIDIA: the answers, without a socket.
+"""The RIM service and the OCSP responder of the software NVIDIA: their answers, without a socket.
 
-Whoever serves it over HTTP passes the path of a GET request or the body of a POST request on and sends back what
-comes out. It also answers the typed requests of ``attest.endorsements.requests`` directly, as the clients of
-``attest.fetch`` do.
+An HTTP server passes it the path of a GET request or the body of a POST request and sends its
+answers. It also answers the typed requests of ``attest.endorsements.requests`` directly, like the clients of
+``attest.fetch``.
 
 Spec: specs/nvidia-gpu.md, sections 8 and 9.1.
 """
@@ -33,12 +33,12 @@ _RIM_URL = "/v1/rim/"
 
 
 class NvidiaAnswer(NamedTuple):
-    """What to send back.
+    """An answer.
 
     Attributes:
         status: HTTP status.
         content_type: media type of the body.
-        body: the answer itself.
+        body: its bytes.
     """
 
     status: int
@@ -48,14 +48,14 @@ class NvidiaAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedNvidiaService:
-    """Both services as one moment finds them. Make one with ``SimulatedNvidiaService.of``.
+    """Both services at one moment. Make one with ``SimulatedNvidiaService.of``.
 
-    They know every driver and VBIOS of the simulated products: a RIM is derived from what its id names.
+    They have RIMs for every driver and VBIOS of the simulated products, derived from the id.
 
     Attributes:
-        issued: when the signer of the RIMs that it hands out became valid.
+        issued: start of the RIM signer's validity.
         ocsp: the responder.
-        missing: ids of RIMs that it does not have.
+        missing: ids of absent RIMs.
     """
 
     issued: datetime
@@ -64,7 +64,7 @@ class SimulatedNvidiaService:
 
     @staticmethod
     def of(at: datetime, *, ocsp: SimulatedOcsp | None = None) -> SimulatedNvidiaService:
-        """Return the services as they are at a moment, by which nothing is revoked unless ``ocsp`` says so."""
+        """Return the services at a moment, without revocations unless ``ocsp`` has some."""
         return SimulatedNvidiaService(issued=signed_in(at), ocsp=ocsp or SimulatedOcsp.of(at))
 
     # -- over HTTP
@@ -73,7 +73,7 @@ class SimulatedNvidiaService:
         """Answer a GET request for a RIM.
 
         Args:
-            path: what stands behind the host, such as ``/v1/rim/NV_GPU_DRIVER_GH100_570.124.06``.
+            path: part of the URL after the host, such as ``/v1/rim/NV_GPU_DRIVER_GH100_570.124.06``.
 
         Returns:
             200 with JSON of id, document and digest; 404 with code ``RIM_NOT_FOUND``.
@@ -86,18 +86,18 @@ class SimulatedNvidiaService:
         return NvidiaAnswer(200, "application/json", rim_answer(rim))
 
     def answer_ocsp(self, body: bytes) -> NvidiaAnswer:
-        """Answer a POST request with an OCSPRequest in DER; what is wrong with it is said in the answer itself."""
+        """Answer a POST request with an OCSPRequest in DER; errors are in the answer itself."""
         return NvidiaAnswer(200, "application/ocsp-response", self.ocsp.respond(body))
 
     # -- as a source of endorsements
 
     @property
     def service(self) -> str:
-        """What tells this service from others."""
+        """Identity of the service among others."""
         return SERVICE
 
     def url_of(self, request: EndorsementRequest) -> str:
-        """Return what stands for an address.
+        """Return a pseudo-URL of a request.
 
         Raises:
             TypeError: the request is for another vendor's service.
@@ -116,7 +116,7 @@ class SimulatedNvidiaService:
         """Return the body of the answer: JSON with a RIM, or an OCSPResponse without a nonce.
 
         Args:
-            request: what is wanted.
+            request: for an endorsement.
             progress: not called; nothing here takes time.
 
         Raises:
@@ -141,4 +141,4 @@ class SimulatedNvidiaService:
 
 
 UNAUTHORISED: Final = der.sequence(der.tlv(0x0A, b"\x06"))
-"""An OCSPResponse that says: I do not speak for this issuer (RFC 6960, section 2.3)."""
+"""An OCSPResponse ``unauthorized``: the responder does not serve this issuer (RFC 6960, section 2.3)."""

@@ -1,8 +1,8 @@
-"""A small XML writer: the text as NVIDIA writes it, and the canonical form of what it wrote.
+"""A small XML writer: NVIDIA's text form, and the canonical form of the same elements.
 
-The canonical form is made from the same elements and not from the text, by rules written down here: inclusive
-canonicalisation of a whole document, and of one element with the namespaces that it inherits. No XML library is
-needed, and so the verifier's is checked against something that is not itself.
+The canonical form is made from the elements instead of the text, by explicit rules: inclusive
+canonicalisation of a whole document, and of one element with its inherited namespaces. Without an
+XML library, it is an independent check of the verifier's.
 
 Spec: W3C, Canonical XML 1.1, sections 1.1, 2.2 and 2.3, as far as elements without ``xml:`` attributes, comments and
 processing instructions need it.
@@ -24,13 +24,13 @@ _IN_VALUES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#x
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """An element as it is written.
+    """An XML element.
 
     Attributes:
         tag: with its prefix.
         namespaces: declarations by prefix, the default one under the empty text.
-        attributes: in the order in which they are written; names with their prefixes.
-        children: elements and text, the text not yet escaped.
+        attributes: in document order; names with their prefixes.
+        children: elements and text, unescaped.
     """
 
     tag: str
@@ -40,7 +40,7 @@ class Element:
 
 
 def document_text(element: Element) -> str:
-    """Return the element as NVIDIA writes it: attributes in their order, an empty element as one tag."""
+    """Return the element in NVIDIA's form: attributes in order, an empty element as one tag."""
     head = "".join((element.tag, *_declarations(element.namespaces), *_attributes(element.attributes)))
     if not element.children:
         return f"<{head}/>"
@@ -52,8 +52,8 @@ def canonical_text(element: Element, *, inherited: Mapping[str, str] | None = No
     """Return the canonical form: declarations by prefix, attributes by namespace and name, empty elements as two tags.
 
     Args:
-        element: the document's root, or the element alone that is canonicalised.
-        inherited: namespaces in scope around it, which the outermost element has to declare itself.
+        element: the document's root, or the only element to canonicalise.
+        inherited: namespaces in scope around it, to be declared by the outermost element.
     """
     around = dict(inherited or {})
     outermost = Element(
