@@ -22,11 +22,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import quote
 
 from attest.agent.peers import peer_of
+from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
 from attest.errors import AgentRefusedError, AgentUnavailableError, AttestError, SealedSourceError, VerificationError
 
@@ -74,7 +74,7 @@ class _Connection(HTTPConnection):
         )
 
 
-class AgentClient:
+class AgentClient(ClosedOnExit):
     """Client of this pod's agent, on the standard library alone; thread-safe.
 
     Args:
@@ -238,14 +238,6 @@ class AgentClient:
         for one in idle:
             one.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentModel:
@@ -278,7 +270,7 @@ class AgentModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFile:
+class AgentFile(ClosedOnExit):
     """A file of a model that the agent unseals; any number of threads may read parts of it.
 
     Attributes:
@@ -328,14 +320,6 @@ class AgentFile:
 
     def close(self) -> None:
         """Do nothing: the connections belong to the client."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _id(document: JsonValue) -> str:

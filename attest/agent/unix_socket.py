@@ -15,11 +15,11 @@ import secrets
 import socket
 import stat
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from attest.agent.config import SocketConfig
 from attest.agent.trusted_files import others_may_write
+from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 
 __all__ = ["AgentSocket"]
@@ -30,7 +30,7 @@ MAX_PATH_BYTES: Final = 90
 _PROBE_SECONDS: Final = 2.0
 
 
-class AgentSocket:
+class AgentSocket(ClosedOnExit):
     """A listening socket with a name in the file system.
 
     Args:
@@ -98,14 +98,6 @@ class AgentSocket:
                 self.path.unlink()
         self.sock.close()
         os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _require_directory(path: Path, unchecked: str | None) -> None:

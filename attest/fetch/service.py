@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.fetch.client import FetchClocks, HttpClient, ServiceWords, require_base_url
 
@@ -17,7 +17,7 @@ MAX_SERVICE_KEY_BYTES: Final = 4096
 _KEY = re.compile(rb"[A-Za-z0-9._~+/=-]{1,%d}" % MAX_SERVICE_KEY_BYTES)
 
 
-class ServiceClient:
+class ServiceClient(ClosedOnExit):
     """A client of one service, the base of the vendors' clients.
 
     Args:
@@ -35,16 +35,6 @@ class ServiceClient:
         require_base_url(base_url, words)
         self._base_url = base_url.rstrip("/")
         self._http = HttpClient(timing=timing, words=words, trust_env=trust_env)
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the connections."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""

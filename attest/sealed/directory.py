@@ -17,11 +17,11 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
 from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files, require_size
 from attest.sealed.data_key import unwrap_data_key
@@ -81,7 +81,7 @@ class VerifiedDirectory:
         return SealedDirectory(self, data_key=unwrap_data_key(self.manifest, key=released), threads=threads)
 
 
-class SealedDirectory:
+class SealedDirectory(ClosedOnExit):
     """The plaintext of a model, file by file. Closing it drops the key; open readers stay usable.
 
     Args:
@@ -167,14 +167,6 @@ class SealedDirectory:
             msg = f"{self.name} is closed"
             raise ValueError(msg)
         return self._key
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling."""

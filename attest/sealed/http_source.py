@@ -17,10 +17,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import SealedSourceError
 from attest.sealed.http_connections import (
     HeaderSource,
@@ -61,7 +61,7 @@ class _Pin:
     value: str
 
 
-class HttpSource:
+class HttpSource(ClosedOnExit):
     """One file on a web server, read by ranges; thread-safe.
 
     Args:
@@ -112,16 +112,6 @@ class HttpSource:
         probe.read_into(0, memoryview(first))
         self._pin = pins[-1]
         self._reader = RangeReader(name=self.name, size=self._pin.size, ask=self._ask, patience=client.patience)
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the connections."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
 
     @property
     def name(self) -> str:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
 from attest.sealed.http_connections import answer_invalid, changed
 from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
@@ -100,7 +100,7 @@ def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region:
         raise _settings_invalid(exc) from exc
 
 
-class S3Source:
+class S3Source(ClosedOnExit):
     """One object, read by ranges; thread-safe.
 
     Args:
@@ -145,16 +145,6 @@ class S3Source:
             self._let_go()
             raise
         self._reader = RangeReader(name=self.name, size=self._size, ask=self._ask, patience=patience)
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the connections."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
 
     @property
     def name(self) -> str:

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
@@ -70,7 +70,7 @@ class TensorSlice:
         return self._tensors.rows(self._info, index)
 
 
-class TensorFile:
+class TensorFile(ClosedOnExit):
     """The tensors of one file. The constructor validates the header; tensors are read on demand.
 
     Args:
@@ -93,16 +93,6 @@ class TensorFile:
         except BaseException:
             plaintext.close()
             raise
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the file."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the file."""
-        self.close()
 
     def close(self) -> None:
         """Close the file; arrays stay valid."""

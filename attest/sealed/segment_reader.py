@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import SealedTamperError
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.layout import (
@@ -28,7 +27,7 @@ _SEGMENTS_A_THREAD = 4
 """Fewer segments are read sooner than a thread starts."""
 
 
-class SealedReader:
+class SealedReader(ClosedOnExit):
     """The plaintext of a sealed file; thread-safe.
 
     Opening verifies the last segment, and with it the file's size: the nonce of the last segment marks it as the
@@ -226,14 +225,6 @@ class SealedReader:
         self._cached = None
         self._scratch.wipe()
         self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _require_open(self) -> None:
         if self._closed:

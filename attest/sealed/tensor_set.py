@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
+from attest.context_managers import ClosedOnExit
 from attest.encoding import json_value
 from attest.errors import ConfigurationError, EvidenceError, SealedFileError
 from attest.sealed.arrays import Framework
@@ -40,7 +40,7 @@ class ModelFiles(Protocol):
         ...
 
 
-class TensorSet:
+class TensorSet(ClosedOnExit):
     """The tensors of several files as one set; see ``TensorFile``.
 
     Args:
@@ -51,16 +51,6 @@ class TensorSet:
         """Keep the files."""
         self._files = dict(files)
         self._homes = {name: file for file in self._files.values() for name in file.header.tensors}
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes the files."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the files."""
-        self.close()
 
     def close(self) -> None:
         """Close the files; arrays stay valid."""

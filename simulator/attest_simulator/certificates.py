@@ -182,7 +182,7 @@ def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
         issuer=ca_name(product, CaRole.ARK),
         subject=ca_name(product, role),
         not_before=not_before,
-        not_after=_years_after(not_before, _CA_YEARS),
+        not_after=der.years_after(not_before, _CA_YEARS),
         spki=key.spki,
         extensions=extensions,
         explicit_trailer=True,
@@ -197,14 +197,6 @@ def _distribution_point(path: str) -> bytes:
     """Return CRLDistributionPoints with one full name, a URI (RFC 5280, section 4.2.1.13)."""
     uri = der.tlv(0x86, f"https://{KDS_HOST}{path}".encode("ascii"))
     return der.sequence(der.sequence(der.context(0, der.context(0, uri))))
-
-
-def _years_after(moment: datetime, years: int) -> datetime:
-    """Add whole years to a moment; 29 February becomes 1 March in other years."""
-    try:
-        return moment.replace(year=moment.year + years)
-    except ValueError:
-        return moment.replace(year=moment.year + years, month=3, day=1)
 
 
 def simulated_chain(product: SnpProduct, *, kind: LeafKind) -> tuple[bytes, bytes]:
@@ -295,7 +287,7 @@ def _leaf_template(
         issuer=ca_name(product, ca_role(kind)),
         subject=amd_name(kind.common_name, organisation=SIMULATED_ORGANISATION),
         not_before=not_before,
-        not_after=_years_after(not_before, _LEAF_YEARS[kind]),
+        not_after=der.years_after(not_before, _LEAF_YEARS[kind]),
         spki=spki,
         extensions=extensions,
         explicit_trailer=explicit_trailer,

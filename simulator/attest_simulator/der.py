@@ -25,6 +25,7 @@ __all__ = [
     "sequence",
     "time",
     "tlv",
+    "years_after",
 ]
 
 NULL = b"\x05\x00"
@@ -114,3 +115,11 @@ def time(moment: datetime) -> bytes:
         raise ValueError(msg)
     text = moment.astimezone(UTC).strftime("%Y%m%d%H%M%SZ").rjust(15, "0").encode("ascii")
     return tlv(0x17, text[2:]) if moment.astimezone(UTC).year in _UTC_TIME_YEARS else tlv(0x18, text)
+
+
+def years_after(moment: datetime, years: int) -> datetime:
+    """Add whole years to a moment; 29 February becomes 1 March in other years."""
+    try:
+        return moment.replace(year=moment.year + years)
+    except ValueError:
+        return moment.replace(year=moment.year + years, month=3, day=1)

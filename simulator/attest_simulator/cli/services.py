@@ -157,7 +157,7 @@ def _handler(answers: Callable[[str, str], Answer]) -> type[BaseHTTPRequestHandl
 def _posting(
     base: type[BaseHTTPRequestHandler], answers: Callable[[str, bytes], Answer]
 ) -> type[BaseHTTPRequestHandler]:
-    class Handler(base):  # type: ignore[valid-type,misc]  # type: ignore[valid-type,misc]  # the class is an argument
+    class Handler(base):  # type: ignore[valid-type,misc]  # the class is an argument
         """Handler that also answers POST requests."""
 
         def do_POST(self) -> None:  # noqa: N802  http.server's own name

@@ -309,18 +309,10 @@ def pck_template(
         issuer=simulated_name(ca),
         subject=simulated_name(PCK_COMMON_NAME),
         not_before=not_before,
-        not_after=_years_after(not_before, _PCK_YEARS),
+        not_after=der.years_after(not_before, _PCK_YEARS),
         spki=spki,
         extensions=(
             *_common_extensions(spki, ca, _PCK_CRL_URLS[ca], _SIGNS_DATA, _NO_CA),
             Extension(oid=_SGX_ARC, critical=False, value=sgx.to_der()),
         ),
     )
-
-
-def _years_after(moment: datetime, years: int) -> datetime:
-    """Add whole years to a moment; 29 February becomes 1 March in other years."""
-    try:
-        return moment.replace(year=moment.year + years)
-    except ValueError:
-        return moment.replace(year=moment.year + years, month=3, day=1)

@@ -31,8 +31,6 @@ __all__ = [
 INTEL_QE_VENDOR_ID: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 QE_AUTH_DATA: Final = bytes(range(32))
 """As in all known quotes."""
-SGX_DEBUG: Final = 1 << 1
-"""DEBUG in an enclave's flags."""
 
 _ECDSA_P256 = 2
 _TEE_TYPE_TDX = 0x81

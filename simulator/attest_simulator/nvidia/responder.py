@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest_simulator.nvidia.keys import sign_raw
 
-__all__ = ["NONCE_BYTES", "REQUEST_BYTES", "ReportTemplate", "opaque_data", "opaque_entry", "text_field", "vbios_field"]
+__all__ = ["NONCE_BYTES", "ReportTemplate", "opaque_data", "opaque_entry", "text_field", "vbios_field"]
 
 NONCE_BYTES = 32
-REQUEST_BYTES = 37
 _REQUEST_HEAD = bytes((0x11, 0xE0, 0x01, 0xFF))
 _RESPONSE_HEAD = bytes((0x11, 0x60, 0x00, 0x00))
 _SLOT = b"\x00"

@@ -101,7 +101,7 @@ def rim_signer_template(product: Product, issued: datetime) -> NvidiaCertificate
         issuer=issuer.subject,
         subject=subject,
         not_before=issued,
-        not_after=_years_after(issued, SIGNER_YEARS),
+        not_after=der.years_after(issued, SIGNER_YEARS),
         spki=spki_of(key),
         extensions=(
             subject_key_id(key),
@@ -117,14 +117,6 @@ def rim_signer_certificates(product: Product, issued: datetime) -> tuple[bytes, 
     """Return the DER of L4, L3, L2 and the root."""
     issuer = reference_issuer(product)
     return (rim_signer_template(product, issued).issue(issuer.key), *issuer.chain())
-
-
-def _years_after(moment: datetime, years: int) -> datetime:
-    """Add whole years to a moment; 29 February becomes 1 March in other years."""
-    try:
-        return moment.replace(year=moment.year + years)
-    except ValueError:
-        return moment.replace(year=moment.year + years, month=3, day=1)
 
 
 # -- the document

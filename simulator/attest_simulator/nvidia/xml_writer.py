@@ -94,13 +94,4 @@ def _text(text: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    for plain, escaped in (
-        ("&", "&amp;"),
-        ("<", "&lt;"),
-        ('"', "&quot;"),
-        ("\t", "&#x9;"),
-        ("\n", "&#xA;"),
-        ("\r", "&#xD;"),
-    ):
-        value = value.replace(plain, escaped)
-    return value
+    return value.translate(_IN_VALUES)
