@@ -228,7 +228,7 @@ class AsyncChannelTransport(httpx.AsyncBaseTransport):
         return _proven(self._trust, question, sent.status_code, body)
 
 
-# -- what is sent
+# -- requests
 
 
 def _request(request: httpx.Request) -> Request:
@@ -285,7 +285,7 @@ def _proven(trust: RecipientTrust, question: KeyQuestion, status: int, body: byt
     return trusted
 
 
-# -- what comes back
+# -- answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,7 +192,7 @@ def verify(
 
         for line in opinion.lines():
             click.echo(visible(line))
-    return EXITS[opinion.verdict]
+    return EXITS[opinion.conclusion]
 
 
 def _bench(

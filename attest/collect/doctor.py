@@ -196,7 +196,7 @@ def _on(state: GpuState) -> str:
     return "confidential computing" if multi == "none" else f"confidential computing, {multi}"
 
 
-# -- what verifying here needs
+# -- verification
 
 
 def _clock(root: Path, at: datetime) -> DoctorFinding:

@@ -179,7 +179,7 @@ def _list_of(
         return None, exc
 
 
-# -- who may answer
+# -- responders
 
 
 def _genuine(answer: OcspAnswer, issuer: Issuer) -> _Genuine | None:

@@ -37,7 +37,7 @@ _OUTCOMES = {
     "not run": Outcome.NOT_EVALUATED,
 }
 
-Verdict: TypeAlias = Literal["accepts", "refuses", "undecided"]
+Conclusion: TypeAlias = Literal["accepts", "refuses", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class DeviceOpinion:
     compared: int | None = None
 
     @property
-    def verdict(self) -> Verdict:
+    def conclusion(self) -> Conclusion:
         """``refuses`` if any step failed; ``undecided`` if one lacked input. Revocation does not count."""
         outcomes = {finding.outcome for finding in self.findings if finding.name != "revocation"}
         if Outcome.FAIL in outcomes:
@@ -97,12 +97,12 @@ class SecondOpinion:
     devices: tuple[DeviceOpinion, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def conclusion(self) -> Conclusion:
         """The worst of the devices' outcomes."""
-        verdicts = {device.verdict for device in self.devices}
-        if "refuses" in verdicts:
+        conclusions = {device.conclusion for device in self.devices}
+        if "refuses" in conclusions:
             return "refuses"
-        return "accepts" if verdicts == {"accepts"} else "undecided"
+        return "accepts" if conclusions == {"accepts"} else "undecided"
 
     def document(self) -> dict[str, JsonValue]:
         """Return it as JSON, ``attest.second-opinion/1``."""
@@ -111,16 +111,16 @@ class SecondOpinion:
             "source": "nvsdk",
             "versions": dict(self.versions),
             "at": rfc3339_text(self.at),
-            "verdict": self.verdict,
+            "verdict": self.conclusion,
             "devices": [_device_document(device) for device in self.devices],
         }
 
     def lines(self) -> Iterator[str]:
         """Return it as a table for people."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        yield f"NVIDIA's Python SDK ({versions}): {self.verdict}"
+        yield f"NVIDIA's Python SDK ({versions}): {self.conclusion}"
         for device in self.devices:
-            yield f"{device.name}: {device.verdict}"
+            yield f"{device.name}: {device.conclusion}"
             for finding in device.findings:
                 yield f"  {finding.outcome:<13}  {finding.name:<20}  {finding.detail}".rstrip()
 
@@ -172,7 +172,7 @@ def _about(
     for device in offers(parsed, rims, certificates):
         answer = examine(device, at=at, nonce=nonce, environment=environment)
         tried.append((read_answer(name, device.kind, answer), answer.versions))
-        if tried[-1][0].verdict == "accepts":
+        if tried[-1][0].conclusion == "accepts":
             return tried[-1]
     return tried[0]
 
@@ -244,7 +244,7 @@ def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
     return {
         "name": device.name,
         "kind": device.kind,
-        "verdict": device.verdict,
+        "verdict": device.conclusion,
         "compared": device.compared,
         "mismatches": [{"index": index, "source": source} for index, source in device.mismatches],
         "findings": [{"name": one.name, "outcome": str(one.outcome), "detail": one.detail} for one in device.findings],

@@ -219,7 +219,7 @@ def _unusable(problem: str) -> ConfigurationError:
     )
 
 
-# -- what their functions are given about a device
+# -- input of their functions
 
 
 def device_with_rims(

@@ -240,7 +240,7 @@ def verify_directory(
 
 def _another_model(store: FileStore, *, expected: bytes, got: bytes) -> SealedTamperError:
     return SealedTamperError(
-        f"{store.name} is another of its owner's models than requested",
+        f"{store.name} is another model of its owner than the requested one",
         code="sealed-model-mismatch",
         field="model",
         expected=expected.hex(),

@@ -49,48 +49,48 @@ def opinion(found: Mapping[str, Any], kind: DeviceKind = "nvidia-gpu") -> Device
 
 def test_an_opinion_accepts_when_every_step_says_yes_and_revocation_does_not_count() -> None:
     found = opinion(GOOD)
-    assert found.verdict == "accepts"
+    assert found.conclusion == "accepts"
     assert finding(found, "revocation").outcome is Outcome.NOT_EVALUATED
     assert found.compared == 33
 
 
 @pytest.mark.parametrize("step", ["parsed", "chain", "signature", "nonce", "measurements"])
 def test_any_step_that_says_no_refuses_and_any_that_was_not_run_leaves_it_open(step: str) -> None:
-    assert opinion({**GOOD, step: FAIL}).verdict == "refuses"
-    assert opinion({**GOOD, step: {"outcome": "raised", "raised": "E", "detail": "d"}}).verdict == "refuses"
-    assert opinion({**GOOD, step: {"outcome": "not run"}}).verdict == "undecided"
-    assert opinion({**GOOD, step: None}).verdict == "undecided"
-    assert opinion({**GOOD, step: {"outcome": "splendid"}}).verdict == "undecided"
-    assert opinion({name: value for name, value in GOOD.items() if name != step}).verdict == "undecided"
+    assert opinion({**GOOD, step: FAIL}).conclusion == "refuses"
+    assert opinion({**GOOD, step: {"outcome": "raised", "raised": "E", "detail": "d"}}).conclusion == "refuses"
+    assert opinion({**GOOD, step: {"outcome": "not run"}}).conclusion == "undecided"
+    assert opinion({**GOOD, step: None}).conclusion == "undecided"
+    assert opinion({**GOOD, step: {"outcome": "splendid"}}).conclusion == "undecided"
+    assert opinion({name: value for name, value in GOOD.items() if name != step}).conclusion == "undecided"
 
 
 def test_an_empty_answer_decides_nothing() -> None:
-    assert opinion({}).verdict == "undecided"
+    assert opinion({}).conclusion == "undecided"
 
 
 @pytest.mark.parametrize("step", ["schema", "version", "chain", "signature"])
 @pytest.mark.parametrize("role", ["driver", "vbios"])
 def test_any_step_of_a_rim_counts(role: str, step: str) -> None:
     found = opinion({**GOOD, "rims": {**GOOD["rims"], role: {**RIM, step: FAIL}}})
-    assert found.verdict == "refuses"
+    assert found.conclusion == "refuses"
     assert finding(found, f"{role}_rim.{step}").outcome is Outcome.FAIL
 
 
 def test_a_rim_that_is_missing_leaves_it_open_and_one_that_cannot_be_read_refuses() -> None:
-    assert opinion({**GOOD, "rims": {"driver": RIM}}).verdict == "undecided"
+    assert opinion({**GOOD, "rims": {"driver": RIM}}).conclusion == "undecided"
     broken = {"read": {"outcome": "raised", "raised": "XMLSyntaxError", "detail": "line 1"}}
-    assert opinion({**GOOD, "rims": {"driver": RIM, "vbios": broken}}).verdict == "refuses"
+    assert opinion({**GOOD, "rims": {"driver": RIM, "vbios": broken}}).conclusion == "refuses"
 
 
 def test_a_chain_that_cannot_be_read_is_a_chain_that_failed() -> None:
     raised = {"outcome": "raised", "raised": "CertExtractionError", "detail": "d"}
     found = opinion({**GOOD, "certificates": raised, "chain": {"outcome": "not run"}})
     assert finding(found, "chain").detail == "CertExtractionError: d"
-    assert found.verdict == "refuses"
+    assert found.conclusion == "refuses"
 
 
 def test_a_switch_needs_its_bios_rim_alone() -> None:
-    assert opinion({**GOOD, "rims": {"vbios": RIM}}, kind="nvidia-switch").verdict == "accepts"
+    assert opinion({**GOOD, "rims": {"vbios": RIM}}, kind="nvidia-switch").conclusion == "accepts"
 
 
 def test_mismatches_are_told_and_strange_ones_passed_over() -> None:
@@ -106,10 +106,10 @@ def whole(*devices: DeviceOpinion) -> SecondOpinion:
 
 def test_the_worst_device_speaks_for_all_and_none_decides_nothing() -> None:
     good, bad, short = opinion(GOOD), opinion({**GOOD, "chain": FAIL}), opinion({**GOOD, "rims": {}})
-    assert whole(good, good).verdict == "accepts"
-    assert whole(good, short).verdict == "undecided"
-    assert whole(good, short, bad).verdict == "refuses"
-    assert whole().verdict == "undecided"
+    assert whole(good, good).conclusion == "accepts"
+    assert whole(good, short).conclusion == "undecided"
+    assert whole(good, short, bad).conclusion == "refuses"
+    assert whole().conclusion == "undecided"
 
 
 def test_it_is_told_to_programs_and_to_people() -> None:
@@ -194,7 +194,8 @@ tell(ok=found)
     environment = fake_sdk(body)
     every = [other, *rims]
     assert (
-        second_opinion([("gpu0", parsed)], rims=every, at=AT, nonce=None, environment=environment).verdict == "accepts"
+        second_opinion([("gpu0", parsed)], rims=every, at=AT, nonce=None, environment=environment).conclusion
+        == "accepts"
     )
     without = second_opinion([("gpu0", parsed)], rims=[other, rims[1]], at=AT, nonce=None, environment=environment)
     assert without.devices[0].mismatches == ((9, "Firmware"),)

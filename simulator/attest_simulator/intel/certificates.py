@@ -216,7 +216,7 @@ def issuer_chain(authority: IntelAuthority) -> str:
     return pem_text(map(authority_certificate, (authority, IntelAuthority.ROOT)))
 
 
-# -- what a PCK certificate says of its platform
+# -- PCK certificates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

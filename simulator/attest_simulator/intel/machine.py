@@ -207,7 +207,7 @@ class SimulatedPlatform:
             outer_type=None if version == 3 else 6,
         )
 
-    # -- what the vendor says of it
+    # -- endorsements
 
     def tcb_info(self, tee: Tee, *, at: datetime) -> TcbInfo:
         """Return the TCB info for its FMSPC and PCEID that is current at ``at``."""

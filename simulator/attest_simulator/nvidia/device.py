@@ -169,7 +169,7 @@ class SimulatedDevice(ABC):
         made = self.report(nonce) if report is None else report
         return device_json(made, self.chain_pem, self.arch, self.settings, self.uuid)
 
-    # -- what the vendor says of it
+    # -- endorsements
 
     def rims(self, *, at: datetime) -> tuple[RimTemplate, ...]:
         """Return its RIMs that are current at ``at``: driver and VBIOS, or a switch's BIOS alone."""

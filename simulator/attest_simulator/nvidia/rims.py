@@ -273,7 +273,7 @@ def _lines(certificate: bytes) -> str:
     return "".join(f"{text[at : at + 64]}\n" for at in range(0, len(text), 64))
 
 
-# -- what the issuer says of firmware
+# -- RIMs of drivers and firmware
 
 
 def driver_rim(product: Product, driver: str, *, issued: datetime) -> RimTemplate:
