@@ -1,4 +1,4 @@
-"""Who asks for a change of what the service keeps. Every entry of the log about a change names one."""
+"""Actors: the identities that request changes. Every log entry about a change names one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["SCHEDULE", "Actor", "Means", "local_actor"]
 
 
 class Means(enum.StrEnum):
-    """How it is known who somebody is."""
+    """The means by which an actor was identified."""
 
     LOCAL = "local"
-    """A user of the machine who may read the key-encryption key and the database, at the command line."""
+    """A local user at the command line with read access to the key-encryption key and the database."""
     JWT = "jwt"
     MTLS = "mtls"
     SERVICE = "service"
@@ -25,25 +25,25 @@ class Means(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Somebody who was identified.
+    """An identified person or program.
 
     Attributes:
-        name: unique among those known by these means: user name, ``issuer|subject``, subject of a certificate.
-        means: how they are known.
+        name: unique for these means: user name, ``issuer|subject``, subject of a certificate.
+        means: the means of identification.
     """
 
     name: str
     means: Means
 
     def members(self) -> dict[str, JsonValue]:
-        """Return how an entry of the log names them."""
+        """Return the members of a log entry."""
         return {"name": self.name, "means": str(self.means)}
 
 
 def local_actor() -> Actor:
-    """Return the user who runs this command; one without a name, as in many containers, is known by the number.
+    """Return the user who runs this command, by number if it has no name, as in many containers.
 
-    The environment is not asked: the log would name whomever somebody writes there.
+    Environment variables do not count: anyone could put another name there.
     """
     try:
         name = pwd.getpwuid(os.getuid()).pw_name

@@ -1,4 +1,4 @@
-"""Who proved itself: from verified evidence to what leases tell Attesters apart by."""
+"""Attesters: the identity in leases, derived from verified evidence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
 
 
 def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
-    """Describe who has a passport. Nobody says on which machine: all that a Verifier vouches for is one instance."""
+    """Describe the holder of a passport. An EAR names no machine, so all passports of one Verifier are one instance."""
     claims = passport_claims(verified)
     instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())
     return Attester(
@@ -66,17 +66,17 @@ def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attest
 
 
 def instance_of(*, tee: str, chip: str | None, measurement: bytes | None) -> bytes:
-    """Return 32 bytes that stand for this image on this machine; of masked chips, for this image on any of them."""
+    """Return 32 bytes that identify this image on this machine, or on any machine if chips are masked."""
     return sha256(cbor_bytes((_INSTANCE, tee, chip, measurement))).digest()
 
 
 def holder_of(instance: bytes, recipient: bytes) -> bytes:
-    """Return 32 bytes that stand for the instance which has this key."""
+    """Return 32 bytes that identify the instance with this key."""
     return sha256(cbor_bytes((_HOLDER, instance, sha256(recipient).digest()))).digest()
 
 
 def _silicon(cpu: VerifiedItem) -> tuple[str, str | None, str | None, bytes | None]:
-    """Return TEE, product, chip and measurement of what the vendor's hardware signed."""
+    """Return TEE, product, chip and measurement from the evidence that the vendor's hardware signed."""
     match cpu.silicon:
         case VerifiedSnpReport() as found:
             chip = found.report.chip_id

@@ -1,7 +1,7 @@
-"""Break-glass: one named relaxation for one key, until a moment, by a quorum. What it does is a pure function.
+"""Break-glass: one named relaxation for one key, for a limited time, approved by a quorum. Pure functions.
 
-Two relaxations exist: one freeze does not count for the key, or another policy document judges for it. Neither lets a
-workload through that was not attested, and nothing else of the service is relaxed: not limits, not a disabled key.
+Two relaxations exist: one freeze is lifted for the key, or another policy document replaces its own. Attestation,
+limits and disabled keys are never relaxed.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _PURPOSE: Final = "break-glass"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glass:
-    """One relaxation, as it was opened. Exactly one of ``lifts`` and ``policy_digest`` is there.
+    """One relaxation, as it was opened. Exactly one of ``lifts`` and ``policy_digest`` is set.
 
     Attributes:
         number: from 1.
-        key: for which key.
-        lifts: the freeze that does not count for it; or None.
-        policy_digest: SHA-256 of the policy that judges for it, 32 bytes; or None.
-        reason: why, in the words of whoever proposed it.
-        opened_at: when; whole milliseconds, UTC.
-        until: the first moment at which it no longer counts; whole milliseconds, UTC.
-        seal: wrapped under the key-encryption key and tied to all of this but the number and ``opened_at``: so nobody
-            opens one by writing to the database.
+        key: the key that it relaxes.
+        lifts: the freeze that it lifts for the key, or None.
+        policy_digest: SHA-256 of the policy that replaces the key's own, 32 bytes, or None.
+        reason: the proposer's reason.
+        opened_at: whole milliseconds, UTC.
+        until: end of its validity, excluded; whole milliseconds, UTC.
+        seal: wrapped under the key-encryption key and bound to all of this but the number and ``opened_at``, so that
+            write access to the database is not enough to open one.
     """
 
     number: int
@@ -66,13 +66,13 @@ class Glass:
 
     @property
     def relaxation(self) -> str:
-        """What it relaxes, for people and the log."""
+        """The relaxation in words, for display and the log."""
         if self.lifts is not None:
             return f"thaw {self.lifts}"
         return f"policy {(self.policy_digest or b'').hex()}"
 
     def members(self) -> dict[str, JsonValue]:
-        """Return everything that the seal is tied to."""
+        """Return everything that the seal is bound to."""
         return glass_members(
             self.key, lifts=self.lifts, policy_digest=self.policy_digest, reason=self.reason, until=self.until
         )
@@ -81,7 +81,7 @@ class Glass:
 def glass_members(
     key: KeyName, *, lifts: Target | None, policy_digest: bytes | None, reason: str, until: datetime
 ) -> dict[str, JsonValue]:
-    """Return what a relaxation is, before it has a number."""
+    """Return the members of a relaxation that has no number yet."""
     return {
         "tenant": key.tenant,
         "key_id": key.key_id,
@@ -93,7 +93,7 @@ def glass_members(
 
 
 def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
-    """Return what the seal of a relaxation is tied to."""
+    """Return the context that the seal of a relaxation is bound to."""
     digest = sha256(rfc8785.dumps(cast("dict[str, Any]", members))).digest()  # Any: JSON, as annotated
     return WrapContext(
         tenant=key.tenant,
@@ -106,7 +106,7 @@ def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
 
 
 def glass_state(one: Glass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
-    """Say how a relaxation stands.
+    """Return the state of a relaxation.
 
     Args:
         one: the relaxation.
@@ -122,27 +122,27 @@ def glass_state(one: Glass, closed: datetime | None, *, sealed: bool, at: dateti
 
 
 def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[Glass]) -> tuple[Freeze, ...]:
-    """Return the freezes that count for a key whose open relaxations these are.
+    """Return the freezes in force for a key with these open relaxations.
 
-    A relaxation lifts the freeze that its approvers read. One of the same thing that was made after it was opened is
-    another freeze, and counts.
+    A relaxation lifts the freeze that its approvers read. A freeze of the same target made after the relaxation was
+    opened is another one and stays in force.
     """
     lifted = {one.lifts: one.opened_at for one in glasses if one.lifts is not None}
     return tuple(one for one in freezes if one.target not in lifted or one.frozen_at > lifted[one.target])
 
 
 def judging_policy(digest: bytes, glasses: Iterable[Glass]) -> bytes:
-    """Return the digest of the policy that judges for a key: its own, or that of an open relaxation."""
+    """Return the digest of the policy in force for a key: its own, or that of an open relaxation."""
     return next((one.policy_digest for one in glasses if one.policy_digest is not None), digest)
 
 
 def open_glass_of(glasses: Iterable[Glass]) -> tuple[OpenGlass, ...]:
-    """Return what a decision says of the relaxations that it was made under."""
+    """Return the relaxations as a decision records them."""
     return tuple(OpenGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in glasses)
 
 
 def within_glass(granted: Granted, keys: Iterable[KeyState]) -> Granted:
-    """End leases with the relaxation that they were granted under: nobody is promised anything beyond it."""
+    """End leases no later than the relaxation under which they were granted."""
     ends = {state.asked: min(one.until for one in state.break_glass) for state in keys if state.break_glass}
     leases = {
         asked: replace(lease, expires_at=min(lease.expires_at, ends[asked])) if asked in ends else lease

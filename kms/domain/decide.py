@@ -1,7 +1,7 @@
-"""May this workload have these keys? A pure function of results, key states, the challenge and the moment.
+"""The release decision: a pure function of results, key states, the challenge and the moment.
 
-It knows no store, no network, no clock and no wire format. All requested keys are released or none; whatever is not
-known to be right is a reason against, and every reason is named.
+It knows no store, no network, no clock and no wire format. All requested keys are released or none. Anything
+that is not known to be right is a reason against the release, and every reason is named.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 
 
 Result: TypeAlias = AttestationResult | PassportResult
-"""What a key's policy says of verified evidence, or of another Verifier's word."""
+"""The appraisal of verified evidence, or of another Verifier's result, under a key's policy."""
 
 
 class ReleaseOutcome(enum.StrEnum):
-    """How a decision came out."""
+    """The outcome of a decision."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -57,7 +57,7 @@ class ReferenceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hindrance:
-    """Why a key is released to nobody now, whoever asks.
+    """Reason why a key is not released to any workload now.
 
     Attributes:
         code: stable name (``references-unusable``).
@@ -85,21 +85,21 @@ class OpenGlass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
-    """What the decision needs to know of a key.
+    """The state of a key, as far as the decision depends on it.
 
     Attributes:
-        asked: how the request names it.
+        asked: the key as the request names it.
         name: what it is called.
-        version: which version would be released.
+        version: the version that would be released.
         purpose: what it is for.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
         enabled: whether its owner lets it be released at all.
-        reference_digest: SHA-256 over the reference values that count for its policy now, 32 bytes; None while the
-            policy judges nobody, which a hindrance explains.
+        reference_digest: SHA-256 over the reference values in force for its policy, 32 bytes; None while the
+            policy cannot appraise, which a hindrance explains.
         references: the documents that those values come from, besides the policy itself.
-        hindrances: what stands against any release of the key at this moment; each is a reason against.
-        frozen_products: names of products (``kms.domain.devices``) whose evidence opens nothing at this moment.
-        break_glass: the named relaxations that all this was found under; they stand in everything that comes of it.
+        hindrances: reasons against any release of the key at this moment.
+        frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
+        break_glass: the relaxations in force; the result, the log entry and the receipt name them.
     """
 
     asked: str
@@ -117,11 +117,11 @@ class KeyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseTerms:
-    """What the service asked for and is willing to do; none of it comes from the request.
+    """Demands of the service on every release; none comes from the request.
 
     Attributes:
-        context: what a binding must be for.
-        role: who must have proved.
+        context: the binding's required purpose.
+        role: the required role of the prover.
         audience: the service's own identity.
         nonce: the nonce of the challenge that was used, 32 bytes.
         purposes: the purposes that a key may have to be released here.
@@ -142,9 +142,9 @@ class DenialReason:
 
     Attributes:
         code: stable name (``key-disabled``).
-        key_id: which key it concerns, as it was asked for, or None for the request as a whole.
+        key_id: the key as requested, or None for the request as a whole.
         text: for people.
-        checks: the checks that failed, when it was a policy that said no.
+        checks: the failed checks, where a policy is not met.
     """
 
     code: str
@@ -155,13 +155,13 @@ class DenialReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseDecision:
-    """Whether keys are released, to whom, and every reason against. It is no condition: compare ``verdict``.
+    """The outcome for a request, its recipient and every reason against. Compare ``verdict``; a condition raises.
 
     Attributes:
-        keys: the keys that were asked for, as far as they are known, in the order of the request.
-        recipient: the workload's public key that the evidence commits to; None unless the verdict is ``ALLOW``.
-        reasons: why not; empty when the verdict is ``ALLOW``.
-        at: the moment for which it was decided.
+        keys: the requested keys that exist, in the order of the request.
+        recipient: the workload's public key that the evidence commits to; None unless the outcome is ``ALLOW``.
+        reasons: reasons against; empty when the outcome is ``ALLOW``.
+        at: moment of the decision.
     """
 
     keys: tuple[KeyState, ...]
@@ -171,7 +171,7 @@ class ReleaseDecision:
 
     @property
     def verdict(self) -> ReleaseOutcome:
-        """Allow needs both: no reason against, and somebody to release to."""
+        """``ALLOW`` if there is a recipient and no reason against."""
         return ReleaseOutcome.DENY if self.reasons or self.recipient is None else ReleaseOutcome.ALLOW
 
     def __bool__(self) -> NoReturn:
@@ -192,12 +192,12 @@ def decide(
     """Decide on the release of all requested keys together.
 
     Args:
-        requested: the keys, as asked for: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
-        keys: by what was asked for, the state, now, of those that exist.
+        requested: the keys as the request names them: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
+        keys: current state of the keys that exist, by their requested names.
         results: for each key the result of appraising the workload under that key's policy.
-        demand: what the service asked for.
+        demand: demands of the service.
         at: moment of the decision; every result must be of the same.
-        objections: what else stands against it: leases that cannot be renewed, stops, budgets.
+        objections: further reasons against: leases that cannot be renewed, stops, budgets.
 
     Raises:
         ValueError: ``at`` has no time zone.
@@ -205,9 +205,9 @@ def decide(
     if at.tzinfo is None:
         msg = "the moment of a decision needs a time zone"
         raise ValueError(msg)
-    # (1) The request itself: something is asked for, and nothing twice.
+    # (1) The request names at least one key, and none twice.
     reasons = _about_request(requested)
-    # (2) Each key for itself: it exists, it may be released here, and its own policy affirms this workload now.
+    # (2) Each key exists, may be released here, and its own policy affirms this workload now.
     for key_id in dict.fromkeys(requested):
         state = keys.get(key_id)
         if state is None:
@@ -215,13 +215,13 @@ def decide(
             continue
         reasons += _about_key(key_id, state, demand)
         reasons += _about_result(state, results.get(key_id), demand, at)
-    # (3) All results speak of one and the same evidence, and so of one recipient.
+    # (3) All results are about the same evidence, and so about one recipient.
     recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
     if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
         reasons.append(
             DenialReason(code="results-differ", key_id=None, text="the results are about different evidence")
         )
-    # (4) Nothing else stands against it.
+    # (4) There is no other objection.
     reasons += objections
     return ReleaseDecision(
         keys=tuple(keys[key_id] for key_id in dict.fromkeys(requested) if key_id in keys),
@@ -253,7 +253,7 @@ def _about_key(key_id: str, state: KeyState, demand: ReleaseTerms) -> list[Denia
 
 
 def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, at: datetime) -> list[DenialReason]:
-    """No result, a result of another policy or of another moment: each is a no."""
+    """List the reasons against a result; a missing one is itself a reason."""
     if result is None:
         return [
             DenialReason(code="not-appraised", key_id=state.asked, text="the workload was not appraised for this key")
@@ -272,7 +272,7 @@ def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, 
 
 
 def _frozen(state: KeyState, result: Result) -> list[str]:
-    """Name the frozen products that the evidence is of. Of a passport nobody says it, so each of them counts."""
+    """Name the frozen products in the evidence. A passport does not state products, so every frozen one counts."""
     products = products_of(result.verified) or state.frozen_products
     return sorted(state.frozen_products & products)
 
@@ -280,7 +280,7 @@ def _frozen(state: KeyState, result: Result) -> list[str]:
 def _demands_on(
     state: KeyState, result: Result, demand: ReleaseTerms, at: datetime
 ) -> tuple[tuple[bool, str, str], ...]:
-    """List what must hold of every result, whatever the policy says."""
+    """List the demands on every result that no policy can relax."""
     verified, policy = result.verified, result.policy
     allowed = {entry.check for entry in policy.unchecked}
     relaxed = sorted({entry.check for entry in verified.unchecked} - allowed)
@@ -311,7 +311,7 @@ def _demands_on(
 
 
 def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -> list[str]:
-    """Name what verification let pass in devices of this kind and the policy does not."""
+    """Name the tolerances of verification for devices of this kind that the policy does not grant."""
     waived = {entry.index for entry in given.waived_measurements}
     extra = waived - {entry.index for entry in allowed.waived_measurements}
     held = given.held_rim_signers is not None and allowed.held_rim_signers is None

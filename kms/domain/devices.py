@@ -1,7 +1,6 @@
-"""What verified evidence says about its devices: of which products they are, and which chips.
+"""Products and chips of the devices in verified evidence.
 
-Both come from what the vendor's hardware and certificates state; nothing of it is the guest's to choose. A name is
-written in lower case and compared so.
+Both come from the vendor's hardware and certificates; the guest cannot choose them. Names are in lower case.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FMSPC: Final = re.compile(r"fmspc:[0-9a-f]{12}")
 
 
 class VerifiedDevices(Protocol):
-    """Verified evidence, or a passport, which shows no device."""
+    """Verified evidence, or a passport, which has no devices."""
 
     @property
     def items(self) -> tuple[VerifiedItem, ...]:
@@ -33,14 +32,14 @@ class VerifiedDevices(Protocol):
 
 
 def is_product(name: str) -> bool:
-    """Say whether a name is one that evidence can have: of ``PRODUCT_NAMES``, or ``fmspc:`` and 12 hex digits."""
+    """Return True for a name that evidence can have: of ``PRODUCT_NAMES``, or ``fmspc:`` and 12 hex digits."""
     return name in PRODUCT_NAMES or _FMSPC.fullmatch(name) is not None
 
 
 def products_of(verified: VerifiedDevices) -> frozenset[str]:
     """Return every product name of every device.
 
-    An Azure VM is of its own kind and of that of the CPU below it, so that whoever stops ``tdx`` stops ``azure-tdx``.
+    An Azure VM has its own kind and that of its CPU, so that a freeze of ``tdx`` also stops ``azure-tdx``.
     """
     return frozenset().union(*map(_products, verified.items))
 
@@ -58,6 +57,6 @@ def _products(item: VerifiedItem) -> frozenset[str]:
 
 
 def device_chips(verified: VerifiedDevices) -> tuple[str | None, ...]:
-    """Return which GPUs and switches they are: ``nvidia:`` and the identity in the device's certificates, in hex."""
+    """Return the identities of GPUs and switches: ``nvidia:`` and the identity in the device's certificates, in hex."""
     silicon = (item.silicon for item in verified.items)
     return tuple(f"nvidia:{one.chain.identity.text}" for one in silicon if isinstance(one, VerifiedGpu))

@@ -1,7 +1,7 @@
-"""What a refused workload is told. The operator's log has all of it, whatever a key discloses.
+"""Disclosure of refusal reasons to a workload. The operator's log always has all of them.
 
-A refusal concerns all requested keys together, so the most reserved of them decides. A key that does not exist has no
-setting; it counts as one that discloses nothing, and such a one answers as if it did not exist (MC-21, MC-38).
+A refusal concerns all requested keys together, so the most restrictive setting applies. A key that does not exist
+counts as one that discloses nothing; a key that discloses nothing is reported as unknown (MC-21, MC-38).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FROM_LEAST: Final = tuple(Disclosure)
 
 
 def hides(requested: Iterable[str], levels: Mapping[str, Disclosure]) -> str | None:
-    """Return the first requested key of which nothing is told, or None.
+    """Return the first requested key that discloses nothing, or None.
 
     Args:
-        requested: the keys, as asked for.
-        levels: what those that exist disclose.
+        requested: the keys as the request names them.
+        levels: disclosure of the keys that exist.
     """
     return next((one for one in requested if levels.get(one, Disclosure.NONE) is Disclosure.NONE), None)
 
@@ -34,12 +34,12 @@ def hides(requested: Iterable[str], levels: Mapping[str, Disclosure]) -> str | N
 def told(
     decision: ReleaseDecision, *, requested: tuple[str, ...], levels: Mapping[str, Disclosure]
 ) -> ReleaseDeniedError:
-    """Make the error that a workload is answered with.
+    """Return the error for a refused workload.
 
     Args:
-        decision: a no.
-        requested: the keys, as asked for.
-        levels: what those that exist disclose.
+        decision: a denial.
+        requested: the keys as the request names them.
+        levels: disclosure of the keys that exist.
     """
     hidden = hides(requested, levels)
     if hidden is not None:

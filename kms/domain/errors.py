@@ -22,7 +22,7 @@
         ├── GrantConflictError        an administrator: it contradicts what is granted 409
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── QuorumRequiredError       the operator: one person does not suffice              403
-        ├── UnavailableError          nobody: ask again in a moment                      503
+        ├── UnavailableError          the caller, later: retry in a moment               503
         ├── LogBrokenError            the operator: the log is not what was written      500
         └── IntegrityError            the operator: stored data is not what was stored   500
 
@@ -87,7 +87,7 @@ class ChallengeError(KmsError):
 
 
 class ChallengeUsedError(ChallengeError):
-    """The challenge was used before; who sends it again gets nothing."""
+    """The challenge was used before."""
 
 
 class ChallengeExpiredError(ChallengeError):
@@ -95,11 +95,11 @@ class ChallengeExpiredError(ChallengeError):
 
 
 class UnauthenticatedError(KmsError):
-    """Nobody who is known sent the request."""
+    """The request has no known identity."""
 
 
 class ForbiddenError(KmsError):
-    """Who sent it is known, and has no role that allows it."""
+    """The caller is known, but has no role that allows the operation."""
 
 
 class ReleaseDeniedError(KmsError):
@@ -111,7 +111,7 @@ class KeyUnknownError(ReleaseDeniedError):
 
 
 class KeyConflictError(KmsError):
-    """What the operator asks for contradicts what is stored."""
+    """The operation conflicts with the stored state."""
 
 
 class PolicyUnknownError(KmsError):
@@ -123,7 +123,7 @@ class GrantUnknownError(KmsError):
 
 
 class GrantConflictError(KmsError):
-    """What an administrator asks for contradicts what is granted."""
+    """The operation conflicts with existing grants."""
 
 
 class QuorumRequiredError(KmsError):

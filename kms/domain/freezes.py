@@ -1,4 +1,4 @@
-"""Freezes: somebody stopped a key, a tenant, a product or everything. What that means for a key is a pure function."""
+"""Freezes of a key, a tenant, a product or everything, and their effect on a key. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_REASON_CHARACTERS: Final = 1000
 
 
 class Scope(enum.StrEnum):
-    """What a freeze stops."""
+    """Kind of thing that a freeze stops."""
 
     KEY = "key"
     TENANT = "tenant"
@@ -39,10 +39,10 @@ class Scope(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is frozen.
+    """The thing that a freeze stops.
 
     Attributes:
-        scope: which kind of thing.
+        scope: its kind.
         name: a key's name, a tenant, a product, or empty for everything.
     """
 
@@ -59,11 +59,11 @@ class Freeze:
     """A freeze that is in force.
 
     Attributes:
-        target: what it stops.
-        reason: why, in the words of whoever did it.
-        actor: who did it.
-        means: how it is known who that was.
-        frozen_at: when, UTC.
+        target: the thing that it stops.
+        reason: the actor's reason.
+        actor: name of the actor.
+        means: the means by which the actor was identified.
+        frozen_at: UTC.
     """
 
     target: Target
@@ -84,7 +84,7 @@ class Freeze:
 
 
 def target(scope: str, name: str | None) -> Target:
-    """Read what somebody wants to freeze, in the one spelling that is stored.
+    """Parse the target of a freeze into its canonical spelling.
 
     Raises:
         ConfigurationError: ``freeze-target-invalid``, ``tenant-invalid`` or ``key-id-invalid``.
@@ -104,14 +104,14 @@ def target(scope: str, name: str | None) -> Target:
         return Target(scope=found, name=require_tenant(name))
     product = name.lower()
     if not is_product(product):
-        # A name that no evidence has would stop nothing, and whoever froze it would believe otherwise.
+        # A freeze of a name that no evidence has would have no effect.
         known = f"{', '.join(PRODUCT_NAMES)}, or fmspc: and 12 hex digits"
         raise _invalid(f"there is no product {name[:80]!r}", expected=known)
     return Target(scope=found, name=product)
 
 
 def require_reason(reason: str) -> str:
-    """Return the reason for a change, which is kept for ever in the log.
+    """Return a valid reason for a change; the log keeps it for ever.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
@@ -127,7 +127,7 @@ def require_reason(reason: str) -> str:
 
 
 def freezing(freezes: Iterable[Freeze], *, key: KeyName) -> Iterator[Freeze]:
-    """Return the freezes that stop a key whoever asks for it."""
+    """Return the freezes that stop a key for every workload."""
     stopping = {
         Target(scope=Scope.ALL, name=""),
         Target(scope=Scope.TENANT, name=key.tenant),
@@ -137,7 +137,7 @@ def freezing(freezes: Iterable[Freeze], *, key: KeyName) -> Iterator[Freeze]:
 
 
 def frozen_products(freezes: Iterable[Freeze]) -> frozenset[str]:
-    """Return the names of the products whose evidence opens no key now."""
+    """Return the names of the frozen products."""
     return frozenset(one.target.name for one in freezes if one.target.scope is Scope.PRODUCT)
 
 

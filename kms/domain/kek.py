@@ -1,4 +1,4 @@
-"""What wraps and unwraps keys, whatever is behind it."""
+"""Interface that wraps and unwraps keys, independent of the back-end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kms.domain.secret import SecretBytes
 __all__ = ["KeyEncryptionKey", "RandomBytes"]
 
 RandomBytes = Callable[[int], bytes]
-"""Returns that many bytes nobody can predict; ``secrets.token_bytes`` at the edge."""
+"""Source of unpredictable bytes; ``secrets.token_bytes`` at the edge."""
 
 
 class KeyEncryptionKey(Protocol):

@@ -1,4 +1,4 @@
-"""A key-encryption key as the database knows it: never the key, only which one it is and how that is proven."""
+"""Database records of key-encryption keys: identifier, location and proof, never the key itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROOF_DOMAIN = b"attest kms kek proof v1\0"
 
 
 class Backend(enum.StrEnum):
-    """What holds a key-encryption key."""
+    """Kind of store that holds a key-encryption key."""
 
     FILE = "file"
     PKCS11 = "pkcs11"
@@ -24,18 +24,18 @@ class Backend(enum.StrEnum):
 
 
 class KekState(enum.StrEnum):
-    """What a key-encryption key is used for. Exactly one of a database is ``ENTERING`` or ``ACTIVE``."""
+    """Use of a key-encryption key. Exactly one in a database is ``ENTERING`` or ``ACTIVE``."""
 
     READY = "ready"
-    """Known, and nothing is wrapped under it yet."""
+    """Registered; no secret is wrapped under it yet."""
     ENTERING = "entering"
-    """It wraps what is new, and what others wrap is on its way to it."""
+    """Wraps new secrets, while existing secrets are being re-wrapped under it."""
     ACTIVE = "active"
-    """It wraps what is new."""
+    """Wraps new secrets."""
     LEAVING = "leaving"
-    """It opens what is still wrapped under it."""
+    """Opens the secrets that are still wrapped under it."""
     RETIRED = "retired"
-    """Nothing is wrapped under it any more, and nothing will be."""
+    """No secret is wrapped under it, nor will be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class KekRecord:
 
     Attributes:
         id: 32 bytes; of a file derived from the key, otherwise random.
-        backend: what holds it.
-        description: where it is, for people; nothing is looked for there.
-        state: what it is used for.
+        backend: kind of store that holds it.
+        description: its location, for display only.
+        state: its use.
         proof: ``proof_content`` wrapped under it, which nothing but the same key opens; None where the id is derived.
-        created_at: since when the database knows it, UTC.
+        created_at: moment of registration, UTC.
     """
 
     id: bytes
@@ -60,24 +60,24 @@ class KekRecord:
 
     @property
     def short_id(self) -> str:
-        """Enough of the id to tell it from the others."""
+        """A prefix of the id, for display."""
         return self.id.hex()[:16]
 
     def members(self) -> dict[str, JsonValue]:
-        """Return how an entry of the log names it."""
+        """Return the members of a log entry."""
         return {"id": self.id.hex(), "backend": str(self.backend)}
 
     @property
     def wraps(self) -> bool:
-        """Whether what is new is wrapped under it."""
+        """True if new secrets are wrapped under it."""
         return self.state in {KekState.ENTERING, KekState.ACTIVE}
 
 
 def proof_content(kek_id: bytes) -> bytes:
-    """Return what a proof wraps, 32 bytes; it is no secret."""
+    """Return the content of a proof, 32 bytes; not secret."""
     return sha256(_PROOF_DOMAIN + kek_id).digest()
 
 
 def proof_context(kek_id: bytes) -> WrapContext:
-    """Return what a proof is tied to; no key has this purpose."""
+    """Return the context of a proof; no key has this purpose."""
     return WrapContext(tenant="", key_id="", version=1, purpose="kek-proof", algorithm="sha-256", policy_digest=kek_id)

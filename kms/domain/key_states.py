@@ -1,15 +1,15 @@
-"""What becomes of a version of a key in time, and which of them are released.
+"""Life cycle of a key's versions, and the states in which they are released.
 
 ::
 
-    current     → the one that a request gets which names no version; a key has exactly one
-    overlap     → another one is current, and this one is still released to who asks for it by its number
-    retired     → its overlap has ended; it is released to nobody, and its material is kept
-    destroying  → its destruction is asked for; it is released to nobody, and can be restored until the moment comes
-    destroyed   → its material is gone
+    current     → released to requests that name no version; a key has exactly one
+    overlap     → replaced by a newer version; still released to requests that name its number
+    retired     → its overlap has ended; no longer released, material kept
+    destroying  → destruction is scheduled; not released, can be restored until then
+    destroyed   → material deleted
 
-A version moves down this list and never up, save that ``destroying`` can be undone. That a key or a version is disabled
-is apart from this, and can be undone at any time.
+A version moves down this list, except that ``destroying`` can be cancelled. Disabling a key or a version is independent
+of its state and can be undone at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["VersionState", "state_of", "version_hindrances"]
 
 
 class VersionState(enum.StrEnum):
-    """Where a version is in its life."""
+    """State of a version in its life cycle."""
 
     CURRENT = "current"
     OVERLAP = "overlap"
@@ -36,7 +36,7 @@ class VersionState(enum.StrEnum):
 
 
 def state_of(record: KeyRecord, *, at: datetime) -> VersionState:
-    """Return where a version is in its life; the end of its overlap is the first moment without it."""
+    """Return the state of a version; the end of its overlap is excluded."""
     if record.is_destroyed:
         return VersionState.DESTROYED
     if record.destroy_at is not None:
@@ -47,7 +47,7 @@ def state_of(record: KeyRecord, *, at: datetime) -> VersionState:
 
 
 def version_hindrances(record: KeyRecord, *, at: datetime) -> Iterator[Hindrance]:
-    """List what stands against a release of a version at this moment."""
+    """List the reasons against releasing a version at this moment."""
     state = state_of(record, at=at)
     what = f"version {record.version} of the key {str(record.name)!r}"
     if state is VersionState.DESTROYED:

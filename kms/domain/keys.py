@@ -1,4 +1,4 @@
-"""What a key is called, and what its wrapped form is tied to."""
+"""Keys: names, stored records and the context to which their wrapped form is bound."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _FORMAT = "kms-wrap/v1"
 
 
 class KeyPurpose(enum.StrEnum):
-    """What a key is for; a key of one purpose never stands in for one of another."""
+    """Purpose of a key; a key of one purpose is never used for another."""
 
     MODEL_KEY = "model-key"
     PROMPT_KEY = "prompt-key"
 
 
 class Disclosure(enum.StrEnum):
-    """How much a refused workload learns, from nothing to everything."""
+    """Detail of a refusal that a workload receives, from nothing to everything."""
 
     NONE = "none"
-    """Not even whether there is such a key."""
+    """Nothing, not even that the key exists."""
     CODES = "codes"
     """The codes of the reasons."""
     CHECKS = "checks"
-    """Also which checks of the policy failed, by their ids."""
+    """Also the ids of the failed checks of the policy."""
     FULL = "full"
-    """Also what was expected, what was found, and every reason in words."""
+    """Also expected and actual values, and every reason in words."""
 
 
 DEFAULT_DISCLOSURE: Final = Disclosure.CHECKS
@@ -71,21 +71,21 @@ class KeyRecord:
     """One version of a key as it is stored, without its material.
 
     Attributes:
-        name: what it is called.
+        name: name of the key.
         version: from 1.
-        purpose: what it is for.
-        algorithm: what the material is (``symmetric-256``: 32 bytes).
+        purpose: its purpose.
+        algorithm: algorithm of the material (``symmetric-256``: 32 bytes).
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
-        enabled: whether any version of the key may be released at all.
-        version_enabled: whether this one may.
-        overlap_until: from when on it is released no longer, since another version took its place; None while it is
-            the current one.
-        destroy_at: when its material is destroyed; None while nobody asked for that. Set, it is released to nobody.
+        enabled: False if no version of the key may be released.
+        version_enabled: False if this version may not be released.
+        overlap_until: end of its release after another version replaced it, excluded; None while it is the current
+            version.
+        destroy_at: scheduled destruction of its material, or None. It is not released once this is set.
         created_at: when this version was made or imported, UTC.
-        wrapped: the material, encrypted under a key-encryption key and tied to name, version, purpose, algorithm and
+        wrapped: the material, encrypted under a key-encryption key and bound to name, version, purpose, algorithm and
             policy; nothing once it is destroyed.
-        disclosure: what a workload is told that is refused the key.
-        lease_seconds: how long a lease of it lasts; None: as the service's settings say.
+        disclosure: detail of a refusal of the key.
+        lease_seconds: lifetime of its leases; None: the service's default.
     """
 
     name: KeyName
@@ -104,17 +104,17 @@ class KeyRecord:
 
     @property
     def is_current(self) -> bool:
-        """Whether no other version took its place; a key has exactly one such version."""
+        """True for the current version; a key has exactly one."""
         return self.overlap_until is None
 
     @property
     def is_destroyed(self) -> bool:
-        """Whether its material is gone for good."""
+        """True if its material is destroyed."""
         return self.destroy_at is not None and not self.wrapped.content
 
     @property
     def context(self) -> WrapContext:
-        """What the wrapped form must be tied to."""
+        """The context to which the wrapped form must be bound."""
         return WrapContext(
             tenant=self.name.tenant,
             key_id=self.name.key_id,
@@ -127,14 +127,14 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrapContext:
-    """Everything that a wrapped key is tied to, so that two wrapped keys cannot be swapped (MC-28).
+    """Context to which a wrapped key is bound, so that two wrapped keys cannot be swapped (MC-28).
 
     Attributes:
-        tenant: whose key it is.
+        tenant: owner of the key.
         key_id: its name.
         version: from 1.
-        purpose: what it is for.
-        algorithm: what the material is.
+        purpose: its purpose.
+        algorithm: algorithm of the material.
         policy_digest: the policy, 32 bytes; None for the service's own keys.
     """
 
@@ -154,13 +154,13 @@ class WrapContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationSchedule:
-    """That a key gets a new version by itself.
+    """Automatic rotation of a key.
 
     Attributes:
-        name: which key.
-        every: how long after one rotation the next is due.
-        overlap: how long the version before is still released to who asks for it by its number.
-        due_at: when the next rotation is due.
+        name: the key.
+        every: interval between rotations.
+        overlap: time for which the previous version is still released on request by its number.
+        due_at: moment of the next rotation.
     """
 
     name: KeyName
@@ -169,10 +169,10 @@ class RotationSchedule:
     due_at: datetime
 
     def __post_init__(self) -> None:
-        """Refuse lengths of time that make no schedule.
+        """Refuse invalid intervals.
 
         Raises:
-            ValueError: it would never end, or overlap with the version after the next.
+            ValueError: the interval is not positive, or the overlap would reach the version after the next.
         """
         if not timedelta(0) <= self.overlap <= self.every or self.every < timedelta(seconds=1):
             msg = "a key overlaps with the version after it, and not with more"

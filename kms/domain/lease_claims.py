@@ -1,4 +1,4 @@
-"""What is kept of the claims of a release, so that a stricter policy can judge later who holds what.
+"""Stored claims of a release, for appraising its leases later under a stricter policy.
 
 ::
 
@@ -7,9 +7,10 @@
       "items":  [ { "name": …, "kind": …, "claims": { dotted name: value } }, … ],
       "bound":  whether the CPU's report commits to the other devices }
 
-Names and values are those of the claims registries. CBOR, because XFAM and its like are numbers of 64 bits and digests
-are bytes, and JSON would need a convention for either. What belongs to one exchange (nonces, report data) or is not for
-a policy is left out: so all renewals of one machine share one record. No claim is a secret.
+Names and values are those of the claims registries. The format is CBOR because XFAM and similar claims are 64-bit
+numbers and digests are bytes, and JSON would need a convention for both. Claims of one exchange (nonces, report data)
+and claims that no policy appraises are left out, so that all renewals of one machine share one record. No claim is
+secret.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ __all__ = ["PASSPORT", "SCHEMA", "KeptClaims", "KeptItem", "Values", "kept_claim
 
 SCHEMA: Final = "kms.claims/1"
 PASSPORT: Final = "ear"
-"""Kind of what proved itself by a Verifier's word."""
+"""Kind of an item that an EAR describes."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
-"""What other words NVIDIA's service has for the same, and what no table knows."""
+"""NVIDIA's duplicate claims, and claims that no table knows."""
 _PREFIXES: Final = ("snp.", "tdx.")
 
 Values: TypeAlias = Mapping[str, ClaimTree]
@@ -55,7 +56,7 @@ class KeptItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaims:
-    """All of a release.
+    """The stored claims of a release.
 
     Attributes:
         items: the TEE and its devices.
@@ -67,7 +68,7 @@ class KeptClaims:
 
 
 def kept_claims(verified: VerifiedEvidence) -> bytes:
-    """Write the claims of verified evidence that are kept."""
+    """Encode the stored claims of verified evidence."""
     items: list[CborValue] = [
         {"name": item.name, "kind": item.kind, "claims": dict(_kept(item.format.claims, item.verified))}
         for item in verified.items
@@ -76,7 +77,7 @@ def kept_claims(verified: VerifiedEvidence) -> bytes:
 
 
 def passport_claims(verified: VerifiedPassport) -> bytes:
-    """Write what a passport says that is kept: whose word it is, and the TCB where the Verifier tells it."""
+    """Encode the stored claims of a passport: its issuer, and the TCB where the EAR states it."""
     details = verified.token.ear.details
     states = () if details is None else details.tcb
     claims: dict[str, CborValue] = {"issuer": verified.token.issuer}
@@ -99,7 +100,7 @@ def _kept(claims: tuple[Any, ...], subject: object) -> Iterator[tuple[str, CborV
 
 
 def read_claims(content: bytes) -> KeptClaims:
-    """Read what ``kept_claims`` wrote.
+    """Decode the output of ``kept_claims`` or ``passport_claims``.
 
     Raises:
         IntegrityError: ``lease-claims-invalid``.

@@ -1,4 +1,4 @@
-"""Granting leases: one for each released key, from the moment of the decision on."""
+"""Grants of leases: one for each released key, from the moment of the decision."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kms.domain.leases import LEASE_ID_BYTES, SUPERSEDED, Attester, Lease, Lease
 __all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseIssuer"]
 
 SHORTEST_LEASE_SECONDS: Final = 5
-"""Long enough for a renewal that has to be tried twice; whoever wants to be obeyed sooner has no lease at all."""
+"""Long enough to retry a renewal once."""
 LONGEST_LEASE_SECONDS: Final = 366 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """What a release grants.
+    """The leases that a release grants.
 
     Attributes:
-        leases: by what was asked for.
-        ends: of the leases that these take the place of.
+        leases: by requested key.
+        ends: of the leases that these replace.
     """
 
     leases: Mapping[str, Lease]
@@ -35,15 +35,15 @@ NOTHING_GRANTED: Final = Granted(leases={}, ends=())
 
 
 class LeaseIssuer:
-    """Makes leases; it keeps none.
+    """Factory of leases; it stores none.
 
     Args:
-        lifetime_seconds: of the leases granted from now on.
-        random: where their ids come from.
+        lifetime_seconds: default lifetime of new leases.
+        random: source of their ids.
     """
 
     def __init__(self, *, lifetime_seconds: int, random: RandomBytes) -> None:
-        """Keep what is needed to make them."""
+        """Keep lifetime and source of randomness."""
         self._lifetime_seconds = lifetime_seconds
         self._random = random
 
@@ -59,19 +59,19 @@ class LeaseIssuer:
         seconds: Mapping[str, int | None],
         at: datetime,
     ) -> Granted:
-        """Make a lease for each key of a release.
+        """Return a lease for each key of a release.
 
-        It takes the place of what the holder has of the same version, and of what it names: who renews a lease after a
-        rotation gets the new version for the old one.
+        It replaces the holder's lease of the same version and the leases that the request names: a renewal after a
+        rotation exchanges the old version for the new one.
 
         Args:
-            keys: what is released.
-            attester: to whom.
-            evidence_digest: on what proof.
+            keys: the released keys.
+            attester: the holder.
+            evidence_digest: SHA-384 of the evidence.
             log_seq: number of the decision's entry.
             held: the leases of these keys that the holder has.
-            renews: the ids of those that are to be renewed.
-            seconds: by what was asked for, how long a lease of that key lasts; None: as long as any other.
+            renews: ids of the leases to renew.
+            seconds: lifetime of leases by requested key; None: the default.
             at: the moment of the decision.
         """
         released = at.replace(microsecond=at.microsecond // 1000 * 1000)

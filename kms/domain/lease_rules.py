@@ -1,7 +1,7 @@
-"""What stands against a release because of leases: those that are to be renewed, and stops of an operator.
+"""Lease rules: reasons against a release from the leases it would renew and from operators' stops.
 
-A renewal is an ordinary release, on today's policy and on fresh evidence; a lease opens no door. It closes some: who
-names a lease has to be its holder, and what an operator stopped stays stopped, whether a lease is named or not.
+A renewal is an ordinary release under the current policy and on fresh evidence; a lease grants no access. It can only
+refuse: a request that names a lease must come from its holder, and a stop applies even if no lease is named.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def lease_objections(
     """List every reason against.
 
     Args:
-        renews: the leases that are to be renewed.
-        states: those of them that exist, with what became of them.
+        renews: the leases to renew.
+        states: current state of those that exist.
         stops: the stops of the requested keys that stand against this image on this machine.
-        requested: the keys that are asked for.
-        attester: who asks, with what it proved just now.
+        requested: the requested keys.
+        attester: the workload, as just verified.
         at: the moment of the decision.
     """
     names = frozenset(requested)
@@ -48,7 +48,7 @@ def _about(
     attester: Attester,
     at: datetime,
 ) -> DenialReason | None:
-    """Return the first thing that is wrong with renewing a lease. Another tenant's is as unknown as none."""
+    """Return the first reason against renewing a lease. Leases of other tenants count as unknown."""
     if state is None or state.lease.name.tenant not in {name.tenant for name in requested}:
         return DenialReason(code="lease-unknown", key_id=None, text=f"there is no lease {lease_id}")
     lease = state.lease

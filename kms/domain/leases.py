@@ -1,7 +1,7 @@
-"""What a lease says: whom a version of a key was released to, on what proof, and until when it is meant to be used.
+"""Leases: the holder of a released version of a key, the evidence, and the agreed end of use.
 
-A lease binds the holder's word, not its memory: who was given a key has it. What ends with a lease is the promise to
-give the key again (docs/releases.md).
+A lease cannot make its holder forget the key. At its end the service only stops releasing the key again
+(docs/releases.md).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ __all__ = [
 LEASE_ID_BYTES: Final = 16
 LEASE_ID: Final = re.compile(r"[0-9a-f]{32}")
 SUPERSEDED: Final = "superseded"
-"""Why a lease ended: its holder has a newer one."""
+"""Reason of an end: the holder has a newer lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attester:
-    """Who proved itself, as far as leases tell one from another.
+    """The identity of an Attester in leases.
 
     Attributes:
-        tee: kind of its silicon (``sev-snp``, ``tdx``, ``sgx``), or ``ear`` where a Verifier's word was taken.
-        product: the line of its processor: AMD's name of it, or Intel's FMSPC in hex; None where nothing says.
-        chip: which processor, ``amd:`` and CHIP_ID or ``intel:`` and PPID, in hex; None where it is masked.
-        measurement: what was launched: MEASUREMENT, MRTD or MRENCLAVE.
+        tee: kind of its silicon (``sev-snp``, ``tdx``, ``sgx``), or ``ear`` for a passport.
+        product: the line of its processor: AMD's name of it, or Intel's FMSPC in hex; None if unknown.
+        chip: the processor, ``amd:`` and CHIP_ID or ``intel:`` and PPID, in hex; None where it is masked.
+        measurement: launch measurement: MEASUREMENT, MRTD or MRENCLAVE.
         instance: 32 bytes over TEE, chip and measurement: this image on this machine.
-        holder: 32 bytes over the instance and the key that it proved to have: whoever shows both is the same holder.
+        holder: 32 bytes over the instance and the key that it proved to have: both identify the holder.
         recipient: SHA-256 of that key, 32 bytes.
-        gpus: how many GPUs it proved.
-        simulated: whether any of it rests on the simulator's roots.
-        claims: everything that a policy may judge, as ``kms.domain.lease_claims`` writes it.
+        gpus: number of attested GPUs.
+        simulated: True if any evidence rests on the simulator's roots.
+        claims: every claim that a policy may appraise, as ``kms.domain.lease_claims`` encodes it.
         claims_digest: SHA-256 of the claims, 32 bytes.
     """
 
@@ -69,8 +69,8 @@ class Lease:
 
     Attributes:
         lease_id: 128 random bits in lower-case hex.
-        name: what the key is called.
-        version: which version was released.
+        name: the key.
+        version: the released version.
         policy_digest: SHA-256 of the policy that it was released under, 32 bytes.
         evidence_digest: SHA-384 of the evidence, 48 bytes.
         tee: as of ``Attester``, like all up to ``simulated``.
@@ -84,9 +84,9 @@ class Lease:
         simulated: likewise.
         claims_digest: likewise.
         log_seq: number of the decision's entry of the log.
-        released_at: when; whole milliseconds.
-        expires_at: first moment at which it no longer counts; whole milliseconds.
-        renewed_from: the lease that it takes the place of, or None.
+        released_at: whole milliseconds.
+        expires_at: end of its validity, excluded; whole milliseconds.
+        renewed_from: the lease that it replaces, or None.
     """
 
     lease_id: str
@@ -110,7 +110,7 @@ class Lease:
     renewed_from: str | None
 
     def expired(self, at: datetime) -> bool:
-        """Say whether it no longer counts: ``expires_at <= at``."""
+        """Return True if it has expired: ``expires_at <= at``."""
         return at >= self.expires_at
 
     @property
@@ -121,13 +121,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseEnd:
-    """That a lease ended before its time.
+    """The early end of a lease.
 
     Attributes:
-        lease_id: which.
-        at: when; whole milliseconds.
+        lease_id: the lease.
+        at: whole milliseconds.
         reason: ``superseded``: its holder has a newer one.
-        log_seq: the entry of the log that says so.
+        log_seq: the log entry of the end.
     """
 
     lease_id: str
@@ -138,15 +138,15 @@ class LeaseEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseStop:
-    """That an operator will not have a lease renewed, and the key not released to that machine with that image again.
+    """An operator's stop: the lease is not renewed, and the key not released to that image on that machine again.
 
     Attributes:
-        lease_id: which lease it was said of.
-        name: which key.
+        lease_id: the stopped lease.
+        name: the key.
         instance: this image on this machine, as of ``Attester``.
-        reason: the operator's words.
-        at: when; whole milliseconds.
-        log_seq: the entry of the log that says so.
+        reason: the operator's reason.
+        at: whole milliseconds.
+        log_seq: the log entry of the stop.
     """
 
     lease_id: str
@@ -159,12 +159,12 @@ class LeaseStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseState:
-    """A lease with what became of it.
+    """A lease with its early end and its stop.
 
     Attributes:
         lease: as it was granted.
-        end: how it ended before its time, or None.
-        stop: why it is not renewed, or None.
+        end: its early end, or None.
+        stop: the stop of its renewals, or None.
     """
 
     lease: Lease
@@ -172,7 +172,7 @@ class LeaseState:
     stop: LeaseStop | None
 
     def live(self, at: datetime) -> bool:
-        """Say whether its holder counts as one at this moment."""
+        """Return True if it is neither expired nor ended."""
         return self.end is None and not self.lease.expired(at)
 
     def word(self, at: datetime) -> str:
@@ -186,7 +186,7 @@ class LeaseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFilter:
-    """Which leases are wanted: those for which every condition that is not None holds.
+    """Filter of leases; every condition that is not None must hold.
 
     Attributes:
         tenant: of this tenant's keys.

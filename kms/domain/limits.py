@@ -1,4 +1,4 @@
-"""Limits of a key: how often, to how many at a time, to which chips and when it is released. Judgement is pure."""
+"""Limits of a key: number of releases, concurrent holders, chips and time windows. Pure functions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Period(enum.StrEnum):
 
     @property
     def length(self) -> timedelta | None:
-        """How long it is; None has no beginning."""
+        """Its length; None for a period without a beginning."""
         return _LENGTHS.get(self)
 
 
@@ -58,11 +58,11 @@ _LENGTHS: Final = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """At most so many releases in any such period.
+    """Maximum number of releases in a period.
 
     Attributes:
         most: 0 to ``MAX_NUMBER``.
-        per: over which time.
+        per: the period.
     """
 
     most: int
@@ -81,21 +81,21 @@ class Budget:
         return Budget(most=int(found[1]), per=Period(found[2] or Period.TOTAL))
 
     def __str__(self) -> str:
-        """Write it in its one spelling."""
+        """Return its canonical spelling."""
         return str(self.most) if self.per is Period.TOTAL else f"{self.most}/{self.per}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLimits:
-    """What limits a key, as of one version. None sets no limit; an empty tuple lets nobody through.
+    """The limits of a key, as of one version. None sets no limit; an empty tuple refuses every release.
 
     Attributes:
-        version: 0 where nothing was ever set, then from 1.
-        releases: most releases, of every version together; renewals count, since the key leaves each time.
-        holders: most holders with a live lease at a time.
-        chips: which chips (``amd:``, ``intel:`` or ``nvidia:`` and an id in hex).
-        per_chip: most releases to one chip.
-        windows: when; any of them suffices.
+        version: 0 if nothing was ever set, then from 1.
+        releases: maximum of releases, of every version together; renewals count, since the key leaves each time.
+        holders: maximum of concurrent holders with a live lease.
+        chips: allowed chips (``amd:``, ``intel:`` or ``nvidia:`` and an id in hex).
+        per_chip: maximum of releases to one chip.
+        windows: allowed times; any of them suffices.
     """
 
     version: int
@@ -161,12 +161,12 @@ def read_limits(document: JsonValue) -> KeyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Who asks, as far as limits tell.
+    """The properties of a request that limits use.
 
     Attributes:
-        cpu: the CPU's chip; None where it is masked or nothing says.
-        devices: the chips of the devices beside it; None for one of which nothing says.
-        versions: how many versions of the key are asked for at once.
+        cpu: the CPU's chip; None if it is masked or unknown.
+        devices: chips of the other devices; None for an unknown one.
+        versions: number of requested versions of the key.
     """
 
     cpu: str | None
@@ -176,12 +176,12 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What was released of a key before, as the deciding transaction counts it.
+    """Previous releases of a key, as the deciding transaction counts them.
 
     Attributes:
-        releases: how many in the period of each budget of the limits.
-        other_holders: how many hold it now, beside the one who asks.
-        to_chip: how many to this chip in the period of ``per_chip``.
+        releases: number in the period of each budget.
+        other_holders: number of current holders except the requester.
+        to_chip: number to this chip in the period of ``per_chip``.
     """
 
     releases: Mapping[Budget, int]
@@ -192,13 +192,13 @@ class Usage:
 def limit_reasons(
     limits: KeyLimits, *, asked: str, asking: Asking, usage: Usage, at: datetime
 ) -> Iterator[DenialReason]:
-    """Yield every limit that stands against a release.
+    """Yield a reason for every limit that a release would exceed.
 
     Args:
         limits: of the key.
-        asked: what the request calls it.
-        asking: who asks.
-        usage: what was released before.
+        asked: the key as the request names it.
+        asking: properties of the request.
+        usage: previous releases.
         at: the moment of the decision.
     """
 
@@ -222,7 +222,7 @@ def _about_chip(limits: KeyLimits, asked: str, asking: Asking, usage: Usage) -> 
     if limits.per_chip is None:
         return
     if asking.cpu is None:
-        # What cannot be counted is not let through uncounted.
+        # A release that cannot be counted is refused.
         yield "chip-not-allowed", f"releases of the key {asked!r} are counted by chip, and the evidence names none"
     elif usage.to_chip + asking.versions > limits.per_chip.most:
         most, per = limits.per_chip.most, limits.per_chip.per
@@ -230,7 +230,7 @@ def _about_chip(limits: KeyLimits, asked: str, asking: Asking, usage: Usage) -> 
 
 
 def _is_allowed(chips: tuple[str, ...], asking: Asking) -> bool:
-    """Say whether the CPU is on the list and, where the list names any device beside it, each of these as well."""
+    """Return True if the CPU is on the list and, where the list names any other device, every device too."""
     if asking.cpu is None or asking.cpu not in chips:
         return False
     names_devices = any(one.startswith("nvidia:") for one in chips)

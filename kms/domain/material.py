@@ -1,4 +1,4 @@
-"""What the material of a key is, by its algorithm, and how it is made."""
+"""Key material by algorithm: format, generation and checks."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAlgorithm:
-    """What the material of a key can be.
+    """Algorithm of a key.
 
     Attributes:
-        purpose: what such a key is for.
+        purpose: purpose of such a key.
         size: bytes of the material.
         kem: the HPKE KEM whose private half it is, or None.
     """
@@ -54,7 +54,7 @@ DEFAULT_ALGORITHMS: Final = {
 
 
 def require_algorithm(name: str, *, purpose: KeyPurpose) -> str:
-    """Return an algorithm that there is for a purpose.
+    """Return an algorithm after checking that it exists for a purpose.
 
     Raises:
         ConfigurationError: ``key-algorithm-invalid``.
@@ -72,12 +72,12 @@ def require_algorithm(name: str, *, purpose: KeyPurpose) -> str:
 
 
 def new_material(algorithm: str, *, random: RandomBytes) -> SecretBytes:
-    """Make material that nobody has seen."""
+    """Generate fresh material."""
     return SecretBytes(random(ALGORITHMS[algorithm].size))
 
 
 def require_material(material: SecretBytes, *, algorithm: str) -> None:
-    """Refuse material that is none of this algorithm.
+    """Refuse material that does not fit the algorithm.
 
     Raises:
         KeyConflictError: ``key-material-invalid``: another number of bytes.

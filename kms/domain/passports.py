@@ -1,4 +1,4 @@
-"""A passport that is genuine, and what a policy says of it, in the shape in which decisions are made. Pure."""
+"""Verified passports and their appraisal by a policy, in the form that decisions use. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NOTHING_RELAXED: Final[tuple[Unchecked, ...]] = ()
 class VerifiedPassport:
     """A passport whose EAR a trusted Verifier signed, and whose request the key signed that the EAR vouches for.
 
-    Built by ``PassportVerifier.verify`` only. It has the members of verified evidence that a decision looks at.
+    Built by ``PassportVerifier.verify`` only. It has the members of verified evidence that a decision uses.
 
     Attributes:
         evidence: the passport; its digest is that of the EAR.
         token: the EAR, verified.
-        binding: what the request was signed for, and the key to seal to.
-        at: the moment for which all this holds.
+        binding: purpose of the signed request, and the key to seal to.
+        at: moment of verification.
     """
 
     evidence: Passport
@@ -41,17 +41,17 @@ class VerifiedPassport:
 
     @property
     def simulated(self) -> bool:
-        """Whether the Verifier judged simulated evidence; one that does not say counts as such."""
+        """True if the Verifier appraised simulated evidence, or does not say."""
         return self.token.simulated is not False
 
     @property
     def freshness(self) -> Freshness:
-        """That the key which the EAR vouches for signed the challenge; how old the EAR may be is for the policy."""
+        """``MATCHED``: the key in the EAR signed the challenge. The policy limits the age of the EAR."""
         return Freshness.MATCHED
 
     @property
     def unchecked(self) -> tuple[Unchecked, ...]:
-        """What was relaxed in verifying it: nothing. What its Verifier relaxed, the policy judges."""
+        """Empty: its verification is never relaxed. The policy appraises relaxations by its Verifier."""
         return _NOTHING_RELAXED
 
     @property
@@ -61,28 +61,28 @@ class VerifiedPassport:
 
     @property
     def items(self) -> tuple[VerifiedItem, ...]:
-        """No device: an EAR says how a policy was met, and not by what."""
+        """Empty: an EAR states the result of a policy, not the devices."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportResult(Judgement):
-    """What one policy says of a passport.
+    """The appraisal of a passport by one policy.
 
     Attributes:
-        verified: the passport that was judged.
+        verified: the appraised passport.
     """
 
     verified: VerifiedPassport
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Every check, of verification and of the policy. Freshness is told once, as the policy judges it."""
+        """Every check, of verification and of the policy. Freshness appears once, as the policy appraises it."""
         return (*(check for check in self.verified.token.checks if check.id != "freshness"), *self.policy_checks)
 
 
 def appraise_passport(verified: VerifiedPassport, *, policy: Policy, at: datetime) -> PassportResult:
-    """Judge a genuine passport by a policy, which has to name the EAR's issuer among its ``verifiers``."""
+    """Appraise a verified passport by a policy, which must name the EAR's issuer among its ``verifiers``."""
     found = judge_ear(verified.token, policy=policy, at=at, freshness=verified.freshness)
     return PassportResult(
         verified=verified,

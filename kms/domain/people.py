@@ -1,6 +1,7 @@
-"""Who may approve changes, and how many of them each kind of change takes. All of it is one document with a version.
+"""The quorum: registered approvers and the number of approvals that each kind of change takes.
 
-The document is canonical JSON; every change of it makes the next version, so that its digest says what was in force.
+It is one document in canonical JSON. Every change makes the next version, so that its digest identifies the rules in
+force.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 
 
 class ChangeKind(enum.StrEnum):
-    """Kinds of changes that can take a quorum."""
+    """Kinds of changes that can need a quorum."""
 
     KEY_POLICY = "key-policy"
     ANCHORS = "anchors"
@@ -35,16 +36,16 @@ class ChangeKind(enum.StrEnum):
     THAW = "thaw"
     BREAK_GLASS = "break-glass"
     QUORUM = "quorum"
-    """Of people and rules themselves. No other rule is there without one for this."""
+    """Changes of people and rules. Every other rule requires this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who can approve.
+    """A registered approver.
 
     Attributes:
         name: unique.
-        public_key: PEM, SubjectPublicKeyInfo: Ed25519, P-256 or P-384; nobody else has the same.
+        public_key: PEM, SubjectPublicKeyInfo: Ed25519, P-256 or P-384; unique too.
     """
 
     name: str
@@ -63,14 +64,14 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumRule:
-    """What one kind of change takes.
+    """The approvals that one kind of change needs.
 
     Attributes:
         kind: of changes.
-        threshold: how many of these people must have signed, 1 to their number.
+        threshold: number of these people who must sign, from 1.
         people: their names, sorted.
-        proposer_counts: whether a proposer's own signature counts. Where it does not, a proposal names who proposes
-            it, that person has to sign it too, and so many others.
+        proposer_counts: True if the proposer's own signature counts. If False, a proposal names its proposer, who must
+            sign it in addition to the threshold.
     """
 
     kind: ChangeKind
@@ -84,7 +85,7 @@ class Quorum:
     """People and rules, as of one version.
 
     Attributes:
-        version: 0 where nothing was ever set, then from 1.
+        version: 0 if nothing was ever set, then from 1.
         people: by name, sorted.
         rules: at most one a kind, sorted.
     """
@@ -103,7 +104,7 @@ class Quorum:
         return next((one for one in self.rules if one.kind is kind), None)
 
     def holder(self, key: str) -> Person | None:
-        """Return whose key this is (hex), or None."""
+        """Return the owner of a key, given by its id in hex, or None."""
         return next((one for one in self.people if one.key_id == key), None)
 
     def members(self) -> dict[str, JsonValue]:
@@ -124,7 +125,7 @@ class Quorum:
         }
 
     def with_person(self, name: str, public_key: bytes) -> Quorum:
-        """Add somebody.
+        """Add a person.
 
         Raises:
             ConfigurationError: ``quorum-invalid`` (the name or the key is taken), or ``policy-key-invalid``.
@@ -140,18 +141,18 @@ class Quorum:
         return self._next(people=(*self.people, Person(name=name, public_key=pem)))
 
     def without_person(self, name: str) -> Quorum:
-        """Remove somebody; refused while a rule names them, so that no rule is weakened in passing."""
+        """Remove a person; refused while a rule names them, so that no rule is weakened implicitly."""
         if name not in {one.name for one in self.people}:
             _refuse(f"there is nobody called {name[:80]!r}", "one of the registered people")
         return self._next(people=tuple(one for one in self.people if one.name != name))
 
     def with_rule(self, rule: QuorumRule) -> Quorum:
-        """Set what a kind of change takes, in place of what it took."""
+        """Set or replace the rule for a kind of change."""
         others = (one for one in self.rules if one.kind is not rule.kind)
         return self._next(rules=(*others, replace(rule, people=tuple(sorted(rule.people)))))
 
     def without_rule(self, kind: ChangeKind) -> Quorum:
-        """Let a kind of change be without a rule."""
+        """Remove the rule for a kind of change."""
         if self.rule(kind) is None:
             _refuse(f"there is no rule for {kind}", "a kind with a rule")
         return self._next(rules=tuple(one for one in self.rules if one.kind is not kind))
@@ -166,14 +167,14 @@ class Quorum:
         return read_quorum(changed.members())
 
     def demanded(self, kind: ChangeKind, *, then: Quorum | None = None) -> tuple[QuorumRule, ...]:
-        """Return every rule that a change has to meet.
+        """Return every rule that a change must meet.
 
-        A change of people and rules meets the rule for that, and each rule that is another one after it: so a rule is
-        never lowered without those whom it names.
+        A change of people and rules must meet the rule for such changes and every rule that it alters, so that no rule
+        is lowered without the people whom it names.
 
         Args:
             kind: of the change.
-            then: people and rules after it, when it is about these.
+            then: people and rules after it, if it changes them.
         """
         found = [one for one in (self.rule(kind),) if one is not None]
         if then is not None:
@@ -181,7 +182,7 @@ class Quorum:
         return tuple(found)
 
     def _same(self, rule: QuorumRule, then: Quorum) -> bool:
-        """Say whether a rule and the keys of everybody it names stay as they are."""
+        """Return True if a rule and the keys of the people it names stay unchanged."""
         keys, later = ({one.name: one.public_key for one in each.people} for each in (self, then))
         return then.rule(rule.kind) == rule and all(keys[name] == later.get(name) for name in rule.people)
 
@@ -195,7 +196,7 @@ def canonical(document: Mapping[str, JsonValue]) -> bytes:
 
 
 def read_quorum(document: JsonValue) -> Quorum:
-    """Read the document, and refuse one that could never be met or that counts anybody twice.
+    """Parse the document; refuse rules that cannot be met and people counted twice.
 
     Raises:
         ConfigurationError: ``quorum-invalid`` or ``policy-key-invalid``.

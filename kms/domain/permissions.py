@@ -1,4 +1,4 @@
-"""Who may do what: one table, and a pure function over it. What is not in the table is not allowed."""
+"""Permissions: one table and a pure function over it. Operations absent from the table are refused."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ EVERY_TENANT: Final = "*"
 
 
 class Role(enum.StrEnum):
-    """What somebody is to a tenant, or to the service."""
+    """A role of an identity for a tenant or for the service."""
 
     KEY_OWNER = "key-owner"
-    """Makes keys and takes them out of use."""
+    """Creates, disables and destroys keys."""
     POLICY_OWNER = "policy-owner"
-    """Says what workloads have to meet."""
+    """Sets the policies that workloads must meet."""
     AUDITOR = "auditor"
     """Reads everything and changes nothing."""
     OPERATOR = "operator"
-    """Keeps the service running: sees state, and pulls brakes. Releases nothing and eases nothing."""
+    """Operates the service: reads state and freezes. Cannot release keys or relax anything."""
     ADMINISTRATOR = "administrator"
-    """Grants and revokes roles, and by that alone does nothing else."""
+    """Grants and revokes roles, and nothing else."""
     WORKLOAD = "workload"
-    """Asks for keys, where the service wants to know its callers. Attestation is needed as well."""
+    """Requests keys, where the service authenticates its callers. Attestation is required as well."""
 
 
 class Operation(enum.StrEnum):
-    """Something that the administration API does, or the release plane for identified callers."""
+    """An operation of the administration API, or of the release plane for identified callers."""
 
     KEYS_READ = "keys.read"
     KEYS_CREATE = "keys.create"
@@ -107,7 +107,7 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.SETTINGS_READ: frozenset({Role.ADMINISTRATOR, Role.AUDITOR, Role.OPERATOR}),
     Operation.KEYS_RELEASE: frozenset({Role.WORKLOAD}),
 }
-"""The roles of which one is enough. An operation that is absent is allowed to nobody."""
+"""The roles that allow each operation. An absent operation is refused to every role."""
 
 SERVICE_WIDE: Final = frozenset(
     {
@@ -128,26 +128,26 @@ SERVICE_WIDE: Final = frozenset(
         Operation.PROPOSALS_READ,
     }
 )
-"""What concerns no single tenant: a document of reference values counts for every key whose policy names it, and the
-log is that of all. Only a grant for every tenant suffices."""
+"""Operations that concern all tenants: a document of reference values affects every key whose policy names it, and the
+log is shared. They need a grant for every tenant."""
 
 SERVICE_ROLES: Final = frozenset({Role.ADMINISTRATOR})
-"""Roles that are granted for every tenant or not at all."""
+"""Roles that can be granted for every tenant only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """That somebody has a role.
+    """A role granted to an identity.
 
     Attributes:
-        number: from 1, in the order in which they were given; never used again.
-        identity: whose it is.
-        tenant: where it counts; ``*`` for every tenant and for what concerns none of them.
-        role: what they may act as.
-        granted_by: who gave it.
-        granted_at: when, UTC.
-        revoked_by: who took it away, or None.
-        revoked_at: when, UTC, or None while it counts.
+        number: from 1, in the order of granting; never reused.
+        identity: the grantee.
+        tenant: its scope; ``*`` for every tenant and for service-wide operations.
+        role: the granted role.
+        granted_by: the grantor.
+        granted_at: UTC.
+        revoked_by: the revoker, or None.
+        revoked_at: UTC, or None while it is in force.
     """
 
     number: int
@@ -161,18 +161,18 @@ class Grant:
 
     @property
     def counts(self) -> bool:
-        """Whether it was not revoked."""
+        """True if it was not revoked."""
         return self.revoked_at is None and self.revoked_by is None
 
 
 def may(identity: Actor, *, grants: Iterable[Grant], operation: Operation, tenant: str | None) -> Grant | None:
-    """Return the grant on which somebody may do something, or None when there is none.
+    """Return the grant that allows an operation, or None if there is none.
 
     Args:
-        identity: who asks; compared by means and name, exactly.
-        grants: those that are known, whoever's they are.
-        operation: what is asked.
-        tenant: whose things it concerns; None for what is service-wide.
+        identity: the caller; compared by means and name, exactly.
+        grants: grants of any identities.
+        operation: the requested operation.
+        tenant: the tenant that it concerns; None for a service-wide operation.
     """
     roles = PERMISSIONS.get(operation, frozenset())
     where = {EVERY_TENANT} if tenant is None or operation in SERVICE_WIDE else {EVERY_TENANT, tenant}

@@ -1,8 +1,8 @@
-"""A proposal: one document that says all of a change and what it builds on. Whoever approves signs exactly that.
+"""Proposals: one document that states a change completely, with the state it builds on. Approvers sign that document.
 
-What is signed is ``attest kms proposal v1``, a zero byte, and the document as canonical JSON (RFC 8785). So no
-signature made for another purpose approves anything. A signature file says which proposal and which key; only the
-signature itself proves anything.
+The signature is over ``attest kms proposal v1``, a zero byte, and the document as canonical JSON (RFC 8785), so a
+signature made for another purpose approves nothing. The proposal and key that a signature file names are hints; only
+the signature is proof.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 SCHEMA: Final = "kms.proposal/1"
 APPROVAL_SCHEMA: Final = "kms.proposal-signature/1"
 MAX_PROPOSAL_BYTES: Final = 512 * 1024
-"""A policy of 256 KiB, and the one that it replaces by its digest, find room in it."""
+"""Room for a policy of 256 KiB and the digest of the one that it replaces."""
 DEFAULT_LIFETIME: Final = timedelta(hours=72)
 MAX_LIFETIME: Final = timedelta(days=30)
 _DOMAIN: Final = b"attest kms proposal v1\0"
@@ -48,20 +48,20 @@ _MEMBERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A change that somebody proposes.
+    """A proposed change.
 
     Attributes:
-        audience: the verifier key of the service that it is for.
+        audience: verifier key of the service.
         serial: its number there, from 1.
-        kind: which rule it has to meet.
-        action: what is done.
-        arguments: with what.
-        state: what it builds on, as digests; a change of it makes the proposal worthless.
-        reason: why, in the proposer's words.
-        proposer: who, as the log names them.
-        person: which of the registered people that is, or None.
-        created: when, UTC.
-        expires: the first moment at which it can no longer be executed, UTC.
+        kind: selects the rule that it must meet.
+        action: name of the change.
+        arguments: arguments of the change.
+        state: digests of the state that it builds on; a change of that state invalidates the proposal.
+        reason: the proposer's reason.
+        proposer: the actor, as the log names it.
+        person: the registered approver who proposes it, or None.
+        created: UTC.
+        expires: end of its validity, excluded; UTC.
     """
 
     audience: str
@@ -98,13 +98,13 @@ class Proposal:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the document, hex: what it is called."""
+        """SHA-256 of the document, hex: its identifier."""
         return sha256(self.raw).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A signature over a proposal; nothing of it is believed until it is verified.
+    """A signature over a proposal; untrusted until it is verified.
 
     Attributes:
         proposal: the digest of the proposal, hex.
@@ -123,7 +123,7 @@ class Approval:
 
 
 def read_proposal(raw: bytes) -> Proposal:
-    """Read a proposal in its one spelling.
+    """Parse a proposal in canonical form.
 
     Raises:
         ConfigurationError: ``proposal-invalid``.
@@ -174,7 +174,7 @@ def _object(value: JsonValue) -> dict[str, JsonValue]:
 
 
 def approve_with(proposal: Proposal, key: PolicyPrivateKey) -> Approval:
-    """Sign a proposal. This takes nothing but the exported document, so it can be done on a machine of one's own."""
+    """Sign a proposal. Only the exported document is needed, so approvers can sign on their own machines."""
     public = key.public_key()
     if algorithm_of(public) is None:
         _invalid("a key of another kind")
@@ -206,11 +206,11 @@ def _no_approval(problem: str) -> ConfigurationError:
 
 
 def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -> tuple[Person, ...]:
-    """Return who signed, each person once, of those who are registered now; others count for nothing.
+    """Return the registered people who signed, each once; signatures of other keys are ignored.
 
     Raises:
         SignatureError: ``approval-signature-invalid``: a signature of a registered key does not hold, or is over
-            something else. It is not passed over: somebody meant something by it.
+            something else. It is refused, not ignored.
     """
     found: dict[str, Person] = {}
     for one in approvals:
@@ -231,7 +231,7 @@ def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -
 
 
 def missing(rule: QuorumRule, proposal: Proposal, people: Iterable[Person]) -> str | None:
-    """Say what a rule still lacks, or None when it is met."""
+    """Describe the approvals that a rule still lacks, or return None if it is met."""
     signed = {one.name for one in people}
     counted = signed & set(rule.people)
     if not rule.proposer_counts:

@@ -1,4 +1,4 @@
-"""What an operator does with keys. Each change is one transaction with its log entry."""
+"""Administration of keys. Each change is one transaction with its log entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kms.domain.secret import SecretBytes
 from kms.keys.publication import publish
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.resolution import load_guard, named_by
-from kms.store import ReadTransaction, Store
+from kms.store import ReadTransaction, Store, WriteTransaction
 
 __all__ = [
     "KEY_CREATED",
@@ -54,45 +54,53 @@ def add_key(
     algorithm: str = SYMMETRIC_256,
     references: tuple[StoredDocument, ...] = (),
 ) -> KeyRecord:
-    """Wrap a key, tie it to a policy and keep both.
+    """Wrap a key, bind it to a policy and store both.
 
     Args:
-        store: where it is kept.
-        kek: wraps it.
-        name: one that is not taken, of a tenant that there is.
-        material: as many bytes as the algorithm says.
-        policy: the policy document, YAML or JSON; it is checked, digested and kept as it is.
-        references: documents of reference values that it names, as far as they are not in force already.
+        store: the database.
+        kek: wraps the key.
+        name: an unused name, of an existing tenant.
+        material: as many bytes as the algorithm requires.
+        policy: the policy document, YAML or JSON; stored unchanged.
+        references: documents of reference values that it names and that are not in force yet.
         kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
-        actor: who asks for it.
-        at: when.
-        algorithm: what the material is; with it goes what the key is for.
+        actor: the requester.
+        at: the moment of the change.
+        algorithm: algorithm of the material; it determines the key's purpose.
 
     Raises:
-        ConfigurationError: the policy cannot be read; or a document of reference values that it names is missing, not
-            accepted or of no use.
+        ConfigurationError: the policy cannot be read, or a document of reference values that it names is missing, not
+            accepted or not usable.
         KeyConflictError: ``key-exists``; ``tenant-unknown``; ``key-material-invalid``: another number of bytes; or as
             ``take_in``.
-        UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
+        UnavailableError: the database is in use, or the key-encryption key's back-end does not answer.
     """
     rows = named_by(policy)
     require_material(material, algorithm=algorithm)
     public_key = public_half(material, algorithm=algorithm)
-    # Wrapped before anything is locked: what holds the key-encryption key may be far away.
+    # Wrapped before the database is locked: the key-encryption key may be on a remote server.
     record = _first_version(kek, material, name=name, algorithm=algorithm, policy=policy, at=at)
     with store.writing() as tx:
         added = [one for one in references if take_in(tx, one, rows=rows, at=at)]
-        loaded, documents = load_guard(tx, policy)
-        for document in documents:
-            require_current(document, at=at)
-        tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
-        tx.keys.add(record)
+        loaded, documents = _add_with_policy(tx, record, policy, at=at)
         for one in added:
             body = {**added_body(effects(tx, one, new=True)), "actor": actor.members()}
             tx.log.add(kind=REFERENCES_ADDED, at=at, body=body)
         tx.log.add(kind=kind, at=at, body=_body(record, loaded, documents, actor))
         publish(tx, record, public_key, actor=actor, at=at)
     return record
+
+
+def _add_with_policy(
+    tx: WriteTransaction, record: KeyRecord, policy: bytes, *, at: datetime
+) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
+    """Store a key and its policy; return the policy with its documents of reference values, which must be current."""
+    loaded, documents = load_guard(tx, policy)
+    for document in documents:
+        require_current(document, at=at)
+    tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=policy, at=at)
+    tx.keys.add(record)
+    return loaded, documents
 
 
 def _first_version(
@@ -136,7 +144,7 @@ def _body(
 
 
 def name_members(name: KeyName) -> dict[str, JsonValue]:
-    """Say which key, for the log."""
+    """Return the members of a log entry that name a key."""
     return {"tenant": name.tenant, "key_id": name.key_id}
 
 
@@ -152,7 +160,7 @@ def find_key(store: Store, name: KeyName) -> tuple[KeyRecord, bytes]:
 
 
 def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at: datetime) -> None:
-    """Stop a key from being released, or let it be released again.
+    """Enable or disable the release of a key.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -171,7 +179,7 @@ def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at:
 
 
 def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, actor: Actor, at: datetime) -> None:
-    """Stop one version of a key from being released, or let it be released again as far as its state lets it.
+    """Enable or disable the release of one version of a key; its state may still prevent it.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -190,7 +198,7 @@ def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, act
 
 
 def require_key(tx: ReadTransaction, asked: KeyName | KeyReference) -> KeyRecord:
-    """Return the version of a key that a reference names, or else the current one.
+    """Return the version of a key that a reference names, the current one by default.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -202,7 +210,7 @@ def require_key(tx: ReadTransaction, asked: KeyName | KeyReference) -> KeyRecord
 
 
 def unknown_key(asked: KeyName | KeyReference) -> KeyUnknownError:
-    """Make the error that says that there is no such key, or no such version of it."""
+    """Return the error for a key, or a version of it, that does not exist."""
     return KeyUnknownError(
         f"there is no key {str(asked)!r}",
         code="key-unknown",
