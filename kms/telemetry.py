@@ -20,7 +20,7 @@ from attest.errors import (
     EvidenceError,
     VerificationError,
 )
-from attest.evidence.envelope import (
+from attest.evidence import (
     MEDIA_AZURE_CVM,
     MEDIA_CONFIGFS_TSM,
     MEDIA_INTEL_QUOTE,
@@ -29,7 +29,7 @@ from attest.evidence.envelope import (
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
 )
-from attest.release.passports import Passport
+from attest.release import Passport
 from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
 __all__ = [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from attest.agent.client import AgentClient, AgentModel
     from attest.agent.config import AgentConfig, load_config
     from attest.agent.peers import Peer, PeerRule
+    from attest.agent.trusted_files import read_guarded
     from attest.errors import AgentRefusedError, AgentUnavailableError
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Peer",
     "PeerRule",
     "load_config",
+    "read_guarded",
 ]
 
 __getattr__ = lazy_names(
@@ -48,6 +50,7 @@ __getattr__ = lazy_names(
             "Peer",
             "PeerRule",
         ),
+        "attest.agent.trusted_files": ("read_guarded",),
         "attest.errors": (
             "AgentRefusedError",
             "AgentUnavailableError",

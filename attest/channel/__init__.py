@@ -11,6 +11,10 @@
 an application, ``transport`` is for httpx; both are imported by name.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from attest.channel.client import AnswerOpener, RequestSealer
 from attest.channel.config import KeyConfig, KeyDocument, parse_key_document
 from attest.channel.hpke import KEM_HYBRID, KEM_X25519
@@ -30,24 +34,42 @@ from attest.channel.refusals import ChannelRefusal
 from attest.channel.replays import MemoryReplayWindow, ReplayWindow
 from attest.channel.server import Gateway, ServedExchange
 from attest.channel.trust import AttestedTrust, HeldTrust
+from attest.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH, ChannelGateway
+    from attest.channel.config import choose
+    from attest.channel.records import TrustedKeys
+    from attest.channel.replay_postgres import PostgresReplayWindow
+    from attest.channel.replay_store import SqliteReplayWindow
+    from attest.channel.rotation import KeyRotation
+    from attest.channel.transport import ChannelTransport
+    from attest.channel.trust import KeyQuestion
 
 __all__ = [
+    "GATEWAY_PATH",
     "KEM_HYBRID",
     "KEM_X25519",
+    "OFFER_PATH",
     "AnswerOpener",
     "AttestedTrust",
     "ChannelExpectation",
+    "ChannelGateway",
     "ChannelKey",
     "ChannelRecord",
     "ChannelRefusal",
+    "ChannelTransport",
     "Gateway",
     "HeldTrust",
     "KeyConfig",
     "KeyDocument",
     "KeyOffer",
+    "KeyQuestion",
+    "KeyRotation",
     "MemoryReplayWindow",
     "MessageForm",
     "MessageLimits",
+    "PostgresReplayWindow",
     "PromptRecord",
     "ReplayWindow",
     "Request",
@@ -55,9 +77,30 @@ __all__ = [
     "Response",
     "ServedExchange",
     "ServiceKeys",
+    "SqliteReplayWindow",
+    "TrustedKeys",
     "channel_binding",
+    "choose",
     "parse_key_document",
     "published_nonce",
     "released_key",
     "verify_offer",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.channel.asgi": (
+            "ChannelGateway",
+            "GATEWAY_PATH",
+            "OFFER_PATH",
+        ),
+        "attest.channel.config": ("choose",),
+        "attest.channel.records": ("TrustedKeys",),
+        "attest.channel.replay_postgres": ("PostgresReplayWindow",),
+        "attest.channel.replay_store": ("SqliteReplayWindow",),
+        "attest.channel.rotation": ("KeyRotation",),
+        "attest.channel.transport": ("ChannelTransport",),
+        "attest.channel.trust": ("KeyQuestion",),
+    },
+)

@@ -1,3 +1,109 @@
 """What an Attester says: the envelope, what it commits to, and one package for each format."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attest.evidence.binding import MAX_TEXT_CHARACTERS, NONCE_BYTES, Binding, parse_binding
+    from attest.evidence.claims import ClaimTree, StatedClaims
+    from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
+    from attest.evidence.envelope import (
+        MEDIA_AZURE_CVM,
+        MEDIA_BINDING,
+        MEDIA_CONFIGFS_TSM,
+        MEDIA_ENDORSEMENTS,
+        MEDIA_INTEL_QUOTE,
+        MEDIA_NVIDIA_DEVICE,
+        MEDIA_NVIDIA_REPORT,
+        MEDIA_SNP_EXTENDED,
+        MEDIA_SNP_REPORT,
+        Evidence,
+        EvidenceItem,
+    )
+    from attest.evidence.gpu.device_set import DeviceSet
+    from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
+    from attest.evidence.gpu.verify import VerifiedGpu
+    from attest.evidence.intel.verify import VerifiedIntelQuote
+    from attest.evidence.registry import FORMATS
+    from attest.evidence.snp.tcb import SnpProduct
+    from attest.evidence.snp.verify import VerifiedSnpReport
+
+__all__ = [
+    "FORMATS",
+    "MAX_FILES",
+    "MAX_FILE_BYTES",
+    "MAX_TEXT_CHARACTERS",
+    "MEDIA_AZURE_CVM",
+    "MEDIA_BINDING",
+    "MEDIA_CONFIGFS_TSM",
+    "MEDIA_ENDORSEMENTS",
+    "MEDIA_INTEL_QUOTE",
+    "MEDIA_NVIDIA_DEVICE",
+    "MEDIA_NVIDIA_REPORT",
+    "MEDIA_SNP_EXTENDED",
+    "MEDIA_SNP_REPORT",
+    "NONCE_BYTES",
+    "NO_DEVICE_TOLERANCES",
+    "NO_TOLERANCES",
+    "Binding",
+    "ClaimTree",
+    "DeviceSet",
+    "DeviceTolerances",
+    "Evidence",
+    "EvidenceItem",
+    "GpuTolerances",
+    "SnpProduct",
+    "StatedClaims",
+    "VerifiedGpu",
+    "VerifiedIntelQuote",
+    "VerifiedSnpReport",
+    "parse_binding",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.evidence.binding": (
+            "Binding",
+            "MAX_TEXT_CHARACTERS",
+            "NONCE_BYTES",
+            "parse_binding",
+        ),
+        "attest.evidence.claims": (
+            "ClaimTree",
+            "StatedClaims",
+        ),
+        "attest.evidence.endorsement_files": (
+            "MAX_FILES",
+            "MAX_FILE_BYTES",
+        ),
+        "attest.evidence.envelope": (
+            "Evidence",
+            "EvidenceItem",
+            "MEDIA_AZURE_CVM",
+            "MEDIA_BINDING",
+            "MEDIA_CONFIGFS_TSM",
+            "MEDIA_ENDORSEMENTS",
+            "MEDIA_INTEL_QUOTE",
+            "MEDIA_NVIDIA_DEVICE",
+            "MEDIA_NVIDIA_REPORT",
+            "MEDIA_SNP_EXTENDED",
+            "MEDIA_SNP_REPORT",
+        ),
+        "attest.evidence.gpu.device_set": ("DeviceSet",),
+        "attest.evidence.gpu.tolerances": (
+            "DeviceTolerances",
+            "GpuTolerances",
+            "NO_DEVICE_TOLERANCES",
+            "NO_TOLERANCES",
+        ),
+        "attest.evidence.gpu.verify": ("VerifiedGpu",),
+        "attest.evidence.intel.verify": ("VerifiedIntelQuote",),
+        "attest.evidence.registry": ("FORMATS",),
+        "attest.evidence.snp.tcb": ("SnpProduct",),
+        "attest.evidence.snp.verify": ("VerifiedSnpReport",),
+    },
+)

@@ -6,6 +6,8 @@ verification, so a service, a proxy or a cache can withhold but not forge.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attest.fetch.answers import CheckedAnswer, describe
 from attest.fetch.cache import EndorsementCache, default_cache_directory
 from attest.fetch.client import FetchClocks
@@ -18,6 +20,10 @@ from attest.fetch.ocsp import OCSP_URL, OcspClient
 from attest.fetch.pcs import PCS_URL, PcsClient, PcsUpdate
 from attest.fetch.rims import RIM_URL, RimServiceClient
 from attest.fetch.service import MAX_SERVICE_KEY_BYTES, ApiKey, read_service_key
+from attest.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attest.fetch.client import Progress
 
 __all__ = [
     "KDS_URL",
@@ -36,6 +42,7 @@ __all__ = [
     "OcspClient",
     "PcsClient",
     "PcsUpdate",
+    "Progress",
     "RimServiceClient",
     "VendorServices",
     "can_be_fetched",
@@ -52,3 +59,10 @@ __all__ = [
     "read_service_key",
     "refresh_endorsement",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.fetch.client": ("Progress",),
+    },
+)

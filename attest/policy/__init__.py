@@ -2,6 +2,107 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
 from attest.policy.load import Policy, load_policy
 
-__all__ = ["Policy", "load_policy"]
+if TYPE_CHECKING:
+    from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
+    from attest.policy.authoring.signatures import (
+        DocumentIdentity,
+        DocumentSignature,
+        PolicyPrivateKey,
+        PolicyPublicKey,
+        identity_of,
+        key_id,
+        read_private_key,
+        read_public_key,
+        read_signature,
+        require_newer,
+    )
+    from attest.policy.authoring.signing_keys import algorithm_of, is_signed, raw_signature
+    from attest.policy.decode import RelaxedDemand
+    from attest.policy.document import placed, read_document
+    from attest.policy.load import MAX_POLICY_BYTES
+    from attest.policy.model import decode_policy
+    from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
+    from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
+    from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
+
+__all__ = [
+    "MAX_POLICY_BYTES",
+    "AcceptedDocument",
+    "DocumentIdentity",
+    "DocumentSignature",
+    "DocumentState",
+    "Policy",
+    "PolicyDifference",
+    "PolicyPrivateKey",
+    "PolicyPublicKey",
+    "ReferenceDocument",
+    "RelaxedDemand",
+    "accept_document",
+    "algorithm_of",
+    "decode_policy",
+    "diff_policies",
+    "identity_in",
+    "identity_of",
+    "is_signed",
+    "key_id",
+    "load_policy",
+    "placed",
+    "raw_signature",
+    "read_document",
+    "read_private_key",
+    "read_public_key",
+    "read_signature",
+    "read_signed_document",
+    "require_newer",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.policy.authoring.policy_diff": (
+            "PolicyDifference",
+            "diff_policies",
+        ),
+        "attest.policy.authoring.signatures": (
+            "DocumentIdentity",
+            "DocumentSignature",
+            "PolicyPrivateKey",
+            "PolicyPublicKey",
+            "identity_of",
+            "key_id",
+            "read_private_key",
+            "read_public_key",
+            "read_signature",
+            "require_newer",
+        ),
+        "attest.policy.authoring.signing_keys": (
+            "algorithm_of",
+            "is_signed",
+            "raw_signature",
+        ),
+        "attest.policy.decode": ("RelaxedDemand",),
+        "attest.policy.document": (
+            "placed",
+            "read_document",
+        ),
+        "attest.policy.load": ("MAX_POLICY_BYTES",),
+        "attest.policy.model": ("decode_policy",),
+        "attest.policy.reference_values.accepted_documents": (
+            "AcceptedDocument",
+            "accept_document",
+        ),
+        "attest.policy.reference_values.reference_documents": (
+            "DocumentState",
+            "ReferenceDocument",
+        ),
+        "attest.policy.reference_values.signed_documents": (
+            "identity_in",
+            "read_signed_document",
+        ),
+    },
+)

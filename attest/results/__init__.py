@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
 from attest.results.document import RESULT_SCHEMA, appraised_document, refused_document, verified_document
 from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
 from attest.results.ear_build import build_ear
@@ -12,10 +15,17 @@ from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.token_facts import TokenFacts, TokenFrame
 
+if TYPE_CHECKING:
+    from attest.results.ear_details import EarDetails
+    from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, verify_token
+    from attest.results.token_policy import judge_ear
+
 __all__ = [
+    "MAX_JWKS_BYTES",
     "RESULT_SCHEMA",
     "Ear",
     "EarAppraisal",
+    "EarDetails",
     "ExpectedEar",
     "IssuerKey",
     "SigningKey",
@@ -23,6 +33,7 @@ __all__ = [
     "TokenFacts",
     "TokenFrame",
     "TokenIssuer",
+    "TokenKey",
     "TrustVector",
     "VerifiedEar",
     "VerifiedServiceToken",
@@ -30,9 +41,26 @@ __all__ = [
     "appraise_service_token",
     "appraised_document",
     "build_ear",
+    "judge_ear",
+    "read_jwks",
     "read_signing_key",
     "refused_document",
     "verified_document",
     "verify_ear",
     "verify_service_token",
+    "verify_token",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.results.ear_details": ("EarDetails",),
+        "attest.results.jose": (
+            "MAX_JWKS_BYTES",
+            "TokenKey",
+            "read_jwks",
+            "verify_token",
+        ),
+        "attest.results.token_policy": ("judge_ear",),
+    },
+)

@@ -21,6 +21,11 @@ provides bytes, ``segment_reader`` and ``file_sealer`` process them. For models,
 signed documents, ``directory`` verifies and opens, ``model_sealer``, ``model_unsealer`` and ``key_rotation`` write.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, open_directory, verify_directory
 from attest.sealed.file_object import SealedFileObject, open_file
@@ -43,6 +48,11 @@ from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FileStore, FolderStore
 from attest.sealed.tensor_set import load_model, open_model
 
+if TYPE_CHECKING:
+    from attest.sealed.key_sources import KeyProvider, KeySource
+    from attest.sealed.signing_keys import read_trusted_key
+    from attest.sealed.tensor_set import ModelFiles, TensorSet
+
 __all__ = [
     "FileHeader",
     "FileSource",
@@ -50,6 +60,9 @@ __all__ = [
     "FolderStore",
     "HttpSource",
     "HttpStore",
+    "KeyProvider",
+    "KeySource",
+    "ModelFiles",
     "ModelResource",
     "RetryPolicy",
     "S3Source",
@@ -64,6 +77,7 @@ __all__ = [
     "SealingNames",
     "SegmentCipher",
     "Source",
+    "TensorSet",
     "UnsealedModel",
     "VerifiedDirectory",
     "VerifiedModel",
@@ -76,6 +90,7 @@ __all__ = [
     "open_model",
     "open_tensors",
     "plaintext_size",
+    "read_trusted_key",
     "rewrap",
     "seal_directory",
     "seal_file",
@@ -90,3 +105,18 @@ __all__ = [
     "verify_model",
     "verify_plaintext",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.sealed.key_sources": (
+            "KeyProvider",
+            "KeySource",
+        ),
+        "attest.sealed.signing_keys": ("read_trusted_key",),
+        "attest.sealed.tensor_set": (
+            "ModelFiles",
+            "TensorSet",
+        ),
+    },
+)

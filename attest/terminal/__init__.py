@@ -1,1 +1,47 @@
 """Building blocks of command lines: the boundary of errors, signals, escaping of untrusted text, progress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attest.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attest.terminal.boundary import ReaderGoneError, guarded
+    from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
+    from attest.terminal.progress import CLEARED_LINE, bar, shown_progress
+    from attest.terminal.signals import stopped_by_signals
+    from attest.terminal.visible_text import visible
+
+__all__ = [
+    "CLEARED_LINE",
+    "ExampleCommand",
+    "ExampleGroup",
+    "ReaderGoneError",
+    "bar",
+    "guarded",
+    "shown_progress",
+    "stopped_by_signals",
+    "visible",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.terminal.boundary": (
+            "ReaderGoneError",
+            "guarded",
+        ),
+        "attest.terminal.lazy_commands": (
+            "ExampleCommand",
+            "ExampleGroup",
+        ),
+        "attest.terminal.progress": (
+            "CLEARED_LINE",
+            "bar",
+            "shown_progress",
+        ),
+        "attest.terminal.signals": ("stopped_by_signals",),
+        "attest.terminal.visible_text": ("visible",),
+    },
+)

@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from attest.release import KeyName, WorkloadKey, sign_note
-from attest.release.key_import import import_key_text
+from attest.release import KeyName, WorkloadKey, import_key_text, sign_note
 from kms.admin_api.context import Caller, WithCaller, in_thread
 from kms.admin_api.keys import algorithm_of, keep_key, require_creation
 from kms.admin_api.models.common import ConfirmModel, Tenant

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from attest.release.tlog.checkpoints import MAX_SIZE
+from attest.release import MAX_SIZE
 from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.models.access import LogEntryModel, LogPageModel
 from kms.admin_api.routes import AdminRoute, reads

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 from attest.errors import AttestError
-from attest.release.tlog.checkpoints import MAX_SIZE
+from attest.release import MAX_SIZE
 from kms.admin_api.changes import demanded_by
 from kms.admin_api.context import WithCaller, in_thread
 from kms.admin_api.freezes import tenant_of

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 
 from attest.encoding import base64url_bytes
 from attest.errors import EvidenceError
-from attest.evidence.binding import MAX_TEXT_CHARACTERS, NONCE_BYTES
-from attest.release.identity import ANYBODY
+from attest.evidence import MAX_TEXT_CHARACTERS, NONCE_BYTES
+from attest.release import ANYBODY
 from kms.api.context import WithContext
 from kms.api.models import AttestationModel
 from kms.api.schema import refusals

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from attest.release.tlog.checkpoints import MAX_SIZE
+from attest.release import MAX_SIZE
 from kms.api.context import WithContext
 from kms.api.models import ConsistencyModel, InclusionModel
 from kms.api.schema import refusals

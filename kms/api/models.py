@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from attest.release.names import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, TENANT_PATTERN
-from attest.release.wire import MAX_KEYS
+from attest.release import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, MAX_KEYS, TENANT_PATTERN
 from kms.release.challenges import TOKEN_CHARACTERS
 
 __all__ = [

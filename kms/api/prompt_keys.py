@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from attest.errors import ConfigurationError
-from attest.release import KeyName
-from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
+from attest.release import KEY_ID_PATTERN, TENANT_PATTERN, KeyName
 from kms.api.context import WithContext
 from kms.api.models import PromptKeyModel, PromptKeysModel
 from kms.api.schema import refusals

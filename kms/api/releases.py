@@ -5,8 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from attest.encoding import JsonValue
-from attest.release import ReleaseRequest
-from attest.release.passports import PassportRequest
+from attest.release import PassportRequest, ReleaseRequest
 from kms.api.body import read_json
 from kms.api.context import WithContext
 from kms.api.models import ReleaseModel, ReleaseRequestModel

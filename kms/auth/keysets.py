@@ -13,7 +13,7 @@ import httpx
 
 from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
-from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
+from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
 from kms.domain.errors import UnavailableError

@@ -16,7 +16,7 @@ from typing import Final
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
 from attest.errors import EndorsementError, EvidenceError, SignatureError
-from attest.results.jose import TokenKey, verify_token
+from attest.results import TokenKey, verify_token
 from kms.auth.issuers import BearerIssuer
 from kms.auth.names import MAX_NAME_CHARACTERS, jwt_identity
 from kms.domain.actors import Actor

@@ -110,7 +110,7 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | Non
 
 
 def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
-    from attest.terminal.progress import shown_progress
+    from attest.terminal import shown_progress
     from kms.domain.actors import local_actor
     from kms.domain.errors import KmsError
     from kms.operations.kek_rotation import finish, move

@@ -45,8 +45,7 @@ def key_wrap(
     """
     from attest.errors import ConfigurationError, OutputError
     from attest.files import write_file
-    from attest.release import VerifierKey
-    from attest.release.key_import import read_import_key
+    from attest.release import VerifierKey, read_import_key
     from kms.domain.keys import KeyPurpose
     from kms.domain.material import ALGORITHMS, require_algorithm, require_material
     from kms.keys.import_key import first_terms, wrap_material

@@ -98,7 +98,7 @@ def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_j
 def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | None) -> None:
     """Sign an exported proposal. It takes no service and no database: do it on a machine of your own."""
     from attest.errors import ConfigurationError
-    from attest.policy.authoring.signatures import read_private_key
+    from attest.policy import read_private_key
     from kms.domain.proposals import approve_with, read_proposal
 
     found = read_proposal(read_input(document))

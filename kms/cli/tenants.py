@@ -25,7 +25,7 @@ def tenant() -> None:
 @administering(TELLING)
 def tenant_create(service: AdminClient, name: str) -> None:
     """Make a tenant, so that keys can be made for it. It cannot be removed."""
-    from attest.release.names import require_tenant
+    from attest.release import require_tenant
 
     service.post("/v1/tenants", {"tenant": require_tenant(name)})
     tell_change("tenant-create", f"there is a tenant {name}", details={"tenant": name})

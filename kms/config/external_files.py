@@ -14,16 +14,16 @@ import httpx
 
 from attest import Endorsements, TrustAnchors, read_endorsements
 from attest.clock import Clock
-from attest.endorsements.anchors import read_anchor_file
-from attest.endorsements.bundle import (
+from attest.endorsements import (
     MAX_ENTRIES,
+    NO_ENDORSEMENTS,
     BundleKeys,
     BundleTrust,
     UnsignedBundles,
     build_bundle,
+    read_anchor_file,
     read_bundle_key,
 )
-from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import ConfigurationError, EndorsementError
 from attest.fetch import (
     EndorsementCache,

@@ -6,8 +6,7 @@ from hashlib import sha256
 
 from attest import VerifiedEvidence
 from attest.encoding import cbor_bytes
-from attest.evidence.intel.verify import VerifiedIntelQuote
-from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence import VerifiedIntelQuote, VerifiedSnpReport
 from attest.verification import VerifiedItem
 from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
 from kms.domain.leases import Attester

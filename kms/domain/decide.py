@@ -15,7 +15,7 @@ from typing import NoReturn, TypeAlias
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check
-from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.evidence import GpuTolerances
 from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.devices import products_of

@@ -8,11 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, Protocol
 
-from attest.evidence.gpu.verify import VerifiedGpu
-from attest.evidence.intel.verify import VerifiedIntelQuote
-from attest.evidence.registry import FORMATS
-from attest.evidence.snp.tcb import SnpProduct
-from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence import FORMATS, SnpProduct, VerifiedGpu, VerifiedIntelQuote, VerifiedSnpReport
 from attest.verification import VerifiedItem
 
 __all__ = ["PRODUCT_NAMES", "device_chips", "is_product", "products_of"]

@@ -10,7 +10,7 @@ from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
-from attest.release.names import require_tenant
+from attest.release import require_tenant
 from kms.domain.devices import PRODUCT_NAMES, is_product
 from kms.domain.keys import KeyName
 

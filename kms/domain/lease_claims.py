@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 from attest import VerifiedEvidence
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
-from attest.evidence.claims import ClaimTree
+from attest.evidence import ClaimTree
 from kms.domain.errors import IntegrityError
 from kms.domain.passports import VerifiedPassport
 

@@ -21,7 +21,7 @@ import rfc8785
 
 from attest.encoding import JsonValue, json_value, rfc3339, rfc3339_text
 from attest.errors import EvidenceError
-from attest.release.tlog import leaf_hash
+from attest.release import leaf_hash
 from kms.domain.errors import LogBrokenError
 
 __all__ = [

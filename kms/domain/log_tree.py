@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attest.release.tlog import EMPTY_ROOT, node_hash
+from attest.release import EMPTY_ROOT, node_hash
 from kms.domain.errors import LogBrokenError
 
 __all__ = [

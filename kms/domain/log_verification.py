@@ -10,8 +10,7 @@ from itertools import chain
 from typing import Protocol
 
 from attest.errors import ConfigurationError
-from attest.release import VerifierKey
-from attest.release.tlog import EMPTY_ROOT, read_checkpoint
+from attest.release import EMPTY_ROOT, VerifierKey, read_checkpoint
 from kms.domain.errors import LogBrokenError
 from kms.domain.log_entries import LogEntry, require_entry
 from kms.domain.log_tree import Frontier, Node

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final
 
 from attest.errors import ConfigurationError
-from attest.release.prompt_keys import PROMPT_ALGORITHMS
-from attest.release.sealed_key import MATERIAL_BYTES, WorkloadKey
+from attest.release import MATERIAL_BYTES, PROMPT_ALGORITHMS, WorkloadKey
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek import RandomBytes
 from kms.domain.keys import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyPurpose

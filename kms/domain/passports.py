@@ -8,12 +8,10 @@ from typing import Final
 
 from attest.appraisal import Judgement
 from attest.checks import Check, Unchecked
-from attest.evidence.binding import Binding
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.evidence import NO_DEVICE_TOLERANCES, Binding, DeviceTolerances
 from attest.policy import Policy
-from attest.release.passports import Passport
-from attest.results import VerifiedEar
-from attest.results.token_policy import judge_ear
+from attest.release import Passport
+from attest.results import VerifiedEar, judge_ear
 from attest.verification import Freshness, VerifiedItem
 
 __all__ = ["PassportResult", "VerifiedPassport", "appraise_passport"]

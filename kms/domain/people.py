@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.authoring.signatures import PolicyPublicKey, key_id, read_public_key
+from attest.policy import PolicyPublicKey, key_id, read_public_key
 
 __all__ = ["MAX_PEOPLE", "NOBODY", "ChangeKind", "Person", "Quorum", "QuorumRule", "canonical", "read_quorum"]
 

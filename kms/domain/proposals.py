@@ -16,8 +16,7 @@ from typing import Final, NoReturn
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
-from attest.policy.authoring.signatures import PolicyPrivateKey, key_id
-from attest.policy.authoring.signing_keys import algorithm_of, is_signed, raw_signature
+from attest.policy import PolicyPrivateKey, algorithm_of, is_signed, key_id, raw_signature
 from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule, canonical
 
 __all__ = [

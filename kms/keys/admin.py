@@ -6,9 +6,7 @@ from datetime import datetime
 
 from attest import Policy
 from attest.encoding import JsonValue
-from attest.policy.authoring.signatures import identity_of
-from attest.policy.document import read_document
-from attest.policy.reference_values.reference_documents import ReferenceDocument
+from attest.policy import ReferenceDocument, identity_of, read_document
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.kek import KeyEncryptionKey

@@ -8,11 +8,17 @@ from hashlib import sha256
 from typing import Final
 
 from attest.encoding import JsonValue
-from attest.policy.authoring.signatures import identity_of
-from attest.policy.document import read_document
-from attest.release import KEM_HYBRID, VerifierKey, WorkloadKey
-from attest.release.key_import import ImportTerms, WrappedKey, open_wrapped, wrap_key
-from attest.release.sealed_key import MATERIAL_BYTES
+from attest.policy import identity_of, read_document
+from attest.release import (
+    KEM_HYBRID,
+    MATERIAL_BYTES,
+    ImportTerms,
+    VerifierKey,
+    WorkloadKey,
+    WrappedKey,
+    open_wrapped,
+    wrap_key,
+)
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek import KeyEncryptionKey, RandomBytes

@@ -9,10 +9,7 @@ from datetime import datetime
 from attest import Endorsements, Evidence, Policy, TrustAnchors, Unchecked, appraise, verify
 from attest.encoding import JsonValue
 from attest.errors import AttestError
-from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
-from attest.policy.document import read_document
-from attest.policy.model import decode_policy
-from attest.policy.reference_values.reference_documents import ReferenceDocument
+from attest.policy import PolicyDifference, ReferenceDocument, decode_policy, diff_policies, read_document
 
 __all__ = ["PolicyTrial", "difference_members", "policy_difference", "try_evidence"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from attest.encoding import JsonValue, base64url_text, rfc3339_text
-from attest.release.prompt_keys import PUBLISHED
+from attest.release import PUBLISHED
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyPurpose, KeyRecord

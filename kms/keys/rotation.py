@@ -14,7 +14,7 @@ from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.release.key_import import ImportTerms
+from attest.release import ImportTerms
 from kms.domain.actors import SCHEDULE, Actor
 from kms.domain.durations import duration_text
 from kms.domain.errors import KeyConflictError, UnavailableError

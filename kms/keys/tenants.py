@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from attest.release.names import require_tenant
+from attest.release import require_tenant
 from kms.domain.actors import Actor
 from kms.store import Store
 

@@ -16,8 +16,7 @@ from typing import Final, TypeAlias
 from attest import Outcome, Policy
 from attest.appraisal import judge_items, reasons_of, simulation_check
 from attest.errors import ConfigurationError
-from attest.evidence.claims import ClaimTree, StatedClaims
-from attest.evidence.gpu.device_set import DeviceSet
+from attest.evidence import ClaimTree, DeviceSet, StatedClaims
 from kms.domain.lease_claims import PASSPORT, KeptClaims, KeptItem
 from kms.domain.leases import Lease
 

@@ -17,10 +17,18 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from attest.encoding import base64_bytes, json_value
 from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError, VerificationError
-from attest.release import VerifierKey
-from attest.release.log_monitor import FetchProof, FileMemory, LogWatch
-from attest.release.notes import require_name
-from attest.release.tlog import MAX_PROOF_HASHES, Checkpoint, WitnessKey, cosign, read_checkpoint
+from attest.release import (
+    MAX_PROOF_HASHES,
+    Checkpoint,
+    FetchProof,
+    FileMemory,
+    LogWatch,
+    VerifierKey,
+    WitnessKey,
+    cosign,
+    read_checkpoint,
+    require_name,
+)
 
 __all__ = ["LogAtUrl", "cosign_next", "read_witness_key"]
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from attest.release.tlog import Checkpoint, LogProof, sign_checkpoint
+from attest.release import Checkpoint, LogProof, sign_checkpoint
 from kms.domain.errors import LogTileUnknownError
 from kms.domain.log_tiles import Tile, TileSource, read_tile
 from kms.domain.log_tree import Node, consistency_proof, inclusion_proof, recent_nodes, root

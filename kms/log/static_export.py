@@ -7,8 +7,7 @@ from pathlib import Path
 
 from attest.errors import ConfigurationError, OutputError
 from attest.files import write_file
-from attest.release import VerifierKey
-from attest.release.tlog import Checkpoint, read_checkpoint
+from attest.release import Checkpoint, VerifierKey, read_checkpoint
 from kms.domain.errors import LogBrokenError
 from kms.domain.log_tiles import TileSource, read_tile, tiles_of
 from kms.domain.log_tree import root

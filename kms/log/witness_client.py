@@ -19,7 +19,7 @@ import httpx
 
 from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
-from attest.release.tlog import Checkpoint, WitnessKey
+from attest.release import Checkpoint, WitnessKey
 
 __all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
 

@@ -11,8 +11,7 @@ from typing import Any, Final, cast
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.authoring.signatures import identity_of
-from attest.policy.document import read_document
+from attest.policy import identity_of, read_document
 from kms.controls.admin import require_frozen
 from kms.domain.actors import Actor
 from kms.domain.break_glass import Glass, glass_context, glass_members

@@ -8,10 +8,14 @@ from typing import Final
 
 from attest import Policy, load_policy
 from attest.encoding import JsonValue
-from attest.policy.authoring.policy_diff import PolicyDifference
-from attest.policy.authoring.signatures import DocumentIdentity, identity_of, require_newer
-from attest.policy.document import read_document
-from attest.policy.reference_values.reference_documents import ReferenceDocument
+from attest.policy import (
+    DocumentIdentity,
+    PolicyDifference,
+    ReferenceDocument,
+    identity_of,
+    read_document,
+    require_newer,
+)
 from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyName, KeyRecord
 from kms.domain.people import ChangeKind, Quorum, QuorumRule

@@ -10,17 +10,20 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signatures import (
+from attest.policy import (
+    AcceptedDocument,
     DocumentSignature,
+    DocumentState,
     PolicyPublicKey,
+    ReferenceDocument,
+    RelaxedDemand,
+    accept_document,
+    identity_in,
     key_id,
     read_public_key,
     read_signature,
+    read_signed_document,
 )
-from attest.policy.decode import RelaxedDemand
-from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
-from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
-from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.references import Proof, StoredDocument

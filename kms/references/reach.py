@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attest.errors import ConfigurationError
-from attest.policy.reference_values.accepted_documents import accept_document
+from attest.policy import accept_document
 from kms.domain.references import StoredDocument
 from kms.references.resolution import proved, stored_policy
 from kms.store import ReadTransaction

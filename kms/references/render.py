@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.decode import RelaxedDemand
+from attest.policy import RelaxedDemand
 from kms.references.intake import InForce
 
 __all__ = ["in_force_members"]

@@ -16,12 +16,18 @@ from functools import lru_cache
 
 from attest import Policy, load_policy
 from attest.errors import AttestError, ConfigurationError, InvalidValueError
-from attest.policy.authoring.signatures import identity_of, read_public_key, read_signature
-from attest.policy.document import placed, read_document
-from attest.policy.model import decode_policy
-from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
-from attest.policy.reference_values.reference_documents import ReferenceDocument
-from attest.policy.reference_values.signed_documents import read_signed_document
+from attest.policy import (
+    AcceptedDocument,
+    ReferenceDocument,
+    accept_document,
+    decode_policy,
+    identity_of,
+    placed,
+    read_document,
+    read_public_key,
+    read_signature,
+    read_signed_document,
+)
 from kms.domain.errors import IntegrityError
 from kms.domain.references import StoredDocument
 from kms.store import ReadTransaction

@@ -14,8 +14,7 @@ from attest import Evidence
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.evidence.binding import NONCE_BYTES, parse_binding
-from attest.evidence.envelope import MEDIA_BINDING
+from attest.evidence import MEDIA_BINDING, NONCE_BYTES, parse_binding
 from kms.domain.decide import ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.log_decisions import check_members
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from attest import Endorsements
 from attest.encoding import json_value, rfc3339
-from attest.endorsements.intel import IntelDocument
+from attest.endorsements import IntelDocument
 from attest.errors import EvidenceError
 
 __all__ = ["KINDS", "Dated", "DatedKind", "dated"]

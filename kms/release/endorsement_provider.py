@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from attest import Endorsements, Evidence, read_endorsements
-from attest.endorsements.bundle import BundleTrust, UnsignedBundles
+from attest.endorsements import BundleTrust, UnsignedBundles
 from attest.errors import ConfigurationError
-from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
+from attest.evidence import MAX_FILE_BYTES, MAX_FILES
 from attest.fetch import VendorServices, gather_for_evidence
 from kms.release.vendor_cache import NotedCache
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.clock import Clock
-from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
+from attest.endorsements import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import AttestError, EndorsementError
 from attest.fetch import CheckedAnswer, EndorsementSource, VendorServices, describe, refresh_endorsement
 from kms.release.vendor_cache import CachedRequest, NotedCache

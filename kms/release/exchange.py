@@ -8,9 +8,7 @@ from typing import Final
 
 from attest import ExpectedBinding
 from attest.encoding import JsonValue
-from attest.release import CONTEXT, ReleaseRequest
-from attest.release.passports import PassportRequest
-from attest.release.wire import ROLE
+from attest.release import CONTEXT, ROLE, PassportRequest, ReleaseRequest
 from kms.domain.actors import Actor
 from kms.domain.decide import ReleaseTerms
 from kms.domain.keys import KeyPurpose

@@ -8,12 +8,9 @@ from datetime import datetime
 from hashlib import sha256
 
 from attest.errors import BindingError, EndorsementError, VerificationError
-from attest.evidence.binding import Binding
-from attest.release.passports import PassportRequest
-from attest.release.wire import CONTEXT, ROLE
-from attest.results import ExpectedEar, VerifiedEar, verify_ear
-from attest.results.ear_details import EarDetails
-from attest.results.jose import TokenKey
+from attest.evidence import Binding
+from attest.release import CONTEXT, ROLE, PassportRequest
+from attest.results import EarDetails, ExpectedEar, TokenKey, VerifiedEar, verify_ear
 from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier

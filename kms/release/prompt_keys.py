@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from attest.release import KeyName, sign_note
-from attest.release.prompt_keys import PromptKeyNote, PublishedPromptKey
+from attest.release import KeyName, PromptKeyNote, PublishedPromptKey, sign_note
 from kms.domain.errors import KeyUnknownError, LogBrokenError
 from kms.domain.freezes import freezing
 from kms.domain.log_entries import LogEntry

@@ -7,8 +7,8 @@ from functools import partial
 
 from attest import Evidence, Policy, VerifiedEvidence, verify
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
-from attest.release.passports import PassportRequest
+from attest.evidence import NO_DEVICE_TOLERANCES
+from attest.release import PassportRequest
 from kms.domain.disclosure import hides
 from kms.domain.keys import KeyReference
 from kms.domain.passports import VerifiedPassport

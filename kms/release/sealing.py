@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from attest.release import SealedKey, release_info, seal
-from attest.release.receipts import receipt_text
+from attest.release import SealedKey, receipt_text, release_info, seal
 from kms.domain.decide import KeyState
 from kms.domain.lease_grants import Granted
 from kms.domain.secret import EXPORT, SecretBytes

@@ -15,8 +15,7 @@ from typing import Final, TypeVar
 
 from attest import Evidence
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.release import Challenge, Release, ReleaseRequest, SealedKey, seal, sign_note
-from attest.release.passports import PassportRequest
+from attest.release import Challenge, PassportRequest, Release, ReleaseRequest, SealedKey, seal, sign_note
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
 from kms.domain.break_glass import within_glass

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from attest import Policy, Unchecked
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.break_glass import Glass, counting_freezes, judging_policy, open_glass_of

@@ -12,9 +12,8 @@ from typing import Final
 
 from attest import Endorsements
 from attest.clock import Clock
-from attest.endorsements.requests import EndorsementRequest
-from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource
-from attest.fetch.client import Progress
+from attest.endorsements import EndorsementRequest
+from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource, Progress
 
 __all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
 

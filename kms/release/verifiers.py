@@ -20,8 +20,8 @@ from typing import Any, Final, TypeGuard, cast
 import rfc8785
 
 from attest.errors import ConfigurationError
-from attest.release.names import require_tenant
-from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks
+from attest.release import require_tenant
+from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 
 __all__ = ["MAX_VERIFIERS", "TrustedVerifier", "named_key_sets", "read_verifiers", "verifier_lines"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from attest.errors import AttestError, ConfigurationError
-from attest.terminal.boundary import ReaderGoneError
+from attest.terminal import ReaderGoneError
 from rag_demo.client.answers import AnswerText, Document, ServiceState
 from rag_demo.client.client import RagClient, ReplyStream
 from rag_demo.client.monitor import Watch

@@ -22,8 +22,7 @@ import click
 from attest.clock import system_clock
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.terminal.boundary import ReaderGoneError, guarded
-from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
+from attest.terminal import ExampleCommand, ExampleGroup, ReaderGoneError, guarded
 from rag_demo.client.answers import Answer, Document, Passage
 from rag_demo.client.chat import Chat
 from rag_demo.client.client import RagClient, checked_url

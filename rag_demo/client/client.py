@@ -30,7 +30,7 @@ import httpx
 
 from attest.clock import system_clock
 from attest.errors import ConfigurationError
-from attest.session.connection import trusting
+from attest.session import trusting
 from rag_demo.client.answers import (
     Answer,
     Document,

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from attest.channel import ChannelExpectation
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.evidence.envelope import Evidence
-from attest.policy import Policy, load_policy
-from attest.policy.load import MAX_POLICY_BYTES
-from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, unreadable
+from attest.endorsements import NO_ENDORSEMENTS, Endorsements, TrustAnchors
+from attest.evidence import Evidence
+from attest.policy import MAX_POLICY_BYTES, Policy, load_policy
+from attest.session import anchors_given, asking_vendors, endorsements_given, unreadable
 
 __all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
 

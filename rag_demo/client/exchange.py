@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import httpx
 
-from attest.channel.transport import ChannelTransport
+from attest.channel import ChannelTransport
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
 from rag_demo.client.errors import RagAnswerError, refused, unjudged, unproven_hint, unreachable

@@ -15,9 +15,7 @@ from typing import Final, TextIO
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
-from attest.terminal.boundary import ReaderGoneError
-from attest.terminal.progress import CLEARED_LINE, bar
-from attest.terminal.visible_text import visible
+from attest.terminal import CLEARED_LINE, ReaderGoneError, bar, visible
 from rag_demo.client.answers import Answer, Document, UploadProgress
 from rag_demo.client.trust import TrustStatus
 from rag_demo.client.uploads import Sent

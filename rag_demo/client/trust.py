@@ -12,13 +12,19 @@ from datetime import datetime
 from typing import Final
 
 from attest.appraisal import AttestationResult
-from attest.channel import ChannelExpectation, ChannelRecord, KeyDocument, KeyOffer, verify_offer
-from attest.channel.config import choose
-from attest.channel.records import TrustedKeys
-from attest.channel.trust import KeyQuestion
+from attest.channel import (
+    ChannelExpectation,
+    ChannelRecord,
+    KeyDocument,
+    KeyOffer,
+    KeyQuestion,
+    TrustedKeys,
+    choose,
+    verify_offer,
+)
 from attest.encoding import base64url_text, json_value
 from attest.errors import AttestError, VerificationError
-from attest.evidence.binding import NONCE_BYTES
+from attest.evidence import NONCE_BYTES
 
 __all__ = ["MachineTrust", "SentTo", "TrustStatus", "TrustView"]
 

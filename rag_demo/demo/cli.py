@@ -11,9 +11,7 @@ from typing import Final, get_args
 
 import click
 
-from attest.terminal.boundary import guarded
-from attest.terminal.lazy_commands import ExampleCommand
-from attest.terminal.signals import stopped_by_signals
+from attest.terminal import ExampleCommand, guarded, stopped_by_signals
 from attest_simulator.machines import MachineKind
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Options, Stage, staged

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 from attest.encoding import JsonValue
-from attest.terminal.boundary import ReaderGoneError
-from attest.terminal.visible_text import visible
+from attest.terminal import ReaderGoneError, visible
 
 __all__ = ["Narrator"]
 

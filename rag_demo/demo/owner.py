@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from attest.clock import system_clock
 from attest.errors import AttestError, ConfigurationError
 from attest.files import write_file
-from attest.release.names import KeyReference
+from attest.release import KeyReference
 from attest.sealed import SealingNames, seal_directory
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.programs import KMS, run

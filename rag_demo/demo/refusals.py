@@ -12,10 +12,8 @@ import httpx
 
 from attest.encoding import json_value
 from attest.errors import AttestError
-from attest.evidence.binding import Binding
-from attest.evidence.envelope import Evidence
-from attest.release.client import KeyReleaseClient, ReleaseRefusedError
-from attest.release.notes import VerifierKey
+from attest.evidence import Binding, Evidence
+from attest.release import KeyReleaseClient, ReleaseRefusedError, VerifierKey
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.owner import machine_of

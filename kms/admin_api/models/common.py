@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from attest.release.names import KEY_ID_PATTERN, TENANT_PATTERN
+from attest.release import KEY_ID_PATTERN, TENANT_PATTERN
 
 __all__ = [
     "ConfirmModel",

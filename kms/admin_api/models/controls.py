@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from attest.release.names import KEY_REFERENCE_PATTERN
-from attest.release.wire import MAX_KEYS
+from attest.release import KEY_REFERENCE_PATTERN, MAX_KEYS
 from kms.admin_api.models.common import (
     Digest,
     Edge,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attest import __version__
-from attest.release.identity import ServiceStatement
+from attest.release import ServiceStatement
 from kms.config.configuration import Configuration, read_configuration
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls

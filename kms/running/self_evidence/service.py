@@ -12,8 +12,7 @@ from typing import Final
 from attest.clock import Clock
 from attest.concurrency import ConcurrencyLimit
 from attest.errors import CollectionError
-from attest.release import sign_note
-from attest.release.identity import ServiceAttestation, ServiceStatement, identity_binding, identity_note
+from attest.release import ServiceAttestation, ServiceStatement, identity_binding, identity_note, sign_note
 from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.release.services import Identity
 from kms.running.self_evidence.sources import EvidenceSource

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
-from attest.sealed import FileSource
-from attest.sealed.tensor_set import ModelFiles
+from attest.sealed import FileSource, ModelFiles
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
 

@@ -8,9 +8,16 @@ from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.sealed import FileStore, SealedModel, SealingNames, open_directory, seal_directory
-from attest.sealed.key_sources import KeyProvider, KeySource
-from attest.sealed.tensor_set import ModelFiles
+from attest.sealed import (
+    FileStore,
+    KeyProvider,
+    KeySource,
+    ModelFiles,
+    SealedModel,
+    SealingNames,
+    open_directory,
+    seal_directory,
+)
 from rag_demo.enclave.embedding.configuration import (
     CONFIG_NAME,
     LENGTH_NAME,

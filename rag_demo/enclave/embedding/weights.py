@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from attest.sealed.tensor_set import ModelFiles, TensorSet, open_model
+from attest.sealed import ModelFiles, TensorSet, open_model
 from rag_demo.enclave.embedding.configuration import EncoderConfig
 from rag_demo.enclave.embedding.refusals import WEIGHTS, brief, unsuitable
 

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any, Final
 
 from attest.clock import Clock, system_clock, ticks
-from attest.collect.access import THIS_MACHINE
-from attest.collect.machine import collect_machine
+from attest.collect import THIS_MACHINE, collect_machine
 from attest.extensions import load_extension
 from attest.page import PageFile
-from attest.release.exchange import Attester
+from attest.release import Attester
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel

@@ -17,9 +17,9 @@ from typing import Final
 from attest.channel import KeyDocument, KeyOffer, channel_binding
 from attest.clock import Clock
 from attest.errors import AttestError, CollectionError, ConfigurationError
-from attest.evidence.envelope import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest.evidence import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
 from attest.rate_limits import Rate, RateTable
-from attest.release.exchange import Attester
+from attest.release import Attester
 
 __all__ = ["MAX_ENDORSEMENT_BYTES", "Offers", "Vendors", "files_of"]
 

@@ -17,19 +17,19 @@ from starlette.types import ASGIApp
 from attest.channel import (
     KEM_HYBRID,
     KEM_X25519,
+    ChannelGateway,
     ChannelKey,
     Gateway,
+    KeyRotation,
     MemoryReplayWindow,
     MessageLimits,
     ReplayWindow,
     ServiceKeys,
     released_key,
 )
-from attest.channel.asgi import ChannelGateway
-from attest.channel.rotation import KeyRotation
 from attest.clock import Clock
 from attest.errors import AttestError
-from attest.release.prompt_keys import PromptKeyNote
+from attest.release import PromptKeyNote
 from attest.session import SessionKey
 from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.held_keys import HeldKeys

@@ -7,8 +7,8 @@ from contextlib import ExitStack, closing
 from functools import partial
 from typing import Final
 
-from attest.agent.trusted_files import read_guarded
-from attest.sealed.signing_keys import read_trusted_key
+from attest.agent import read_guarded
+from attest.sealed import read_trusted_key
 from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
 from rag_demo.enclave.documents import DocumentLimits, parse, split
 from rag_demo.enclave.documents import ReadingProgress as Read

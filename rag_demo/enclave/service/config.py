@@ -34,10 +34,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from attest.agent.trusted_files import read_guarded
+from attest.agent import read_guarded
 from attest.encoding import hex_bytes
 from attest.errors import ConfigurationError, EvidenceError
-from attest.release.names import KeyReference
+from attest.release import KeyReference
 from attest.session import SessionSettings, load_settings
 from rag_demo.enclave.service.settings import (
     EnclaveSettings,

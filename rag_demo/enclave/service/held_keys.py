@@ -14,9 +14,8 @@ from datetime import datetime
 from typing import Protocol
 
 from attest.errors import LeaseLostError
-from attest.release.exchange import Attester
-from attest.session import AsyncSession, SessionKey
-from attest.session.schedule import SYSTEM_TIMING
+from attest.release import Attester
+from attest.session import SYSTEM_TIMING, AsyncSession, SessionKey
 from rag_demo.enclave.service.settings import KeySource
 
 __all__ = ["HeldKeys", "LeaseReport", "OpenKeyring", "open_keyring"]

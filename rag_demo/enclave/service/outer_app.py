@@ -24,7 +24,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
+from attest.channel import GATEWAY_PATH, OFFER_PATH
 from attest.errors import AttestError
 from attest.page import PageFile
 from attest.rate_limits import Rate, RateTable, caller_of

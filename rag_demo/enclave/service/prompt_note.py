@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from attest.clock import Clock
-from attest.release.client import KeyReleaseClient
-from attest.release.prompt_keys import PromptKeyNote
-from attest.session import SessionKey
-from attest.session.connection import expectation_of, open_http, watch_of
+from attest.release import KeyReleaseClient, PromptKeyNote
+from attest.session import SessionKey, expectation_of, open_http, watch_of
 from rag_demo.enclave.service.channel import NoteOf
 from rag_demo.enclave.service.settings import KeySource
 

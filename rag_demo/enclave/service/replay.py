@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from attest.channel import ReplayWindow
-from attest.channel.replay_postgres import PostgresReplayWindow
-from attest.channel.replay_store import SqliteReplayWindow
+from attest.channel import PostgresReplayWindow, ReplayWindow, SqliteReplayWindow
 
 __all__ = ["open_window"]
 
