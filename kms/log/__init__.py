@@ -1,4 +1,4 @@
-"""The log: what was decided and changed, in an order that cannot be altered unseen."""
+"""The transparency log of decisions and changes, append-only and tamper-evident."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A witness of our own: cosign the checkpoint of a log if it extends the one that was cosigned before.
 
-A witness is of use when somebody else runs it, on another machine. What it remembers is one file for each log, the last
-checkpoint that it cosigned; it is on the disk before the cosignature is handed out.
+A witness is useful if another party runs it on another machine. Its state is one file for each log, the last checkpoint
+that it cosigned; it is on the disk before the cosignature is returned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What others see of the log: signed checkpoints with the cosignatures of witnesses, and proofs that lead to them.
+"""Publication of the log: signed checkpoints with cosignatures of witnesses, and proofs that lead to them.
 
-A checkpoint is made of what is committed, so that whatever it covers stays. Requests that wait at the same time share
-one checkpoint and one round of witnesses.
+A checkpoint covers committed entries only. Requests that wait at the same time share one checkpoint and one round of
+witnesses.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_ROUNDS = 3
 
 
 _RECENT_LEAVES = 64
-"""As many as one transaction writes; whoever wrote with it is given its proof without another question."""
+"""Entries of one transaction, whose proofs are prepared together."""
 
 
 class Signer(Protocol):
@@ -59,7 +59,7 @@ def _signed_root(size: int, digest: bytes, signer: Signer) -> Checkpoint:
 
 
 class LogPublisher:
-    """Answers questions about the log.
+    """Publisher of checkpoints, proofs and tiles.
 
     Args:
         store: the database.
@@ -133,7 +133,7 @@ class LogPublisher:
             return read_tile(tx.log, tile)
 
     def _covering(self, size: int) -> Checkpoint:
-        """Return a checkpoint of at least this size; whoever comes first makes it for all who wait."""
+        """Return a checkpoint of at least this size; the first caller makes it for all that wait."""
         with self._lock:
             if self._published is None or self._published.size < size:
                 self._published = self._publish()

@@ -20,7 +20,7 @@ _EVERYBODY_READS = 0o644
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written.
+    """Summary of an export.
 
     Attributes:
         size: number of entries that the directory shows now.
@@ -45,7 +45,7 @@ def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, l
     Raises:
         ConfigurationError: ``directory-unusable``.
         LogBrokenError: ``log-forked``: the directory shows another log; or as ``read_tile``.
-        SignatureError: ``note-signature-invalid``: the directory has a checkpoint of somebody else.
+        SignatureError: ``note-signature-invalid``: the directory has a checkpoint by another key.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)

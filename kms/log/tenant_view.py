@@ -1,8 +1,8 @@
-"""What of an entry the auditor of one tenant may read. A pure function, and closed: what no rule shows is not shown.
+"""Tenant view of the log: the part of an entry that one tenant's auditor may read. A pure allow-list.
 
-An entry that concerns the tenant alone is shown as it is. One that names others' things as well is either left out, or
-made anew from the members that are known to be the tenant's, and says ``redacted``. The digest of the challenge's nonce
-is left out then, too: the hashes of all entries are public, and nobody is to find out by trying what was left out.
+An entry that concerns the tenant alone is shown unchanged. An entry that also names other tenants' objects is left out,
+or reduced to the members known to be the tenant's and marked ``redacted``. The digest of the challenge's nonce is then
+left out as well, because the public hashes of entries would otherwise allow guessing the rest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ the id of a lease that is of none of the keys."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owners:
-    """Whose the things are of which an entry has only an id or a number.
+    """Owners of the objects that an entry names only by id or number.
 
     Attributes:
         leases: for ids of leases, the tenant of each that is known.
@@ -67,12 +67,12 @@ _Rule: TypeAlias = Callable[[Document, str, Owners], TenantEntry | None]
 
 
 def seen_by(document: Document, *, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Return what the auditor of a tenant sees of an entry; None for nothing.
+    """Return the auditor's view of an entry, or None if it is hidden.
 
     Args:
         document: the entry's members.
-        tenant: whose auditor it is.
-        owners: tells whose leases, relaxations and proposals are.
+        tenant: the auditor's tenant.
+        owners: owners of leases, relaxations and proposals.
     """
     kind = document.get("kind")
     rule = RULES.get(kind) if isinstance(kind, str) else None
@@ -80,7 +80,7 @@ def seen_by(document: Document, *, tenant: str, owners: Owners) -> TenantEntry |
 
 
 def tenant_of_reference(text: JsonValue) -> str | None:
-    """Return the tenant of a key as it was asked for; None for what is no key."""
+    """Return the tenant of a requested key; None if it is not a key."""
     try:
         return KeyReference.parse(text).name.tenant if isinstance(text, str) else None
     except AttestError:
@@ -223,7 +223,7 @@ def _opened(row: Document, tenant: str) -> dict[str, JsonValue]:
 
 
 def _is_told(relaxation: JsonValue, tenant: str) -> bool:
-    """Say whether a relaxation, as ``kms.domain.break_glass`` writes it, names nobody but the tenant."""
+    """Return True if a relaxation, as ``kms.domain.break_glass`` writes it, names no other tenant."""
     if not isinstance(relaxation, str):
         return False
     verb, _, what = relaxation.partition(" ")
@@ -269,7 +269,7 @@ RULES: Final[Mapping[str, _Rule]] = {
     "proposal-withdrawn": _proposal,
     "proposal-executed": _proposal,
 }
-"""By kind of entry, what a tenant's auditor sees of it. Of a kind that is not here they see nothing."""
+"""Views by kind of entry. Entries of other kinds are hidden."""
 
 SERVICE_WIDE: Final = frozenset(
     {
@@ -285,4 +285,4 @@ SERVICE_WIDE: Final = frozenset(
         "import-key-created",
     }
 )
-"""Kinds that were looked at, and concern no tenant. Nothing is decided by this: it is for whoever adds a kind."""
+"""Kinds that concern no tenant. The list documents a review; it has no effect on the view."""

@@ -1,7 +1,7 @@
-"""Asking witnesses to cosign a checkpoint (C2SP tlog-witness, ``add-checkpoint``).
+"""Client for witnesses that cosign checkpoints (C2SP tlog-witness, ``add-checkpoint``).
 
-A witness that does not answer in time, or answers nonsense, is left out: who demands its cosignature finds that it is
-missing. One that failed is not asked again for a while, so that it does not slow every release down.
+A witness without a valid answer in time is left out, and its cosignature is missing from the checkpoint. After a
+failure a witness is paused, so that it does not slow down every release.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attest.release import Checkpoint, WitnessKey
 __all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
 
 ASK_SECONDS: Final = 2.0
-"""How long a release waits for witnesses."""
+"""Longest wait of a release for witnesses."""
 PAUSE_SECONDS: Final = 30
 MAX_WITNESSES: Final = 16
 MAX_ANSWER_BYTES: Final = 16 * 1024
@@ -49,7 +49,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessAnswer:
-    """What came back.
+    """Answer of a witness.
 
     Attributes:
         status: of HTTP.
@@ -62,7 +62,7 @@ class WitnessAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Came:
-    """What a round of witnesses brought.
+    """Result of one round of witnesses.
 
     Attributes:
         lines: verified cosignature lines, in the order of the witnesses.
@@ -135,9 +135,9 @@ class WitnessPanel:
     """The witnesses of a log, and what is known of each.
 
     Args:
-        witnesses: whom to ask.
-        clock: tells the time.
-        report: takes a line for the operator.
+        witnesses: the witnesses.
+        clock: source of the time.
+        report: callback for messages to the operator.
         post: sends a request.
         seconds: how long a round takes at most.
     """
@@ -151,7 +151,7 @@ class WitnessPanel:
         post: Post,
         seconds: float = ASK_SECONDS,
     ) -> None:
-        """Begin without knowing what the witnesses have seen."""
+        """Start without knowledge of the witnesses' state."""
         self._witnesses = witnesses
         self._clock = clock
         self._report = report

@@ -8,8 +8,7 @@
                  ‖ lifetime (4 bytes, big-endian, seconds)
                  ‖ nonce (32 bytes)
 
-The lifetime is in the token: were it looked up when the token comes back, a longer setting would revive challenges
-whose use has been forgotten.
+The token contains the lifetime, so that a longer setting cannot revive challenges whose use is no longer recorded.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ _ASK_AGAIN = "ask for a new challenge and collect new evidence under it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedChallenge:
-    """A challenge that came back, that this service issued and that is in time. It may have been used already.
+    """A challenge of this service that is still valid. It may have been used already.
 
     Attributes:
         nonce: 32 bytes.
-        issued_at: first moment at which it counts, included.
-        expires_at: end of its use, excluded.
+        issued_at: start of its validity, included.
+        expires_at: end of its validity, excluded.
     """
 
     nonce: bytes
@@ -57,20 +56,20 @@ class OpenedChallenge:
 
     @property
     def nonce_digest(self) -> bytes:
-        """SHA-256 of the nonce: what is stored and logged."""
+        """SHA-256 of the nonce, as stored and logged."""
         return sha256(self.nonce).digest()
 
 
 class ChallengeIssuer:
-    """Issues challenges and recognises them again.
+    """Issuer and verifier of challenges.
 
     Args:
         mac_key: 32 secret bytes, the same for every replica.
         audience: the service's verifier key text.
         lifetime_seconds: of the challenges issued from now on.
         simulated: whether simulated evidence is accepted.
-        random: where nonces come from.
-        not_before: challenges that were issued earlier count no more, since it is not known which of them were used.
+        random: source of nonces.
+        not_before: challenges issued earlier are refused, since it is unknown which of them were used.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class ChallengeIssuer:
         random: RandomBytes,
         not_before: datetime | None = None,
     ) -> None:
-        """Keep what is needed to issue and recognise."""
+        """Keep key, audience and settings."""
         self._not_before = not_before
         self._mac_key = mac_key
         self._audience = audience
@@ -92,7 +91,7 @@ class ChallengeIssuer:
         self._random = random
 
     def issue(self, *, at: datetime) -> Challenge:
-        """Make a challenge that counts from this moment on."""
+        """Issue a challenge that is valid from this moment."""
         issued = milliseconds(at)
         nonce = self._random(NONCE_BYTES)
         body = b"".join(
@@ -111,7 +110,7 @@ class ChallengeIssuer:
         )
 
     def open(self, token: str, *, at: datetime) -> OpenedChallenge:
-        """Recognise a challenge: ``issued_at <= at < expires_at``.
+        """Verify a challenge: ``issued_at <= at < expires_at``.
 
         Raises:
             ChallengeError: ``challenge-invalid`` (altered, of another service, version or setting) or

@@ -1,4 +1,4 @@
-"""The decision on a request, with everything that it rests on."""
+"""The decision on a request, with its inputs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Decided:
     """A decision on a snapshot.
 
     Attributes:
-        snapshot: the state that it was made on.
-        results: by what was asked for, the result of each key's policy.
+        snapshot: the state on which it was made.
+        results: results of each key's policy, by requested key.
         decision: allow or deny, with every reason.
-        attester: the workload that a yes releases to; None where the decision is a no.
+        attester: the workload that receives the keys; None for a denial.
     """
 
     snapshot: Snapshot
@@ -41,12 +41,12 @@ class Decided:
 
     @property
     def allows(self) -> bool:
-        """True when the decision is a yes."""
+        """True if the keys are released."""
         return self.decision.verdict is ReleaseOutcome.ALLOW
 
     @property
     def under_break_glass(self) -> bool:
-        """True when a relaxation was in force for a key."""
+        """True if a relaxation was in force for a key."""
         return any(state.break_glass for state in self.decision.keys)
 
     def log_body(self, exchange: Exchange, granted: Granted) -> dict[str, JsonValue]:
@@ -66,7 +66,7 @@ class Decided:
 def appraise_all(
     verified: VerifiedEvidence | VerifiedPassport, policies: Mapping[str, Policy], exchange: Exchange
 ) -> dict[str, Result]:
-    """Appraise a proof under the policy of each key, found under the text that asked for it."""
+    """Appraise a proof under the policy of each key; return the results by requested key."""
     if isinstance(verified, VerifiedPassport):
         return {one: appraise_passport(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
     return {one: appraise(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
@@ -78,7 +78,7 @@ def decide_on(
     verified: VerifiedEvidence | VerifiedPassport,
     results: Mapping[str, Result],
 ) -> Decided:
-    """Make one decision of all results. It counts once ``with_objections`` has seen leases and limits."""
+    """Combine all results into one decision. It is final after ``with_objections`` has checked leases and limits."""
     decision = _decision(exchange, snapshot, results)
     attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
     return Decided(snapshot=snapshot, results=results, decision=decision, attester=attester)
@@ -91,7 +91,7 @@ def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes
 
 
 def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:
-    """Turn a yes into a no where leases or limits, as this transaction sees them, stand against it."""
+    """Deny a release to which leases or limits, as this transaction sees them, object."""
     attester = decided.attester
     if attester is None:
         return decided

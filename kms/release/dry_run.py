@@ -1,7 +1,7 @@
 """A dry run: a release without a challenge, a lease or an entry of the log, shown in full to an operator.
 
-The evidence is taken to answer a challenge of this service: its own nonce is the one that is expected. Everything else
-is judged as it would be now, with the keys, policies, limits and leases as they are.
+The evidence's own nonce is accepted as that of a challenge. Everything else is checked against the current keys,
+policies, limits and leases.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ __all__ = ["TRIAL_SCHEMA", "ReleaseTrial", "assumed_nonce"]
 
 TRIAL_SCHEMA = "kms.release-trial/1"
 _NO_NONCE = bytes(NONCE_BYTES)
-"""Of evidence without a binding, which answers no challenge and is refused for that."""
+"""Nonce for evidence without a binding, which is refused because it answers no challenge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseTrial:
-    """How a release would come out.
+    """Outcome of a dry run.
 
     Attributes:
-        requested: the keys, as asked for.
-        at: the moment for which it was judged.
+        requested: the keys as the request names them.
+        at: moment of the appraisal.
         decision: allow or deny, with every reason; None where the evidence was refused before any policy.
-        results: by what was asked for, what the key's policy says.
-        refusal: why the evidence was refused, or why nothing could be decided; None where there is a decision.
+        results: results of each key's policy, by requested key.
+        refusal: reason why the evidence was refused or no decision was possible; None if there is a decision.
     """
 
     requested: tuple[str, ...]
@@ -45,7 +45,7 @@ class ReleaseTrial:
 
     @property
     def would_release(self) -> bool:
-        """True when the keys would be released; it grants nothing."""
+        """True if the keys would be released; it grants nothing."""
         return self.decision is not None and self.decision.verdict is ReleaseOutcome.ALLOW
 
     def members(self) -> dict[str, JsonValue]:
@@ -75,14 +75,14 @@ class ReleaseTrial:
         return [{"code": one.code, "key": one.key_id, "text": one.text} for one in reasons]
 
     def failed(self) -> tuple[tuple[str | None, Check], ...]:
-        """Return the checks that stand against it, each with the key whose policy makes it."""
+        """Return the failed checks, each with the key whose policy makes it."""
         if self.refusal is not None:
             return tuple((None, check) for check in self.refusal.checks if check.outcome is Outcome.FAIL)
         return tuple((asked, check) for asked, result in self.results.items() for check in result.failed)
 
 
 def assumed_nonce(evidence: Evidence) -> bytes:
-    """Return the nonce that evidence was collected under, as it says itself.
+    """Return the nonce that the evidence's own binding states.
 
     Raises:
         EvidenceError: its binding is malformed.

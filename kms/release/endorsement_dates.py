@@ -1,4 +1,4 @@
-"""Until when what vendors say counts. A pure function over what is at hand; nothing is verified here."""
+"""Expiry dates of endorsements. Pure functions over unverified documents."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KINDS: Final[tuple[DatedKind, ...]] = ("crl", "tcb-info", "qe-identity", "ocsp",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """One thing that a vendor says, in its newest form.
+    """The newest issue of one endorsement.
 
     Attributes:
-        kind: what it is.
-        name: whose or which, for people.
-        ends: when it stops counting.
+        kind: its kind.
+        name: its subject, for display.
+        ends: its expiry.
     """
 
     kind: DatedKind
@@ -34,7 +34,7 @@ class Dated:
 
 
 def dated(endorsements: Endorsements) -> tuple[Dated, ...]:
-    """List what has an end, the soonest first; of the same thing in several issues, the one that lasts longest."""
+    """List endorsements with an expiry, soonest first; of several issues, the one that expires last."""
     newest: dict[tuple[str, str], Dated] = {}
     for one in _all(endorsements):
         known = newest.get((one.kind, one.name))
@@ -57,7 +57,7 @@ def _all(endorsements: Endorsements) -> Iterator[Dated]:
 
 
 def _of_intel(documents: Iterable[IntelDocument]) -> Iterator[Dated]:
-    """Read the date that a document states; one that cannot be read has none, and verification will refuse it."""
+    """Read the date in a document; return None for an unreadable document, which verification refuses."""
     for document in documents:
         try:
             body = json_value(document.body, what="document")

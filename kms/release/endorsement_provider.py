@@ -1,4 +1,4 @@
-"""The vendors' word: from the operator's files, read at start and on SIGHUP, and if wanted from their services."""
+"""Endorsements from the operator's files, read at start and on SIGHUP, and optionally from the vendors' services."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kms.release.vendor_cache import NotedCache
 __all__ = ["EndorsementProvider", "FetchService"]
 
 REREAD_SECONDS: Final = 600
-"""A bundle ends at a stated moment; what was read is judged again this often, without touching the disk."""
+"""Interval at which loaded bundles are checked for expiry, without reading the disk."""
 
 Report = Callable[[str], None]
-"""Takes a line for the operator."""
+"""Callback for a message to the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class _Read:
 
 
 class EndorsementProvider:
-    """Hands out endorsements. All of them are candidates that verification judges.
+    """Provider of endorsements, as candidates for verification.
 
     Args:
         paths: files and directories; directories are read with all that is below them.
-        bundle_trust: who may sign bundles.
-        service: whom to ask for what the files lack; None asks nobody.
-        report: takes what the operator should know about a file that was passed over.
+        bundle_trust: trusted signers of bundles.
+        service: source of endorsements that the files lack, or None.
+        report: callback for messages about skipped files.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class EndorsementProvider:
         service: FetchService | None = None,
         report: Report = lambda _: None,
     ) -> None:
-        """Remember where to look; ``reload`` looks."""
+        """Keep the sources; ``reload`` reads them."""
         self._paths = paths
         self._bundle_trust = bundle_trust
         self._service = service
@@ -66,11 +66,11 @@ class EndorsementProvider:
 
     @property
     def service(self) -> FetchService | None:
-        """Vendors' services that answer what the files lack; None where there are none."""
+        """Vendors' services for endorsements that the files lack, or None."""
         return self._service
 
     def reload(self, *, at: datetime) -> None:
-        """Read every file again. When one cannot be read, what was there before stays.
+        """Read every file again. If one is unreadable, the previous content stays in use.
 
         Raises:
             ConfigurationError: ``endorsements-unreadable``.
@@ -82,7 +82,7 @@ class EndorsementProvider:
         self._files, self._read = files, _Read(endorsements=found.endorsements, at=at)
 
     def current(self, *, at: datetime) -> Endorsements:
-        """Return what the files say, as of this moment."""
+        """Return the endorsements in the files, as of this moment."""
         read = self._read
         if read is None or not timedelta(0) <= at - read.at < timedelta(seconds=REREAD_SECONDS):
             found = read_endorsements(self._files, at=at, bundle_keys=self._bundle_trust)
@@ -90,15 +90,15 @@ class EndorsementProvider:
         return read.endorsements
 
     def at_hand(self, *, at: datetime) -> Endorsements:
-        """Return what the files say and what workloads lately needed of vendors, without asking anybody."""
+        """Return the endorsements in the files and the recently used ones in the cache, without network access."""
         current = self.current(at=at)
         cache = None if self._service is None else self._service.cache
         return current.merged(cache.endorsements()) if cache is not None else current
 
     def fetched(self, evidence: Evidence, *, at: datetime) -> Endorsements | None:
-        """Return what this evidence needs of vendors; None when there is none to ask, or nothing came.
+        """Fetch the endorsements that this evidence needs; None if there is no service, or it returned none.
 
-        What the cache has and is current comes from there: the services are asked for the rest alone.
+        Current endorsements come from the cache; only the others are requested.
 
         Raises:
             EvidenceError: the evidence cannot be read.
@@ -112,7 +112,7 @@ class EndorsementProvider:
 
 
 def _contents(paths: Iterable[Path]) -> Iterable[tuple[str, bytes]]:
-    """Read files in the order of their names; a directory that grew beyond all bounds is refused, not read."""
+    """Read files in the order of their names; refuse a directory over the limits."""
     count = 0
     try:
         for path in paths:

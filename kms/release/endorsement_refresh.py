@@ -1,6 +1,6 @@
-"""Fetching ahead: what workloads need of vendors is fetched anew before it ends, and not while a workload waits.
+"""Background refresh of endorsements before they expire, so that no workload waits for a fetch.
 
-With the vendors out of reach, what is at hand goes on to count until its own dates say no.
+While vendors are unreachable, cached endorsements stay valid until their own dates.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from kms.release.vendor_cache import CachedRequest, NotedCache
 __all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]
 
 LOOK_SECONDS: Final = 60.0
-"""How often the cache is looked through."""
+"""Interval between scans of the cache."""
 LEAD: Final = timedelta(days=1)
 OCSP_LEAD: Final = timedelta(hours=1)
-"""NVIDIA's answers are good for a day, everything else that ends for weeks."""
+"""NVIDIA's answers are valid for a day, the others for weeks."""
 FIRST_RETRY_SECONDS: Final = 30.0
 LONGEST_RETRY_SECONDS: Final = 3600.0
 UNCHANGED_SECONDS: Final = 900.0
-"""When a vendor has nothing newer, he is asked again after this, and ever later."""
+"""First wait after a vendor had nothing newer; later waits grow."""
 LONGEST_UNCHANGED_SECONDS: Final = 6 * 3600.0
 OUTCOMES: Final = ("fetched", "unchanged", "failed")
 
 
 def is_due(answer: CheckedAnswer, *, at: datetime) -> bool:
-    """Say whether an answer ends so soon that a newer one should be fetched."""
+    """Return True if an answer expires soon enough to be refreshed."""
     return not answer.is_current(at + lead_of(answer.request))
 
 
 def lead_of(request: EndorsementRequest) -> timedelta:
-    """Return how long before its end an answer is asked for anew."""
+    """Return the time before its expiry at which an answer is refreshed."""
     return OCSP_LEAD if isinstance(request, NvidiaOcspRequest) else LEAD
 
 
 def retry_seconds(
     failures: int, *, jitter: float, first: float = FIRST_RETRY_SECONDS, longest: float = LONGEST_RETRY_SECONDS
 ) -> float:
-    """Return how long to wait before asking again.
+    """Return the wait before the next attempt.
 
     Args:
-        failures: one after the other; at least 1.
+        failures: number of consecutive failures; at least 1.
         jitter: 0 to 1, drawn anew each time, so that replicas do not come together.
         first: the wait after the first failure, at most.
         longest: the longest wait.
@@ -58,7 +58,7 @@ def retry_seconds(
 
 @dataclass(slots=True)
 class _Patience:
-    """How often somebody was asked in vain, and when he is asked again."""
+    """Number of failed attempts and time of the next one."""
 
     failures: int = 0
     again_at: datetime | None = None
@@ -77,15 +77,15 @@ class _Service:
 
 
 class Refresher:
-    """Keeps the answers that workloads need fresh, in a thread of its own.
+    """Thread that keeps the endorsements in use fresh.
 
     Args:
-        vendors: whom to ask.
-        cache: what is needed, and what is there.
-        clock: tells the time.
+        vendors: the vendors' services.
+        cache: the needed requests and their cached answers.
+        clock: source of the time.
         jitter: draws a number from 0 to 1.
-        told: takes the name of a service and how asking it went.
-        report: takes a line for the operator.
+        told: callback with the name of a service and the outcome of a request.
+        report: callback for messages to the operator.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Refresher:
         told: Callable[[str, str], None],
         report: Callable[[str], None],
     ) -> None:
-        """Remember whom to ask; nothing is asked yet."""
+        """Keep the vendors; nothing is fetched yet."""
         named = {"amd": vendors.amd, "intel": vendors.intel, "rims": vendors.rims, "ocsp": vendors.ocsp}
         self._services: Mapping[str, _Service] = {
             source.service: _Service(name=name, source=source) for name, source in named.items()
@@ -113,12 +113,12 @@ class Refresher:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look through the cache now and then."""
+        """Start scanning the cache periodically."""
         self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop; a question that is under way is not waited for."""
+        """Stop without waiting for a request in progress."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -126,7 +126,7 @@ class Refresher:
             self.look()
 
     def look(self) -> None:
-        """Look through what is needed once, and fetch what ends soon."""
+        """Scan the needed requests once and fetch the answers that expire soon."""
         wanted = self._cache.wanted()
         self._unchanged = {one: patience for one, patience in self._unchanged.items() if one in wanted}
         for one in wanted:
@@ -143,7 +143,7 @@ class Refresher:
         try:
             answer = self._cache.look(wanted)
             if answer is None or not is_due(answer, at=now):
-                return  # what nobody ever got is for the next workload to ask for
+                return  # an answer that was never received is left to the next workload's request
             self._fetch(wanted, service, answer, now)
         except EndorsementError as exc:
             self._failed(service if exc.retryable else None, exc, wanted, now)
@@ -161,7 +161,7 @@ class Refresher:
         self._told(service.name, "unchanged")
 
     def _leave_alone(self, wanted: CachedRequest, now: datetime) -> float:
-        """Put one question off, since asking it brought nothing."""
+        """Postpone one request that brought no newer answer."""
         failures = self._unchanged.get(wanted, _Patience()).failures + 1
         wait = retry_seconds(
             failures, jitter=self._jitter(), first=UNCHANGED_SECONDS, longest=LONGEST_UNCHANGED_SECONDS
@@ -170,7 +170,7 @@ class Refresher:
         return wait
 
     def _failed(self, away: _Service | None, error: AttestError, wanted: CachedRequest, now: datetime) -> None:
-        """Put off a service that is away, with all that is wanted of it, or one question that it cannot answer."""
+        """Postpone all requests to an unreachable service, or one request that it cannot answer."""
         name = self._services[wanted.service].name
         if away is None:
             wait = self._leave_alone(wanted, now)

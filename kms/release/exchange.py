@@ -1,4 +1,4 @@
-"""One exchange: a request with the challenge that it answers. Every step of a release is given it."""
+"""One exchange: a request with the challenge that it answers. Every step of a release takes it as an argument."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Exchange:
     """One request at one moment.
 
     Attributes:
-        request: evidence or a passport, with the keys that are asked for.
+        request: evidence or a passport, with the requested keys.
         challenge: the challenge that it answers.
         audience: the service's verifier key text.
         caller: identity of the caller; None where the service does not demand one.
         allow_simulated: whether simulated evidence counts.
-        at: moment for which everything is judged.
+        at: moment of verification, appraisal and decision.
     """
 
     request: ReleaseRequest | PassportRequest
@@ -41,7 +41,7 @@ class Exchange:
 
     @property
     def binding(self) -> ExpectedBinding:
-        """Binding that the evidence has to have."""
+        """Required binding of the evidence."""
         return ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=self.challenge.nonce)
 
     @property

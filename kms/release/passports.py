@@ -1,4 +1,4 @@
-"""Verifying passports: the word of a trusted Verifier on this workload, for this service and this challenge."""
+"""Verification of passports: EARs of trusted Verifiers for this workload, this service and this challenge."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _CLAUSE = "docs/releases.md, passports; must-check.md 18, 20"
 
 
 class PassportVerifier:
-    """Verifies passports.
+    """Verifier of passports.
 
     Args:
-        verifiers: whose EARs are genuine here. Whose count for a key is for the key's policy.
+        verifiers: issuers whose EARs are accepted as genuine. The key's policy selects among them.
         audience: the service's verifier key text.
     """
 
     def __init__(self, verifiers: tuple[TrustedVerifier, ...], *, audience: str) -> None:
-        """Keep who is trusted."""
+        """Keep the trusted Verifiers."""
         self._verifiers = verifiers
         self._audience = audience
 
     def trust(self, verifiers: tuple[TrustedVerifier, ...]) -> None:
-        """Take others in the place of those that were trusted until now."""
+        """Replace the trusted Verifiers."""
         self._verifiers = verifiers
 
     def verify(
         self, request: PassportRequest, *, nonce: bytes, tenants: Collection[str], at: datetime
     ) -> VerifiedPassport:
-        """Verify a passport; that it suffices for a key is for the key's policy.
+        """Verify a passport; the key's policy appraises it later.
 
         Args:
-            request: the passport, and what is asked for under it.
+            request: the passport and the requested keys.
             nonce: of the challenge, 32 bytes.
-            tenants: whose keys are asked for; a Verifier has to be trusted for all of them.
+            tenants: tenants of the requested keys; a Verifier must be trusted for all of them.
             at: the moment of the decision.
 
         Raises:
@@ -54,22 +54,22 @@ class PassportVerifier:
                 another service or about another key; or evidence that answered no question of its Verifier's.
         """
         passport = request.passport
-        # (1) Whoever has the bound key signed this request, for this service, this challenge and these keys.
+        # (1) The bound key signed this request, for this service, this challenge and these keys.
         keys = passport.require_possession(
             audience=self._audience, nonce=nonce, key_ids=request.key_ids, renews=request.renews
         )
-        # (2) A trusted Verifier issued the EAR, for this service, and vouches for that very key.
+        # (2) A trusted Verifier issued the EAR, for this service and for that key.
         token = self._genuine(passport.ear, bound=passport.key, tenants=tenants, at=at)
         # (3) The evidence behind it was made for the release of keys by this service, and was fresh to the Verifier.
         self._require_binding(token.ear.details)
         _require_fresh(token.ear.details)
-        # (4) An EAR that answers a question answers this one.
+        # (4) If the EAR has a nonce, it is that of this challenge.
         _require_nonce(token, nonce)
         binding = Binding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=nonce, key=keys.recipient)
         return VerifiedPassport(evidence=passport, token=token, binding=binding, at=at)
 
     def _genuine(self, ear: bytes, *, bound: bytes, tenants: Collection[str], at: datetime) -> VerifiedEar:
-        """Verify the EAR; whom nobody trusts here is a refusal, and no endorsement that may come later."""
+        """Verify the EAR; an untrusted issuer is a refusal, not a retryable missing endorsement."""
         expected = ExpectedEar(audience=self._audience, bound_key=sha256(bound).digest())
         try:
             return verify_ear(ear, trusted=self._trusted(tenants), at=at, expected=expected)
@@ -89,7 +89,7 @@ class PassportVerifier:
         return {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}
 
     def _require_binding(self, details: EarDetails | None) -> None:
-        """Require that evidence for another purpose, by another role or for another party stays what it is."""
+        """Refuse evidence for another purpose, by another role or for another party."""
         binding = None if details is None else details.binding
         wanted = {"context": CONTEXT, "role": ROLE, "audience": self._audience}
         for name, expected in wanted.items():

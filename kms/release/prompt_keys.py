@@ -1,4 +1,4 @@
-"""Prompt keys for whoever wants to encrypt: signed notes, with the proof that the log says the same."""
+"""Prompt keys for clients that encrypt: signed notes with proofs of inclusion in the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["MAX_PAGE", "NOTE_SECONDS", "PromptKeyPage", "PromptKeyService"]
 
 MAX_PAGE: Final = 50
 NOTE_SECONDS: Final = 3600
-"""How long a note counts at most: who holds one longer has to ask again, and learns of a rotation or an end."""
+"""Longest validity of a note; clients then fetch a new one and so learn of a rotation or an end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class PromptKeyPage:
     """Some prompt keys in the order of their names.
 
     Attributes:
-        keys: as they travel.
-        after: ask for what comes behind this name, or None when there is no more.
+        keys: keys in their wire form.
+        after: name after which the next page starts, or None on the last page.
     """
 
     keys: tuple[PublishedPromptKey, ...]
@@ -42,10 +42,10 @@ class _Found:
 
 
 class PromptKeyService:
-    """Finds prompt keys and vouches for them.
+    """Directory of prompt keys, each with a signed note.
 
     Args:
-        services: everything it works with.
+        services: the service's dependencies.
     """
 
     def __init__(self, services: Services) -> None:
@@ -53,7 +53,7 @@ class PromptKeyService:
         self._services = services
 
     def page(self, *, tenant: str | None, key_id: str | None, after: KeyName | None, limit: int) -> PromptKeyPage:
-        """Return the prompt keys that can be used now; a frozen one cannot.
+        """Return the usable prompt keys; frozen ones are left out.
 
         Raises:
             IntegrityError: ``key-record-invalid``.
@@ -103,7 +103,7 @@ class PromptKeyService:
 
 
 def _find(tx: ReadTransaction, stored: StoredPromptKey, *, at: datetime) -> _Found:
-    """Find the entry, and until when the key is to be used: not beyond a rotation that is coming."""
+    """Find the log entry and the end of the key's use, which the next scheduled rotation limits."""
     entry = next(tx.log.entries(after=stored.seq - 1, limit=1), None)
     if entry is None or entry.seq != stored.seq:
         raise LogBrokenError(f"log entry {stored.seq}: it is missing", code="log-gap", field=f"entry {stored.seq}")

@@ -1,4 +1,4 @@
-"""Verifying what proves a workload: evidence, or a passport."""
+"""Verification of a workload's proof: evidence, or a passport."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kms.release.snapshot import Snapshot, relaxed_by_all, tolerated_by_all
 __all__ = ["REFUSALS", "strict_refusal", "verify_proof"]
 
 REFUSALS = (EvidenceError, VerificationError, EndorsementError)
-"""Errors that refuse a proof. An ``EndorsementError`` decides nothing: the same request may be sent again."""
+"""Errors that refuse a proof. After an ``EndorsementError`` the same request may be sent again."""
 
 
 def verify_proof(
     services: Services, exchange: Exchange, policies: Mapping[str, Policy]
 ) -> VerifiedEvidence | VerifiedPassport:
-    """Verify evidence, as strictly as the strictest policy demands, or a passport, which no policy relaxes.
+    """Verify evidence as strictly as the strictest policy demands, or a passport, which no policy relaxes.
 
     Args:
         services: trust anchors, endorsements, trusted Verifiers.
         exchange: the request.
-        policies: every policy that judges for a requested key.
+        policies: the policies of the requested keys.
 
     Raises:
         EvidenceError: the evidence is malformed.
         VerificationError: it is not genuine, or not bound to this exchange.
-        EndorsementError: something a vendor says is missing or stale.
+        EndorsementError: an endorsement is missing or stale.
     """
     request = exchange.request
     if isinstance(request, PassportRequest):
@@ -51,7 +51,7 @@ def verify_proof(
 def _verify_evidence(
     services: Services, evidence: Evidence, exchange: Exchange, policies: Mapping[str, Policy]
 ) -> VerifiedEvidence:
-    """Verify with what is at hand; when that does not suffice, and a vendor may be asked, with what it answers."""
+    """Verify with local endorsements; if they do not suffice and fetching is allowed, fetch the missing ones."""
     at = exchange.at
     verify_with = partial(
         verify,
@@ -75,8 +75,8 @@ def _verify_evidence(
 def strict_refusal(services: Services, exchange: Exchange, snapshot: Snapshot) -> AttestError | None:
     """Return the refusal that the proof would get if no policy relaxed anything, or None.
 
-    What a policy leaves unchecked shows that there is one. So a key that discloses nothing answers a refusal as an
-    unknown key does, which has no policy.
+    A relaxation would reveal that a policy exists. A key that discloses nothing therefore refuses as an unknown key
+    does, which has no policy.
     """
     policies = snapshot.policies
     relaxes = relaxed_by_all(policies) or tolerated_by_all(policies) != NO_DEVICE_TOLERANCES

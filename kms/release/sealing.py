@@ -23,17 +23,17 @@ def seal_keys(
     *,
     decision_digest: bytes,
 ) -> tuple[SealedKey, ...]:
-    """Seal each key to the recipient of the decision; a no has no recipient, and nothing is sealed.
+    """Seal each key to the recipient of the decision; a denial has no recipient, so nothing is sealed.
 
     Args:
         exchange: the request.
         decided: the decision.
-        secrets: the keys, by what was asked for.
+        secrets: the keys, by requested key.
         granted: the leases, likewise.
         decision_digest: leaf hash of the decision's log entry, to which each sealed key is bound.
 
     Raises:
-        VerificationError: the workload's key is none that can be sealed to.
+        VerificationError: the workload's key cannot be sealed to.
     """
     recipient = decided.decision.recipient
     if recipient is None:

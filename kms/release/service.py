@@ -1,7 +1,6 @@
 """A release from end to end: challenge, proof, decision, log, sealed keys, receipt.
 
-What leaves here was decided on the state of the moment, is in the log and on the disk, and can be opened by the
-workload that proved itself and by nobody else.
+Every released key was decided on current state, logged on the disk, and sealed to the attested workload alone.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["ReleaseService"]
 
 _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
-"""How often a release starts over because a key or what judges for it changed while it was being decided."""
+"""Attempts of a release while keys or policies change during the decision."""
 T = TypeVar("T")
 
 
@@ -53,7 +52,7 @@ class _Concluded:
         decided: the decision, with the objections of leases and limits.
         entry: of the log.
         sealed: the keys; none where the decision is a no.
-        refusal: why nothing can be sealed to the workload's key, or None.
+        refusal: reason why nothing can be sealed to the workload's key, or None.
     """
 
     decided: Decided
@@ -86,8 +85,8 @@ class ReleaseService:
     def release(self, request: ReleaseRequest | PassportRequest, *, caller: Actor | None = None) -> Release:
         """Decide on a request and release all of its keys, or none.
 
-        With a caller, keys of tenants in which they have not the role ``workload`` do not exist, at the moment of the
-        decision. That the workload proves itself is demanded all the same.
+        For an identified caller, keys of tenants in which it lacks the role ``workload`` count as unknown. Attestation
+        is required as well.
 
         A challenge is used up by every decision, yes or no. It is not when the answer is ``UnavailableError`` or
         ``EndorsementError``: nothing was decided then, and the same request may be sent again. With the one code
@@ -240,20 +239,20 @@ class ReleaseService:
         )
 
     def _require_unchanged(self, tx: ReadTransaction, exchange: Exchange, before: Snapshot) -> None:
-        """Start over unless this transaction sees what the decision was made on."""
+        """Start over if the state changed since the decision."""
         now = take_snapshot(tx, exchange, self._relaxations)
         if (now.records, now.states) != (before.records, before.states):
-            raise _StateChangedError  # which takes back what was written
+            raise _StateChangedError  # rolls the transaction back
 
     def _unwrapped(self, decided: Decided) -> dict[str, SecretBytes]:
-        """Open the keys of a yes, found under what was asked for."""
+        """Unwrap the keys of an allowed release, by requested key."""
         if not decided.allows:
             return {}
         records = {state.asked: decided.snapshot.records[state.asked] for state in decided.decision.keys}
         return {one: self._services.kek.unwrap(r.wrapped, context=r.context) for one, r in records.items()}
 
     def _granted(self, tx: WriteTransaction, exchange: Exchange, decided: Decided) -> Granted:
-        """Make the leases of a release, and end those of its holder that they take the place of."""
+        """Make the leases of a release, and end the holder's leases that they replace."""
         attester, keys = decided.attester, decided.decision.keys
         if attester is None:
             return NOTHING_GRANTED
@@ -271,7 +270,7 @@ class ReleaseService:
 
 
 def _until_unchanged(attempt: Callable[[], T]) -> T:
-    """Make an attempt, and another when the state changed under it.
+    """Repeat an attempt while the state changes under it.
 
     Raises:
         UnavailableError: ``keys-changing``: it changed under each of ``MAX_ATTEMPTS``.
@@ -311,5 +310,5 @@ def _log_refusal(tx: WriteTransaction, exchange: Exchange, snapshot: Snapshot, e
 
 
 def _denial(exchange: Exchange, decided: Decided) -> AttestError:
-    """Make the error of a no: as much as the keys disclose; where that is nothing, what an unknown key gives."""
+    """Return the error of a denial: as much as the keys disclose, or that of an unknown key."""
     return told(decided.decision, requested=exchange.request.key_ids, levels=decided.snapshot.disclosures)

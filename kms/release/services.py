@@ -44,7 +44,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that a request needs; nothing of it is found anywhere else.
+    """The dependencies of a request, passed explicitly.
 
     Attributes:
         store: the database.
@@ -54,9 +54,9 @@ class Services:
         challenges: issues and recognises challenges.
         leases: makes the leases of what is released.
         passports: verifies passports.
-        endorsements: what vendors say.
-        anchors: whose roots are accepted.
-        clock: tells the time.
+        endorsements: provider of endorsements.
+        anchors: accepted roots.
+        clock: source of the time.
         allow_simulated: whether simulated evidence counts.
     """
 

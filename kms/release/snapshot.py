@@ -1,4 +1,4 @@
-"""The state that a decision is made on: keys, policies, reference values and brakes, as one transaction sees them."""
+"""The state on which a decision is made: keys, policies, reference values and brakes, as one transaction sees them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.
 class Snapshot:
     """The requested keys, their policies and the reference values in force, as one transaction saw them.
 
-    Each is found under the text that asked for it.
+    All mappings are by requested key.
 
     Attributes:
         records: the keys.
-        states: what the decision needs to know of them.
-        policies: what judges for them; a policy that its documents leave without values is absent.
+        states: their states, as input of the decision.
+        policies: their policies; a policy without usable reference values is absent.
     """
 
     records: Mapping[str, KeyRecord]
@@ -43,7 +43,7 @@ class Snapshot:
 
     @property
     def disclosures(self) -> Mapping[str, Disclosure]:
-        """Setting of each key: how much of a refusal it discloses."""
+        """Disclosure setting of each key."""
         return {asked: record.disclosure for asked, record in self.records.items()}
 
 
@@ -98,7 +98,7 @@ def _state(
 
 
 def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> Iterator[Hindrance]:
-    """List what stands against any release of a key now, as the transaction sees it."""
+    """List the reasons against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield Hindrance(code="references-unusable", text=text)

@@ -18,7 +18,7 @@ from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource, Pro
 __all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
 
 MAX_NOTED: Final = 8192
-"""Requests that are remembered, and answers that are kept in memory; the one used longest ago goes first."""
+"""Limit of recorded requests and of answers in memory; the least recently used goes first."""
 FORGOTTEN_AFTER: Final = timedelta(days=7)
 """An answer that no workload has needed for a week is not kept fresh."""
 
@@ -28,8 +28,8 @@ class CachedRequest:
     """A request that workloads need an answer to.
 
     Attributes:
-        request: what.
-        service: whose answer, as a source names itself.
+        request: the request.
+        service: name of the answering source.
     """
 
     request: EndorsementRequest
@@ -37,11 +37,11 @@ class CachedRequest:
 
 
 class NotedCache(EndorsementCache):
-    """A cache that knows what was asked of it lately.
+    """A cache that records recent requests.
 
     Args:
-        directory: where answers are kept; None keeps them in memory, as long as the process lives.
-        clock: tells the time.
+        directory: folder of the answers; None keeps them in memory for the life of the process.
+        clock: source of the time.
     """
 
     def __init__(self, directory: Path | None, *, clock: Clock) -> None:
@@ -84,7 +84,7 @@ class NotedCache(EndorsementCache):
                 self._kept.popitem(last=False)
 
     def wanted(self) -> tuple[CachedRequest, ...]:
-        """Return what was needed lately, and forget the rest."""
+        """Return the recent requests, and forget the others."""
         oldest = self._clock() - FORGOTTEN_AFTER
         with self._lock:
             for wanted, at in list(self._noted.items()):
@@ -103,7 +103,7 @@ class NotedCache(EndorsementCache):
 
 
 class SharedSource:
-    """A vendor's service that is asked one question at a time, and each only once by all who want it just then.
+    """A vendor's service with one request at a time; concurrent equal requests share one answer.
 
     Args:
         source: the service.
@@ -126,7 +126,7 @@ class SharedSource:
         return self._source.url_of(request)
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return what the service answered, to this call or to one that was under way."""
+        """Return the service's answer, to this call or to one in progress."""
         with self._lock:
             under_way = self._under_way.get(request)
             mine: Future[bytes] = Future()
