@@ -1,4 +1,4 @@
-"""Keys: what they are called, how they lie wrapped in the database, and who may see them in the clear."""
+"""Keys: names, storage in wrapped form, and access to the plaintext."""
 
 from __future__ import annotations
 

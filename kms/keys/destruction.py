@@ -1,9 +1,9 @@
-"""Destroying keys: asked for, waited for, and then for good.
+"""Destruction of keys: scheduled with a delay, then permanent.
 
-From the moment in which it is asked for, a key is released to nobody; until its moment comes, it can be restored. Then
-its wrapped material is overwritten in the database. The row stays, so that its name and number are never used again.
-Copies elsewhere (backups, pages that a database has not reused yet) hold it in wrapped form; ``docs/keys.md`` says what
-to do about them.
+A key is no longer released once its destruction is scheduled, and can be restored until the delay ends. Then its
+wrapped material is overwritten in the database. The row stays, so that name and number are never reused. Other copies
+(backups, pages that a database has not reused yet) contain it in wrapped form; ``docs/keys.md`` describes how to handle
+them.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ DESTRUCTION_SCHEDULED = "key-destruction-scheduled"
 DESTRUCTION_CANCELLED = "key-destruction-cancelled"
 DESTROYED = "key-destroyed"
 MAX_DUE: Final = 256
-"""Of destructions that are due, at most so many are done in one go; the others are done in the next."""
+"""Most due destructions done in one pass; the next pass does the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDestruction:
-    """What would be destroyed, and when.
+    """A planned destruction.
 
     Attributes:
-        versions: which versions, the oldest first.
-        at: the moment.
+        versions: the versions, oldest first.
+        at: moment of the destruction.
     """
 
     versions: tuple[KeyRecord, ...]
@@ -57,13 +57,13 @@ class PlannedDestruction:
 def plan_destruction(
     tx: ReadTransaction, asked: KeyReference, *, after: timedelta, minimum: timedelta, at: datetime
 ) -> PlannedDestruction:
-    """Find out what a destruction would do, and do nothing.
+    """Plan a destruction without changing anything.
 
     Args:
-        tx: sees the database.
+        tx: the transaction.
         asked: a key with all its versions, or one version that is not the current one.
-        after: how long it can be undone.
-        minimum: the shortest time that is allowed.
+        after: delay, during which it can be cancelled.
+        minimum: shortest allowed delay.
         at: now.
 
     Raises:
@@ -99,14 +99,14 @@ def plan_destruction(
 def schedule_destruction(
     store: Store, asked: KeyReference, *, after: timedelta, minimum: timedelta, actor: Actor, at: datetime
 ) -> PlannedDestruction:
-    """Release a key, or one of its versions, to nobody from now on, and destroy it later.
+    """Stop releasing a key, or one of its versions, and schedule its destruction.
 
     Args:
-        store: where it is kept.
+        store: the database.
         asked: a key with all its versions, or one version that is not the current one.
-        after: how long it can be undone.
-        minimum: the shortest time that is allowed.
-        actor: who asks for it.
+        after: delay, during which it can be cancelled.
+        minimum: shortest allowed delay.
+        actor: the requester.
         at: now.
 
     Raises:
@@ -127,13 +127,13 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
     """Cancel a destruction before its moment. The key is released again as it was before.
 
     Args:
-        store: where it is kept.
+        store: the database.
         asked: a key with all its versions that are to be destroyed, or one version.
-        actor: who asks for it.
+        actor: the requester.
         at: now; the moment of the destruction is too late.
 
     Returns:
-        What was restored.
+        The restored versions.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -160,15 +160,15 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
 def destroy_due(
     store: Store, *, at: datetime, failed: Callable[[KeyReference, AttestError], None]
 ) -> tuple[KeyReference, ...]:
-    """Destroy the material whose moment has come, each once, however many replicas do this.
+    """Destroy the material that is due, each version once, with any number of replicas.
 
     Args:
-        store: where it is kept.
+        store: the database.
         at: when.
-        failed: is told of a version that could not be destroyed; the others are.
+        failed: callback for each version that could not be destroyed; the others are.
 
     Returns:
-        What was destroyed here.
+        The versions destroyed by this call.
 
     Raises:
         UnavailableError: the database is in use.
@@ -185,7 +185,7 @@ def destroy_due(
 
 
 def _destroy_if_due(store: Store, asked: KeyReference, *, at: datetime) -> bool:
-    """Look again under the write lock: it may have been restored, or destroyed by another replica."""
+    """Check again under the write lock: it may have been restored, or destroyed by another replica."""
     with store.writing() as tx:
         record = tx.keys.find(asked)
         if record is None or record.destroy_at is None or record.destroy_at > at or record.is_destroyed:

@@ -45,7 +45,7 @@ _ALGORITHM: Final = "hpke-mlkem768-x25519"
 def make_import_key(
     store: Store, kek: KeyEncryptionKey, *, service: VerifierKey, random: RandomBytes, actor: Actor, at: datetime
 ) -> WorkloadKey:
-    """Return the service's import key; the first time it is made.
+    """Return the service's import key, made on the first call.
 
     Raises:
         IntegrityError: ``wrapped-key-invalid``.
@@ -63,7 +63,7 @@ def make_import_key(
             tx.own_secrets.add(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
             body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
             tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
-    # Somebody else may have made it in between; theirs stays.
+    # If another process made it in between, that one stays.
     return key if mine else find_import_key(store, kek, service=service) or key
 
 
@@ -104,7 +104,7 @@ def unwrap_material(
 
 
 def no_import_key() -> KeyConflictError:
-    """Make the error that says that nothing can have been sealed to this service."""
+    """Return the error for a service without an import key."""
     return KeyConflictError(
         "the service has no import key yet",
         code="import-key-missing",

@@ -1,4 +1,4 @@
-"""What it means to replace a key's policy, and what both policies say of recorded evidence. Pure."""
+"""Comparison of a key's policy with its replacement, on recorded evidence too. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTrial:
-    """What two policies say of one piece of evidence.
+    """Results of two policies for one piece of evidence.
 
     Attributes:
         name: of the evidence.
@@ -32,7 +32,7 @@ class PolicyTrial:
 
     @property
     def changed(self) -> bool:
-        """Whether one policy accepts it and the other does not."""
+        """True if exactly one of the policies accepts it."""
         return (self.before == _AFFIRMED) is not (self.after == _AFFIRMED)
 
 

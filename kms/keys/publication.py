@@ -16,14 +16,14 @@ __all__ = ["publication_problems", "publish", "require_policy_open"]
 
 
 def publish(tx: WriteTransaction, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
-    """Log the public half of a version that was just made, and keep where it was logged.
+    """Log the public half of a new version, and store the position of the entry.
 
     Args:
         tx: the transaction that made it.
         record: the version.
         public_key: its public half; None for a key that has none, for which nothing is done.
-        actor: who asked for the change.
-        at: when.
+        actor: the requester.
+        at: the moment of the change.
     """
     if public_key is None:
         return
@@ -58,7 +58,7 @@ def require_policy_open(record: KeyRecord) -> KeyRecord:
 
 
 def publication_problems(tx: ReadTransaction) -> Iterator[str]:
-    """List what was published otherwise than the log says, or of which the log says nothing.
+    """List the published keys that differ from the log or are absent from it.
 
     Raises:
         IntegrityError: ``key-record-invalid``.

@@ -1,4 +1,4 @@
-"""How a key is released: what a refused workload is told, and how long a lease lasts. Each change is logged."""
+"""Release settings of a key: disclosure of refusals and lifetime of leases. Each change is logged."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ReleaseSettings:
     """Both settings of a key.
 
     Attributes:
-        disclosure: what a refused workload is told.
-        lease_seconds: how long a lease lasts; None: as the service's settings say.
+        disclosure: detail of a refusal.
+        lease_seconds: lifetime of leases; None: the service's default.
     """
 
     disclosure: Disclosure
@@ -46,10 +46,10 @@ class ReleaseSettings:
 def set_release_settings(
     store: Store, name: KeyName, then: ReleaseSettings, *, actor: Actor, at: datetime
 ) -> ReleaseSettings:
-    """Set both, for every version of a key, from the next request on. Leases that are out keep their end.
+    """Set both for every version of a key, from the next request on. Granted leases keep their end.
 
     Returns:
-        What was set before.
+        The previous settings.
 
     Raises:
         ConfigurationError: ``lease-seconds-invalid``.
@@ -79,7 +79,7 @@ def set_release_settings(
 
 
 def setting_problems(records: Iterable[KeyRecord], entries: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:
-    """Compare what is set with what the log says was set last, and say what differs, a line each."""
+    """Compare the settings with the last ones in the log; return a line for each difference."""
     logged = {
         (entry.get("tenant"), entry.get("key_id")): (entry.get("disclosure"), entry.get("lease_seconds"))
         for entry in entries

@@ -1,8 +1,8 @@
-"""New versions of a key, made when somebody asks for one or when the key's schedule says so.
+"""Rotation of keys, on request or by schedule.
 
-Each rotation is one transaction with its log entry: the version that was current begins to end, and the new one is the
-current one. Which of several replicas makes a due rotation is left to the database: the schedule is read again under
-the one write lock, and who comes second finds the next one far away.
+Each rotation is one transaction with its log entry: the overlap of the current version starts, and the new version
+becomes current. Replicas coordinate through the database: each reads the schedule again under the write lock, so that
+only the first one makes a due rotation.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ KEY_ROTATED = "key-rotated"
 SCHEDULE_SET = "key-schedule-set"
 SCHEDULE_REMOVED = "key-schedule-removed"
 DEFAULT_OVERLAP: Final = timedelta(days=7)
-"""How long the version before is released after a rotation that says nothing else."""
+"""Default overlap: time for which the previous version is still released."""
 MAX_ATTEMPTS: Final = 3
-"""How often a rotation starts over because the key changed while the new version was being wrapped."""
+"""Attempts of a rotation while the key changes during wrapping."""
 MAX_DUE: Final = 256
-"""Of rotations that are due, at most so many are made in one go; the others are made in the next."""
+"""Most due rotations made in one pass; the next pass makes the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotator:
-    """What a rotation is made with.
+    """Dependencies of a rotation.
 
     Attributes:
-        store: where keys are kept.
+        store: the database.
         kek: wraps the new material.
-        random: where the new material comes from.
+        random: source of the new material.
     """
 
     store: Store
@@ -79,13 +79,13 @@ def rotate_key(
     """Make a new version of a key the current one.
 
     Args:
-        rotator: what it is made with.
-        name: which key.
-        overlap: how long the version that was current is still released to who asks for it by its number.
-        actor: who asks for it.
-        at: when.
-        material: the new version's, where its owner made it; else it is made here.
-        terms: what its owner sealed it as, and what it therefore has to be kept as.
+        rotator: the dependencies.
+        name: the key.
+        overlap: time for which the previous version is still released on request by its number.
+        actor: the requester.
+        at: the moment of the change.
+        material: imported material of the new version; generated if absent.
+        terms: terms under which its owner sealed the material, and under which it must be stored.
 
     Returns:
         The new version.
@@ -120,7 +120,7 @@ def rotate_key(
 def set_schedule(
     store: Store, name: KeyName, *, every: timedelta, overlap: timedelta, actor: Actor, at: datetime
 ) -> RotationSchedule:
-    """Let a key get a new version by itself, for the first time when ``every`` has passed.
+    """Schedule automatic rotation of a key; the first is due after ``every``.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -154,7 +154,7 @@ def set_schedule(
 
 
 def remove_schedule(store: Store, name: KeyName, *, actor: Actor, at: datetime) -> None:
-    """Let a key get no new version by itself any more.
+    """Cancel automatic rotation of a key.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -174,18 +174,18 @@ def remove_schedule(store: Store, name: KeyName, *, actor: Actor, at: datetime) 
 def rotate_due(
     rotator: Rotator, *, at: datetime, failed: Callable[[KeyName, AttestError], None]
 ) -> tuple[KeyRecord, ...]:
-    """Make the rotations whose moment has come, each once, however many replicas do this.
+    """Make the due rotations, each once, with any number of replicas.
 
-    The next rotation of a key is due when its time has passed after this one: a service that was down for long makes
-    one rotation and not all that were missed, and a clock that goes back makes none.
+    The interval to the next rotation of a key starts with this one: after a long downtime a key is rotated once, not
+    once for each missed rotation, and a clock set back causes none.
 
     Args:
-        rotator: what they are made with.
-        at: when.
-        failed: is told of a key that could not be rotated; the others are.
+        rotator: the dependencies.
+        at: the current time.
+        failed: callback for each key that could not be rotated; the others are.
 
     Returns:
-        The new versions that were made here.
+        The new versions made by this call.
 
     Raises:
         UnavailableError: the database is in use.
@@ -204,7 +204,7 @@ def rotate_due(
 
 
 def _rotate_if_due(rotator: Rotator, name: KeyName, *, at: datetime) -> KeyRecord | None:
-    """Look again under the write lock: another replica may have been here since."""
+    """Check again under the write lock: another replica may have rotated the key."""
     with rotator.store.reading() as tx:
         before, schedule = require_key(tx, name), tx.schedules.find(name)
     if schedule is None or schedule.due_at > at or before.destroy_at is not None:
@@ -222,7 +222,7 @@ def _rotate_if_due(rotator: Rotator, name: KeyName, *, at: datetime) -> KeyRecor
 def _next_version(
     rotator: Rotator, before: KeyRecord, *, material: SecretBytes | None, at: datetime
 ) -> tuple[KeyRecord, bytes | None]:
-    """Make and wrap the next version, before anything is locked: the key-encryption key may be far away.
+    """Make and wrap the next version before the database is locked: the key-encryption key may be on a remote server.
 
     Returns:
         The version, and its public half if it has one.

@@ -1,4 +1,4 @@
-"""Tags: what operators call keys by, beside their names. Nothing is decided by them."""
+"""Tags: operators' labels of keys. They have no effect on decisions."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def change_tags(
     """Tag a key, and remove tags of it.
 
     Args:
-        store: where it is kept.
-        name: which key.
+        store: the database.
+        name: the key.
         put: tags by their names, as ``parse_tags`` read them; one of the same name is replaced.
         remove: names of tags that it has.
-        actor: who asks for it.
-        at: when.
+        actor: the requester.
+        at: the moment of the change.
 
     Returns:
         All tags that it has now.

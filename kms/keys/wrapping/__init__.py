@@ -1,1 +1,1 @@
-"""What holds key-encryption keys, and the ring of those that a database knows."""
+"""Back-ends of key-encryption keys, and the key ring of a database."""

@@ -1,4 +1,4 @@
-"""The interface of what holds a key-encryption key, and the one class that makes such a key of it."""
+"""Interface of key-encryption key back-ends, and the key-encryption key on top of one."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class WrappingBackend(Protocol):
 
     @property
     def kind(self) -> Backend:
-        """What holds the key."""
+        """Kind of the back-end."""
         ...
 
     @property
     def description(self) -> str:
-        """Where it is, for people; no secret is in it."""
+        """Location of the key for display; contains no secret."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class WrappingBackend(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -71,14 +71,14 @@ class SingleKek:
     """
 
     def __init__(self, backend: WrappingBackend, *, kek_id: bytes, proof: bytes | None) -> None:
-        """Keep what is known; ``prove`` is asked by whoever made it."""
+        """Keep back-end and id; the caller runs ``prove``."""
         self.backend = backend
         self._id = kek_id
         self._proof = proof
 
     @property
     def id(self) -> bytes:
-        """32 bytes that tell one key from another and say nothing about either."""
+        """32 bytes that identify the key and reveal nothing about it."""
         return self._id
 
     def wrap(self, secret: SecretBytes, *, context: WrapContext) -> Wrapped:
@@ -108,7 +108,7 @@ class SingleKek:
         try:
             return SecretBytes(self.backend.open(wrapped.content, associated_data=context.associated_data()))
         except NotOpenedError as exc:
-            self.require_same()  # so that a key that was replaced is not taken for damage
+            self.require_same()  # distinguishes a replaced key from damaged data
             raise not_opened(context) from exc
 
     def require_same(self) -> None:

@@ -1,4 +1,4 @@
-"""From what the operator says of a key-encryption key to the key: made once, and found again by its proof."""
+"""Creation and opening of key-encryption keys from their definitions; a proof identifies an existing key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshBackend:
-    """What holds the key of a service in the making.
+    """The back-end of a service that is being created.
 
     Attributes:
         backend: the key.
@@ -54,8 +54,8 @@ def fresh_backend(
 ) -> Iterator[FreshBackend]:
     """Make the key of a new service. Where it is a file, the file gets its name when the block has been left.
 
-    So the database knows the key before the file is there, and who is killed in between leaves the file's draft. The
-    next one asks the database whether it knows that, and only when not makes another key.
+    The database registers the key before the file has its name; an interruption in between leaves an unfinished file.
+    The next run looks its key up in the database, and makes another one only if it is unknown.
 
     Args:
         definition: where the key is to be.
@@ -80,7 +80,7 @@ def fresh_backend(
         try:
             yield FreshBackend(backend=made, known=is_known)
         except AttestError as exc:
-            # Of a server that went away nobody knows what it committed; the next try finds out, with the draft.
+            # A server that went away may have committed; the next run finds out with the unfinished file.
             if not is_known and not isinstance(exc, UnavailableError):
                 draft.discard()
             raise

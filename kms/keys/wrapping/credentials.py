@@ -13,7 +13,7 @@ MAX_CREDENTIAL_BYTES = 4096
 
 
 def read_credential(path: Path, *, noun: str, field: str) -> SecretBytes:
-    """Read a line of printable ASCII from a file that nobody else can read.
+    """Read a line of printable ASCII from a file that is private to its owner.
 
     Raises:
         ConfigurationError: ``kek-credential-missing``, ``kek-credential-unusable`` or ``kek-credential-exposed``.

@@ -1,4 +1,4 @@
-"""Where a key-encryption key is, as the operator says it: the table ``[kek]`` of the settings, or a file of its own.
+"""Definitions of key-encryption keys: the table ``[kek]`` of the settings, or a file of their own.
 
 No member is a secret: PIN and token are named by the file that holds them.
 """
@@ -55,7 +55,7 @@ class FileDefinition(_Definition):
 
     @property
     def description(self) -> str:
-        """Where it is, for people."""
+        """Its location, for display."""
         return str(self.file)
 
 
@@ -77,7 +77,7 @@ class Pkcs11Definition(_Definition):
 
     @property
     def description(self) -> str:
-        """Where it is, for people."""
+        """Its location, for display."""
         return f"key {self.key!r} of the PKCS#11 token {self.token!r}"
 
 
@@ -103,7 +103,7 @@ class TransitDefinition(_Definition):
 
     @property
     def description(self) -> str:
-        """Where it is, for people."""
+        """Its location, for display."""
         return f"key {self.key!r} of {self.url}/v1/{self.mount}"
 
     @field_validator("url")

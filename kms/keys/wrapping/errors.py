@@ -1,6 +1,6 @@
-"""The errors for a key-encryption key that cannot be asked now.
+"""Errors for a key-encryption key that is unavailable.
 
-Where the key is concerns the operator, who reads standard error, and not the workload, which reads the answer.
+The key's location goes to standard error for the operator, not into the answer to the workload.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KekDraft:
-    """A key-encryption key file in the making.
+    """An unfinished key-encryption key file.
 
     Attributes:
         draft: the file.
@@ -129,7 +129,7 @@ class KekDraft:
     draft: UnfinishedFile
 
     def left(self, *, random: RandomBytes) -> FileBackend | None:
-        """Return the whole key that somebody left who was interrupted, or None."""
+        """Return the complete key that an interrupted process left, or None."""
         try:
             key = _parse(self.draft.file, self.draft.content(_FILE_BYTES + 1))
         except ConfigurationError:
@@ -152,13 +152,13 @@ class KekDraft:
             self.draft.place()
 
     def discard(self) -> None:
-        """Take it away: nothing was wrapped under it."""
+        """Delete it: nothing was wrapped under it."""
         self.draft.discard()
 
 
 @contextmanager
 def drafting_kek(path: Path) -> Iterator[KekDraft]:
-    """Begin a key-encryption key file, or go on with what somebody left of it.
+    """Start a key-encryption key file, or continue one that an interrupted process left.
 
     Raises:
         ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
@@ -186,7 +186,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
-    """Read a key-encryption key from a file that nobody else can read.
+    """Read a key-encryption key from a file that is private to its owner.
 
     Raises:
         ConfigurationError: ``kek-file-missing``, ``kek-file-unusable`` (a directory, a link, another owner),

@@ -1,8 +1,8 @@
 """The key-encryption keys that a database knows, as far as the settings say where they are.
 
-The database says which of them wraps; the settings say where each is. So whoever writes to the database can name no
-key of his own. A key that is not open yet is looked for when something wrapped under it is to be opened: a definition
-that was put into the directory a moment ago counts, and so does a token that was put back.
+The database selects the wrapping key and the settings locate each key, so that write access to the database cannot
+introduce a key. Keys are opened on first use: a definition that was just added to the directory is found, and so is a
+token that was reinserted.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class KekRing:
                 self._opened[kek.id] = kek
                 return
         for problem in problems:
-            # What does not answer may be the one: say so, rather than that there is none.
+            # An unreachable back-end may hold the key: report it as unavailable, not as missing.
             if isinstance(problem, UnavailableError):
                 raise problem
         if problems:

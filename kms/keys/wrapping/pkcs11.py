@@ -51,7 +51,7 @@ _FIT: Final[Mapping[Attribute, object]] = {
     Attribute.ENCRYPT: True,
     Attribute.DECRYPT: True,
 }
-"""What a key-encryption key must be."""
+"""Required attributes of a key-encryption key."""
 _TEMPLATE: Final[dict[Attribute, object]] = {
     Attribute.PRIVATE: True,
     Attribute.SENSITIVE: True,
@@ -150,7 +150,7 @@ class Pkcs11Backend:
                 raise refused(self.description, exc.message) from exc
 
     def _decrypted(self, key: _GcmKey, data: bytes, nonce: bytes, associated_data: bytes) -> bytes:
-        """Tell data that does not open from a token that does not work: several makers answer both alike."""
+        """Distinguish data that does not open from a failing token: several makers report both alike."""
         try:
             return key.decrypt(
                 data, mechanism=Mechanism.AES_GCM, mechanism_param=GCMParams(nonce, associated_data, _TAG_BYTES * 8)

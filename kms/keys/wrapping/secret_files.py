@@ -1,4 +1,4 @@
-"""Files that hold a secret: of this user, closed to everybody else, and looked at as the file that is open."""
+"""Secret files: owned by this user, closed to all others, and checked on the open descriptor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PrivateFile", "unusable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFile:
-    """A file that holds a secret, and how errors speak of it.
+    """A secret file, with the terms that its errors use.
 
     Attributes:
         path: where it is.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TokenLibrary", "library_at"]
 
 PATIENCE_SECONDS: Final = 5.0
-"""How long a request waits for those before it: a library that hangs must not take every thread with it."""
+"""Longest wait of a request for earlier ones: a library that hangs must not block every thread."""
 
 
 class TokenLibrary:
@@ -37,7 +37,7 @@ class TokenLibrary:
         """Load nothing yet."""
         self.path = path
         self.started = 0
-        """How often it was started anew: handles from before mean nothing."""
+        """Number of restarts: older handles are invalid."""
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._sessions: dict[str, Session] = {}

@@ -6,7 +6,7 @@
     wrapped  0x03 (aes256-gcm96 by transit) ‖ version (4 bytes, big-endian) ‖ what the base64 holds
 
 The associated data goes with each request as ``associated_data``. The token is read anew from its file when it is
-refused, so that whoever renews it has only to write the file.
+refused, so that renewing it only means writing the file.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FIT: Final[Mapping[str, object]] = {
     "supports_encryption": True,
     "supports_decryption": True,
 }
-"""What the engine must say of the key."""
+"""Required properties of the key in the engine."""
 _REFUSALS: Final = (errors.Forbidden, errors.Unauthorized)
 _Question = Callable[[hvac.Client], object]
 _Answer = Mapping[str, Any]  # Any: JSON of another service; each member is looked at where it is used
@@ -195,7 +195,7 @@ class TransitBackend:
             raise self._away(exc) from exc
 
     def _refusal(self, exc: errors.InvalidRequest) -> Exception:
-        """Tell a key that is gone from something that does not open: both are 400."""
+        """Distinguish a missing key from data that does not open: both are 400."""
         said = _said(exc)
         if _KEY_GONE in said:
             return self._away(exc)
