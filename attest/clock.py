@@ -1,4 +1,4 @@
-"""The one place that reads the clocks. Everything else is given the time."""
+"""The one module that reads the clocks. All others receive the time as an argument."""
 
 from __future__ import annotations
 

@@ -33,12 +33,13 @@
         ├── InvalidValueError        …a value or a key of a document
         └── OutputError              …the place of a file that is to be written
 
-Wrong use by a programmer is ``TypeError`` or ``ValueError`` and is not part of this tree. Callers match on the
-type and on ``code``; the text is for people and may change.
+Wrong use by a programmer is ``TypeError`` or ``ValueError``. Callers match on the type and on ``code``; the text may
+change.
 """
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import KW_ONLY, dataclass
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, ClassVar
@@ -128,21 +129,14 @@ class AttestError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild a copy from the state: the constructors ask for more than the text that ``Exception`` keeps.
-
-        A copy keeps its cause if that is an error of this tree. Any other cause may hold what cannot be pickled.
-        """
+        """Rebuild a copy from the state, with its cause only if that is an error of this tree and so can be pickled."""
         cause = {"__cause__": self.__cause__} if isinstance(self.__cause__, AttestError) else {}
-        return _blank, (type(self), self.args), {**self.__dict__, **cause}
+        return copyreg.__newobj__, (type(self), *self.args), {**self.__dict__, **cause}  # type: ignore[attr-defined]
 
     def context(self) -> dict[str, str | int | bool]:
         """Return every known fact except the text, for JSON output and problem details."""
         known = {name: value for name in _CONTEXT if (value := getattr(self, name)) is not None}
         return {**known, "retryable": True} if self.retryable else known
-
-
-def _blank(kind: type[AttestError], args: tuple[object, ...]) -> AttestError:
-    return kind.__new__(kind, *args)
 
 
 class EvidenceError(AttestError):
@@ -182,14 +176,10 @@ class LogForkedError(VerificationError):
 
     Two notes of the same size with different roots prove that the service signed two logs. Two notes of different
     sizes prove it if no consistency proof leads from one to the other.
-
-    Attributes:
-        remembered: the signed note seen before.
-        received: the signed note seen now.
     """
 
     def __init__(self, *, remembered: str, received: str) -> None:
-        """Keep both notes."""
+        """Keep both signed notes, as ``expected`` and ``got``."""
         super().__init__(
             "the service does not show that its log is still the one that was seen before",
             code="log-forked",
@@ -198,8 +188,6 @@ class LogForkedError(VerificationError):
             clause="RFC 9162, section 2.1.4",
             hint="keep both checkpoints, which the service signed; get no more keys from it until this is explained",
         )
-        self.remembered = remembered
-        self.received = received
 
 
 class ServiceNotGenuineError(VerificationError):
@@ -371,14 +359,13 @@ class AgentRefusedError(AttestError):
         self.retryable = self.status == _HTTP_UNAVAILABLE
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AgentUnavailableError(AttestError):
     """The socket does not answer, or an answer broke off; a partial answer is discarded."""
 
     exit_code = 5
 
-    def __init__(self, message: str, *, code: str, hint: str | None = None) -> None:
-        """Mark the error as retryable."""
-        super().__init__(message, code=code, hint=hint, retryable=True)
+    retryable: bool = True
 
 
 class ConfigurationError(AttestError):

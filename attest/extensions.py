@@ -1,6 +1,6 @@
 """Parts of attest and kms that come with another distribution, found by its entry points.
 
-Only the distribution that the caller names is asked: nothing else that is installed can add or replace a part.
+Only the distribution that the caller names is searched: no other distribution can add or replace a part.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ def write_file(
     """Write a file that is whole or not there, by default a new one that its owner alone can read.
 
     Args:
-        target: where it goes.
-        data: what goes there; text becomes UTF-8.
+        target: path of the file.
+        data: content; text becomes UTF-8.
         mode: as for ``new_file``.
         replace: as for ``new_file``.
         hint: as for ``new_file``.
@@ -148,8 +148,8 @@ def write_result(
     device or a pipe takes the bytes as they come.
 
     Args:
-        target: where it goes.
-        data: what goes there.
+        target: path of the file.
+        data: content.
         replace: as for ``new_file``.
         hint: as for ``new_file``.
 
@@ -184,7 +184,7 @@ def new_file(
     """Make a file that gets its name when the block ends without an exception, and is gone otherwise.
 
     Args:
-        target: where it goes.
+        target: path of the file.
         mode: its permissions whatever the umask is; None leaves them to the umask.
         replace: take the place of a file that is there; otherwise one is refused, even one that comes meanwhile.
         hint: for a person whose file is refused because one is there.

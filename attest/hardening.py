@@ -1,4 +1,4 @@
-"""The one hardening call: no core dumps, no looking in by the same user and, where asked for, no swapping.
+"""The one hardening call: no core dumps, no access by other processes of the user and, on request, no swapping.
 
 Python cannot promise that a copy of a key is gone from memory. What can be done is to keep the memory to this process.
 """
@@ -29,7 +29,7 @@ def harden(*, inherited: bool = True, lock_memory: bool = False) -> bool:
         lock_memory: keep all memory of this process out of the swap.
 
     Returns:
-        Whether other processes of this user are kept out of the memory; Linux alone does that.
+        True if other processes of this user cannot access the memory, which only Linux supports.
 
     Raises:
         ConfigurationError: ``memory-lock-refused``.

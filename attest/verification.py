@@ -1,4 +1,4 @@
-"""Is this evidence genuine? One call over all evidence of one Attester.
+"""Verification of all evidence of one Attester, in one call.
 
 ``verify`` reads every item, verifies each by the procedure of its format, and checks what holds them together: the
 binding, freshness, and what one set of devices must have in common. It fetches nothing, reads no clock and changes
@@ -50,7 +50,7 @@ class VerifiedItem:
     Attributes:
         name: its name in the evidence (``cpu``).
         format: the row of its format.
-        verified: what the procedure of its format returned.
+        verified: the result of its format's procedure.
         eventlog: the log that replays to its registers, if one came along.
     """
 
@@ -61,7 +61,7 @@ class VerifiedItem:
 
     @property
     def silicon(self) -> VerifiedDevice:
-        """What the vendor's hardware signed: within a cloud's evidence the CPU's report, else all of it."""
+        """The part that the vendor's hardware signed: in a cloud's evidence the CPU's report, else all of it."""
         return self.format.silicon(self.verified)
 
     @property
@@ -83,14 +83,14 @@ class VerifiedEvidence:
     """Evidence that is genuine, as a whole. Built by ``verify`` only. Whether it is acceptable is for a policy.
 
     Attributes:
-        evidence: what was verified.
+        evidence: the verified evidence.
         items: the devices.
-        binding: what the CPU's report commits to, if the evidence carries a binding.
+        binding: the binding in the CPU's report, if the evidence carries one.
         freshness: ``MATCHED`` or ``NOT_EVALUATED``; a mismatch is never verified.
         at: the moment for which all this holds.
-        unchecked: every relaxation that was asked for.
-        tolerances: what was tolerated of the devices beside the CPU.
-        composite_checks: what holds the items together.
+        unchecked: every requested relaxation.
+        tolerances: tolerated deviations of the devices beside the CPU.
+        composite_checks: checks across the items.
     """
 
     evidence: Evidence
@@ -104,7 +104,7 @@ class VerifiedEvidence:
 
     @property
     def simulated(self) -> bool:
-        """Whether any part rests on the simulator's roots."""
+        """True if any part rests on the simulator's roots."""
         return any(item.verified.simulated for item in self.items)
 
     @property
@@ -134,15 +134,15 @@ def verify(
     """Verify all evidence of one Attester.
 
     Args:
-        evidence: what the Attester presented; not trusted.
-        endorsements: what vendors say, from files, caches or services; not trusted.
+        evidence: the evidence as presented; not trusted.
+        endorsements: vendors' statements, from files, caches or services; not trusted.
         anchors: root keys that the Verifier Owner accepts.
         at: moment of appraisal, aware.
-        expected: what makes the evidence fresh: a nonce or report data, or a whole binding. None leaves freshness
+        expected: the challenge: a nonce or report data, or a whole binding. None leaves freshness
             not evaluated, which appraisal refuses.
         unchecked: named relaxations, each with its reason.
         tolerances: deviations of GPUs and switches that a policy names, each with its reason.
-        formats: what kinds of evidence there are; a program that brings its own merges it with ``FORMATS``.
+        formats: known kinds of evidence; a program with its own format merges it with ``FORMATS``.
 
     Raises:
         EvidenceError: an item is malformed, or no item is of a kind that this version verifies.
@@ -166,7 +166,7 @@ def verify(
     given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
     found = _Findings(checks=list(composite.checks), failures=list(composite.failures))
     found.judge_devices(cpu, log, peripherals, given)
-    # (3) The refusal that comes first in the order of exit codes speaks for all and carries every check.
+    # (3) The refusal that comes first in the order of exit codes is raised, with every check.
     if found.failures:
         raise found.refusal()
     return VerifiedEvidence(
@@ -279,7 +279,7 @@ def _presented(
 
 
 class _Given(NamedTuple):
-    """What every procedure is given."""
+    """Arguments of every procedure."""
 
     endorsements: Endorsements
     anchors: TrustAnchors
@@ -290,7 +290,7 @@ class _Given(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """What was found so far.
+    """Findings so far.
 
     Attributes:
         checks: of what holds the items together.
@@ -385,7 +385,7 @@ class _Findings:
         return verified
 
     def refusal(self) -> AttestError:
-        """Return the refusal that speaks for all, with every check that was made."""
+        """Return the refusal to raise, with every check that was made."""
         genuine = [replace(check, item=item.name) for item in self.items for check in item.verified.checks]
         worst = min(self.failures, key=lambda failure: failure.exit_code)
         worst.checks = (*self.checks, *self.refused, *genuine)

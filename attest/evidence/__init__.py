@@ -1,4 +1,4 @@
-"""What an Attester says: the envelope, what it commits to, and one package for each format."""
+"""Evidence of an Attester: the envelope, its binding, and one package for each format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What a proof commits to: purpose, roles, nonce, key and every device, in one hash.
+r"""The binding, to which a proof commits: purpose, roles, nonce, key and every device, in one hash.
 
 ::
 
@@ -38,11 +38,11 @@ _GPU_DOMAIN = b"attest gpu nonce v1\0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """What the Attester bound its evidence to. True of the hardware only once REPORT_DATA was compared.
+    """The Attester's binding of its evidence. It holds for the hardware only after REPORT_DATA was compared.
 
     Attributes:
-        context: what the proof is for (``kms-release/v1``, ``channel/v1``); a proof for one purpose fails for another.
-        role: who proves (``workload`` to a KMS, ``service`` to a client), so that a proof cannot be reflected.
+        context: purpose of the proof (``kms-release/v1``, ``channel/v1``); a proof for one purpose fails for another.
+        role: role of the prover (``workload`` to a KMS, ``service`` to a client), so that a proof cannot be reflected.
         audience: identity of the Relying Party; for a KMS its verifier key text, which names origin and key.
         nonce: the 32 bytes that the Relying Party issued.
         key: the workload's public key: for ``kms-release/v1`` two bytes of HPKE KEM id, big-endian, and the key;
@@ -78,7 +78,7 @@ class Binding:
         return sha512(_DOMAIN + self.to_bytes()).digest()
 
     def extra_data(self) -> bytes:
-        """Return the 48 bytes under which a TPM must have been asked for its quote, where there is one.
+        """Return the 48 bytes that a TPM's quote must carry as its nonce, where there is a quote.
 
         The beginning of what REPORT_DATA, or the user data that stands for it, must be: some TPMs take no more.
         """
@@ -91,7 +91,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedBinding:
-    """What a Relying Party demands of a binding; it knows all of this before the evidence arrives."""
+    """The binding that a Relying Party expects; all of it is known before the evidence arrives."""
 
     context: str
     role: str

@@ -43,7 +43,7 @@ class ClaimType(enum.StrEnum):
 
 
 class Origin(enum.StrEnum):
-    """Who determined the value."""
+    """The party that determined the value."""
 
     HARDWARE = "hardware"
     HOST = "host"
@@ -59,12 +59,12 @@ _STATED_TYPES: Mapping[ClaimType, type] = {
     ClaimType.BYTES: bytes,
     ClaimType.LIST: tuple,
 }
-"""What a stated value of a claim is in Python; a claim of another type says itself how it is read."""
+"""The Python type of a claim's stated value; a claim of another type brings its own reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedClaims:
-    """What another Verifier states of one device, by the names that our claims have.
+    """Statement of another Verifier about one device, by the names of our claims.
 
     Attributes:
         values: dotted name to value. A claim that the Verifier does not state is absent.
@@ -79,9 +79,9 @@ class Claim:
 
     Attributes:
         name: dotted name within its item (``policy.debug``), the path in ``--json`` too.
-        type: what comparisons make sense.
-        origin: who determined it.
-        clause: where it is defined.
+        type: decides the comparisons that a policy can make.
+        origin: the party that determined it.
+        clause: its definition.
         get: takes the verified evidence of its kind; None when the evidence does not carry it.
         stated: takes what another Verifier states; None reads the value of this name, if it is of this type.
     """

@@ -1,6 +1,6 @@
-"""What holds the items of one Attester together: the binding, the challenge, and the devices that it names.
+"""Checks across the items of one Attester: the binding, the challenge, and the devices that it names.
 
-Each judge compares what was presented with what must be; none looks into the evidence of a format. A CPU report
+Each judge compares presented values with required ones; none looks into the evidence of a format. A CPU report
 commits to the binding, the binding lists every other device, and each of those was asked under a nonce that only
 this challenge gives.
 
@@ -42,7 +42,7 @@ class Presented(NamedTuple):
     Attributes:
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
-            None where the nonce stands in ``report_data``. Report data beside such a field tells nothing of freshness.
+            None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
         binding: what the CPU's report is said to commit to, if the evidence carries it.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
@@ -57,12 +57,12 @@ class Presented(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composite:
-    """What was found.
+    """The result of the composite checks.
 
     Attributes:
         checks: in the order of the judges; what does not apply is left out.
         failures: one for each check that failed.
-        freshness: whether the evidence answers this very question.
+        freshness: result of comparing the evidence with the expected challenge.
     """
 
     checks: tuple[Check, ...]
@@ -253,7 +253,7 @@ def _require_fresh(presented: Presented, expected: ExpectedFreshness | ExpectedB
 
 
 def _require_report_data(presented: Presented, found: bytes, wanted: bytes) -> _Judged:
-    """Require the report data; of devices, or of a TPM, which carry a nonce of their own, it tells nothing."""
+    """Require the report data; it proves nothing about devices or a TPM, which carry a nonce of their own."""
     told = _compare("REPORT_DATA", "report-data-mismatch", wanted, found)
     if presented.binding is None and presented.device_nonces:
         return Outcome.NOT_EVALUATED, "a nonce for the devices too", "report data, which only the CPU carries"

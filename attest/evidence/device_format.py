@@ -1,4 +1,4 @@
-"""What an evidence format is: how its items are read, which procedure verifies them, and which claims come of it.
+"""Evidence formats: the parsers of a format's items, its verification procedure and its claims.
 
 The folder of a format states its rows in ``format.py``; ``attest.evidence.registry`` is the table of all folders.
 """
@@ -33,11 +33,11 @@ __all__ = [
 
 
 class VerifiedDevice(Protocol):
-    """What every format's procedure returns."""
+    """The result of every format's procedure."""
 
     @property
     def simulated(self) -> bool:
-        """Whether it rests on a root of the simulator."""
+        """True for evidence under a root of the simulator."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class VerifyPeripheral(Protocol):
 
 
 class JudgeSet(Protocol):
-    """What the devices of one format must have in common."""
+    """Check across the devices of one format."""
 
     def __call__(
         self,
@@ -105,9 +105,9 @@ class DeviceFormat:
 
     Attributes:
         kind: its name in results (``sev-snp``).
-        claims: what verified evidence states.
-        silicon: what the vendor's hardware signed, of what was verified: a part of it where a platform of the cloud
-            lies between, as a rule all of it.
+        claims: claims of verified evidence.
+        silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the cloud lies
+            between.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class MeasuredRegisters:
     """The registers to which the event log of such a machine leads.
 
     Attributes:
-        log: what the indices of such a log mean.
+        log: meaning of the indices of such a log.
         read: the registers that the evidence states, by name, of what was parsed. They count once it is verified.
     """
 
@@ -148,7 +148,7 @@ class CpuFormat(DeviceFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaFormat:
-    """How an item of one media type is read, and of which kind it turns out to be.
+    """Parser for items of one CPU media type, and the kind of a parsed item.
 
     Attributes:
         parse: reads the item; raises ``EvidenceError``.
@@ -161,7 +161,7 @@ class MediaFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeripheralFormat:
-    """How an item of one media type is read and verified, when it is a device beside the CPU.
+    """Parser and procedure for items of one media type of a device beside the CPU.
 
     Attributes:
         parse: reads the item; raises ``EvidenceError``.

@@ -74,7 +74,7 @@ _LONG_FORM = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndorsementFiles:
-    """What was found in files.
+    """Endorsements read from files.
 
     Attributes:
         endorsements: the certificates and lists that could be read; candidates, not trusted.
@@ -98,7 +98,7 @@ def read_endorsements(
     Args:
         files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
         at: moment of appraisal, aware; decides whether a bundle may be used, and about nothing else.
-        bundle_keys: who may sign bundles; by default the vendors' signatures inside suffice.
+        bundle_keys: keys that may sign bundles; by default the vendors' signatures inside suffice.
 
     Raises:
         ValueError: ``at`` has no time zone.
@@ -119,7 +119,7 @@ def read_endorsements(
 
 
 class _Reading:
-    """What has been found so far."""
+    """The endorsements read so far."""
 
     def __init__(self, *, at: datetime, bundle_keys: BundleTrust) -> None:
         self._at = at

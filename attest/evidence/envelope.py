@@ -54,7 +54,7 @@ MEDIA_SNP_REPORT = "application/vnd.amd.sev-snp.attestation-report"
 MEDIA_SNP_EXTENDED = f"application/vnd.{PROJECT}.snp-extended-report"
 """Report (1,184 bytes) followed by its certificate table."""
 MEDIA_CONFIGFS_TSM = "application/vnd.veraison.configfs-tsm+json"
-"""What the kernel's configfs-tsm hands out: provider, outblob and auxblob."""
+"""Output of the kernel's configfs-tsm: provider, outblob and auxblob."""
 MEDIA_INTEL_QUOTE = f"application/vnd.{PROJECT}.intel-quote"
 """A TDX or SGX quote, as the platform hands it out."""
 MEDIA_NVIDIA_REPORT = f"application/vnd.{PROJECT}.nvidia-report"
@@ -86,7 +86,7 @@ class EvidenceItem:
 
     Attributes:
         name: its label (``cpu``, ``gpu0``, ``binding``).
-        media_type: what the bytes are; compared without case and parameters.
+        media_type: type of the bytes; compared without case and parameters.
         value: the bytes.
         indicator: conceptual message kinds, a bit each; 4 evidence, 2 endorsements, 0 not stated.
     """
@@ -105,7 +105,7 @@ class EvidenceItem:
     @property
     def digest(self) -> bytes:
         """SHA-384 of the canonical CBOR of name, media type and bytes: what a binding lists for this device."""
-        if self._digest is None:  # asked for often, by what is bound, decided, logged and sealed
+        if self._digest is None:  # binding, decision, log and seal each use it
             object.__setattr__(self, "_digest", sha384(cbor_bytes((self.name, self.essence, self.value))).digest())
         return self._digest or b""
 

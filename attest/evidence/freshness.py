@@ -1,4 +1,4 @@
-"""Freshness: what evidence must carry to be an answer to this question, and whether it does."""
+"""Freshness: the challenge that evidence must carry, and the result of comparing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REPORT_DATA_BYTES = 64
 
 
 class Freshness(enum.StrEnum):
-    """Whether the evidence carries what the Relying Party asked for."""
+    """Result of comparing the evidence with the Relying Party's challenge."""
 
     MATCHED = "matched"
     MISMATCHED = "mismatched"
@@ -20,7 +20,7 @@ class Freshness(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedFreshness:
-    """What the evidence must carry to be an answer to this question and no other.
+    """The challenge that the evidence must carry.
 
     Attributes:
         nonce: 1 to 64 bytes. With a binding: the binding's nonce. Without: REPORT_DATA, left-aligned, rest zero, and

@@ -1,4 +1,4 @@
-"""What a recognised file is and holds, and how one is refused."""
+"""Recognised files, their contents, and their refusals."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HINT = "give a report, an envelope or another form of --form; what vendors publi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """What one file holds: evidence, or something that accompanies evidence."""
+    """Contents of one file: evidence, or something that accompanies evidence."""
 
     label: str
     items: tuple[EvidenceItem, ...] = ()
@@ -71,14 +71,14 @@ class FileContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecognisedFile:
-    """What one file is, before it is read.
+    """The recognised form of one file, before it is read.
 
     Attributes:
         file: its name.
         data: its content, hex or base64 decoded.
         form: its name in ``FORMS``; None for what only accompanies evidence.
-        label: what it is, for people.
-        read: how to read it; None for a form that this version does not verify.
+        label: its description.
+        read: its parser; None for a form that this version does not verify.
         document: the value, when it is JSON.
     """
 

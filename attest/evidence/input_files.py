@@ -56,8 +56,8 @@ class RecognisedEvidence:
     """Files of one Attester as one piece of evidence. Nothing of it is trusted.
 
     Attributes:
-        evidence: what the files hold.
-        forms: what each file was recognised as, for people, in the order of the files.
+        evidence: the evidence in the files.
+        forms: description of the recognised form of each file, in the order of the files.
     """
 
     evidence: Evidence
@@ -75,7 +75,7 @@ def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None
 
     Args:
         files: name (for messages) and content of each file; in any order.
-        form: what the evidence must be recognised as, one of ``FORMS``; None takes any. Beside a CPU's evidence or an
+        form: the required form of the evidence, one of ``FORMS``; None takes any. Beside a CPU's evidence or an
             envelope, NVIDIA's files are not meant by it.
 
     Raises:
@@ -118,12 +118,12 @@ def _read(file: RecognisedFile) -> FileContent:
 
 
 def _is_cpu(file: RecognisedFile) -> bool:
-    """Say whether a file is the one that speaks for the machine: evidence, and none of a device alone."""
+    """Return whether a file holds the evidence of the machine, and not of a device alone."""
     return file.form is not None and file.form not in _OF_DEVICES
 
 
 def _require_evidence(recognised: list[RecognisedFile], form: str | None) -> None:
-    """Refuse files that hold no evidence, two that could be meant, or evidence of another form than was asked for."""
+    """Refuse files that hold no evidence, two that could be meant, or evidence of another form than requested."""
     found = [file for file in recognised if file.form is not None]
     if not found:
         labels = ", ".join(f"{file.file}: {file.label}" for file in recognised)

@@ -54,12 +54,12 @@ _Told: TypeAlias = tuple[Step, Outcome, Fact, Fact]
 
 
 class Findings(NamedTuple):
-    """How the steps of one procedure came out, as facts.
+    """Outcomes of the steps of one procedure, as facts.
 
     Attributes:
         prefix: stands before the id of each check.
         steps: every step, in order.
-        told: how those came out that were reached.
+        told: outcomes of the steps that were reached.
     """
 
     prefix: str
@@ -110,7 +110,7 @@ def reasons(decisions: Iterable[Unchecked]) -> str:
 
 
 class Procedure:
-    """One run of a procedure: how each step came out so far, and the refusals that were held back.
+    """One run of a procedure: the outcomes so far, and the refusals that were held back.
 
     Args:
         steps: every step that applies, in order.
@@ -141,11 +141,11 @@ class Procedure:
         return _Attempt(self)
 
     def parsed(self, step: Step, expected: Fact, got: Fact) -> None:
-        """Say what a step expected and got that parsing took already: what does not pass it is never parsed."""
+        """Record the facts of a step that parsing took already: evidence that fails it is never parsed."""
         self._told.append((step, Outcome.PASS, expected, got))
 
     def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
-        """Say what the open step expected and what it got, once nothing in it can be refused any more."""
+        """Record the expected and the found facts of the open step, after its last possible refusal."""
         self._told.append((self._open, outcome, expected, got))
 
     def need(self, found: _T | None, otherwise: str) -> _T:
@@ -155,7 +155,7 @@ class Procedure:
         return found
 
     def finish(self) -> Findings:
-        """Return how every step came out.
+        """Return the outcome of every step.
 
         Raises:
             AttestError: the worst refusal that was held back: the lowest exit code, the first of them. A wrong
@@ -207,7 +207,7 @@ class Procedure:
 
 
 def _until_refused(told: list[_Told]) -> list[_Told]:
-    """Return how steps came out up to the first refusal, and after it only what else was refused."""
+    """Return the outcomes up to the first refusal, and after it only the other refusals."""
     outcomes = [outcome for _, outcome, _, _ in told]
     first = outcomes.index(Outcome.FAIL) if Outcome.FAIL in outcomes else len(told)
     return [*told[:first], *(each for each in told[first:] if each[1] is Outcome.FAIL)]

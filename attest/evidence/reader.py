@@ -94,7 +94,7 @@ class Field:
         offset: bytes from the start of the structure.
         size: bytes.
         kind: ``u8`` … ``u64`` are little-endian; ``reserved`` must be zero.
-        note: what it holds, in a few words.
+        note: its content, in a few words.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Layout:
         name: the structure's name in its specification.
         size: total bytes.
         fields: rows in order of offset, without holes.
-        clause: where the specification draws the table.
+        clause: the specification's table.
 
     Raises:
         ValueError: the rows leave a hole, overlap, or do not add up.

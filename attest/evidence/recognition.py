@@ -1,4 +1,4 @@
-"""What is this file? One file of evidence, recognised by content.
+"""Recognition of one file of evidence by its content.
 
 A file is looked at in this order, and the first line that fits decides. What a line looks for is enough to tell its
 form from every other; no decoder is run to see whether it works. Once a form is decided, a defect is a defect of that

@@ -413,8 +413,8 @@ def test_a_service_that_shows_two_logs_is_found_out_with_both_checkpoints(grow: 
     with pytest.raises(LogForkedError) as outcome:
         client.release(("model",), attester=attester)
     assert outcome.value.code == "log-forked"
-    assert outcome.value.remembered == seen
-    assert SERVICE.verify(outcome.value.received).split("\n")[1] == str(grow + 2)
+    assert outcome.value.expected == seen
+    assert SERVICE.verify(outcome.value.got or "").split("\n")[1] == str(grow + 2)
     assert memory.recall() == seen
 
 

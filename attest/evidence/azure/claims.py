@@ -1,4 +1,4 @@
-"""What verified evidence of an Azure confidential VM states: the guest's registers first, the CPU's report last."""
+"""Claims of verified evidence of an Azure confidential VM: the guest's registers first, the CPU's report last."""
 
 from __future__ import annotations
 

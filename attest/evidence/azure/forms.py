@@ -78,7 +78,7 @@ class ParsedAzureEvidence:
     Attributes:
         form_version: 0, 1 or 2; from 2 on the user data repeats the quote's extraData.
         hcl: the paravisor's report.
-        cpu: what the CPU made: the SNP report in the HCL report with its certificates, or the TD quote beside it.
+        cpu: evidence of the CPU: the SNP report in the HCL report with its certificates, or the TD quote beside it.
         tpm: the TPM's quote.
     """
 
@@ -105,7 +105,7 @@ class ParsedAzureEvidence:
 
     @property
     def stated_extra_data(self) -> bytes:
-        """What the TPM says that it was asked under; empty for a message that cannot be read, likewise."""
+        """The nonce in the TPM's message; empty for a message that cannot be read, likewise."""
         try:
             return parse_tpm_quote(self.tpm.message).extra_data
         except EvidenceError:
@@ -165,7 +165,7 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
 
 
 AZURE_PARSERS: Mapping[str, Callable[[bytes], ParsedAzureEvidence]] = {MEDIA_AZURE_CVM: parse_azure_evidence}
-"""How to read an item of evidence by its media type."""
+"""Parsers of an item of evidence by its media type."""
 _SAYS = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
 
 
@@ -238,7 +238,7 @@ def azure_json(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """How one generation names and writes its members.
+    """Names and encodings of the members in one generation.
 
     Attributes:
         version: its number; 0 for the one without.

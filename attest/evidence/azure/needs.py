@@ -1,4 +1,4 @@
-"""What the CPU's report in Azure evidence needs: the same as by itself, and perhaps a better VCEK than came along."""
+"""Endorsements that the CPU's report in Azure evidence needs: its own, and perhaps a better VCEK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def needy_report(evidence: ParsedAzureEvidence) -> ParsedSnpEvidence | ParsedQuo
 
     The service beside the machine hands out the VCEK for the TCB that the host has now; after an update of its
     firmware that is another than REPORTED_TCB says (azure-cvm.md 6). Such a VCEK is left out here, so that AMD is
-    asked for the one that fits. What verification is given stays as it was presented.
+    asked for the one that fits. Verification still receives the evidence as presented.
     """
     cpu = evidence.cpu
     if isinstance(cpu, ParsedQuote):

@@ -44,7 +44,7 @@ class RuntimeClaims:
 
     Attributes:
         ak: the public key with which the virtual TPM signs quotes, RSA of 2,048 to 4,096 bits.
-        vm_configuration: what is known of the VM's settings, by our names.
+        vm_configuration: the known settings of the VM, by our names.
         user_data: 64 bytes that the guest wrote before the report was made; None when there are none.
         unknown: members that this version does not know, path to compact JSON.
     """

@@ -62,7 +62,7 @@ _DATA_HEAD_BYTES = 20
 
 
 class HclReportType(enum.IntEnum):
-    """Which CPU's report is inside; others (VBS, TVM) are not verified."""
+    """Kind of the CPU's report inside; others (VBS, TVM) are not verified."""
 
     SNP = 2
     TDX = 4
@@ -97,7 +97,7 @@ class ParsedHclReport:
     Attributes:
         raw: as received, padding included.
         version: 1 or 2.
-        report_type: which CPU's report is inside.
+        report_type: kind of the CPU's report inside.
         hash_type: 1 SHA-256, 2 SHA-384, 3 SHA-512.
         hardware_report: 1,184 bytes: an SNP report, or a TDREPORT (1,024) and zeros.
         runtime_data: the runtime claims, JSON text, exactly the bytes that were hashed.
@@ -114,7 +114,7 @@ class ParsedHclReport:
 
     @property
     def runtime_digest(self) -> bytes:
-        """What REPORT_DATA must be: the digest of the runtime claims, left-aligned, 64 bytes."""
+        """The required REPORT_DATA: the digest of the runtime claims, left-aligned, 64 bytes."""
         digest: bytes = _HASHES[self.hash_type](self.runtime_data).digest()
         return digest.ljust(_REPORT_DATA_BYTES, b"\0")
 

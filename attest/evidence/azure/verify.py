@@ -1,4 +1,4 @@
-"""Is this evidence of an Azure confidential VM genuine? Checks A01 to A08 of specs/azure-cvm.md, but for the nonce.
+"""Verification of Azure confidential VMs: checks A01 to A08 of specs/azure-cvm.md, except the nonce.
 
 ::
 
@@ -37,7 +37,7 @@ from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 __all__ = ["AzureSteps", "VerifiedAzureEvidence", "verify_azure_evidence"]
 
 _TD_INFO_OFFSET = 120
-"""Where TDATTRIBUTES stands in a TD report body (intel-tdx-sgx.md 3)."""
+"""Offset of TDATTRIBUTES in a TD report body (intel-tdx-sgx.md 3)."""
 
 
 class AzureSteps(NamedTuple):
@@ -62,13 +62,13 @@ class VerifiedAzureEvidence:
     """Evidence of an Azure confidential VM that holds, link by link. Built by ``verify_azure_evidence`` only.
 
     Attributes:
-        evidence: what was presented; the HCL report's runtime claims may be relied on.
+        evidence: the evidence as presented; its runtime claims are verified.
         cpu: the CPU's report, verified. Its measurement is of the paravisor, not of the guest's system.
-        runtime: what the paravisor says of the VM.
-        quote: what the virtual TPM signed.
+        runtime: the paravisor's claims about the VM.
+        quote: the quote that the virtual TPM signed.
         pcrs: registers that the quote covers, ascending, with their values: the only measurements of the system.
         at: the moment for which all this holds.
-        findings: how each step came out that follows the CPU's report.
+        findings: outcome of each step after the CPU's report.
     """
 
     evidence: ParsedAzureEvidence
@@ -81,7 +81,7 @@ class VerifiedAzureEvidence:
 
     @property
     def simulated(self) -> bool:
-        """Whether all this rests on the simulator's root."""
+        """True for evidence under the simulator's root."""
         return self.cpu.simulated
 
     @property
@@ -102,11 +102,11 @@ def verify_azure_evidence(
     """Verify evidence of an Azure confidential VM.
 
     Args:
-        evidence: what was presented; nothing of it is trusted yet.
-        endorsements: what AMD or Intel say; not trusted either.
+        evidence: the evidence as presented; not trusted yet.
+        endorsements: statements of AMD or Intel; not trusted either.
         anchors: root keys of AMD and Intel that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware.
-        unchecked: what the procedure of the CPU's report may leave unjudged; nothing else here can be.
+        unchecked: relaxations for the procedure of the CPU's report; no other step can be relaxed.
 
     Raises:
         AttestError: as ``verify_snp_evidence`` or ``verify_intel_quote``.
@@ -184,7 +184,7 @@ def _not_reached(evidence: ParsedAzureEvidence, failure: AttestError) -> AttestE
 
 
 class _Links(NamedTuple):
-    """What hangs on the CPU's report."""
+    """The parts that the CPU's report vouches for."""
 
     runtime: RuntimeClaims
     quote: ParsedTpmQuote
@@ -233,7 +233,7 @@ def _verify_links(procedure: Procedure, evidence: ParsedAzureEvidence) -> _Links
 
 
 def _require_paravisor(vmpl: int) -> None:
-    """Require that the paravisor itself asked for the SNP report: whoever sits at VMPL 1 or above is its guest."""
+    """Require that the paravisor itself requested the SNP report: VMPL 1 and above belong to its guest."""
     if vmpl != 0:
         raise VerificationError(
             f"the SNP report was asked for at VMPL {vmpl}, and the paravisor runs at VMPL 0",

@@ -1,7 +1,7 @@
-"""What the data of an event says, and how far its digest vouches for it.
+"""Data of events, and the extent to which their digests vouch for it.
 
 A log is not signed. A replay proves the digests, their register and their order. It proves neither the data nor the
-type: whoever carries the log can write another type beside a digest. Data counts only where it is what was hashed.
+type: the bearer of the log can write another type beside a digest. Data counts only where it is what was hashed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GRUB = re.compile(rb"(grub_cmd|(?:grub_)?kernel_cmdline):? ")
 
 
 class Verification(enum.StrEnum):
-    """How far the digest of an event vouches for its data."""
+    """Extent to which the digest of an event vouches for its data."""
 
     VERIFIED = "verified"
     """The whole data was hashed."""
@@ -84,11 +84,11 @@ class ApplicationEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrubText:
-    """What GRUB measured of its own.
+    """A measurement that GRUB made on its own.
 
     Attributes:
         is_command_line: the kernel's command line, by the prefix, which no digest covers; otherwise a command of GRUB.
-        text: what stands behind the prefix, up to its NUL.
+        text: the text after the prefix, up to its NUL.
     """
 
     is_command_line: bool
@@ -105,7 +105,7 @@ def verification(event: ParsedEvent, kind: LogKind) -> Verification:
 
     Raises:
         VerificationError: ``eventlog-data-mismatch``, the data of a kind that is always what was hashed gives
-            another digest: somebody changed the log.
+            another digest: the log was changed.
 
     Spec: specs/intel-tdx-sgx.md, section 19, the table of recomputable texts.
     """

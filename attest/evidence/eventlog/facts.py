@@ -1,8 +1,8 @@
-"""What a verified log states about the boot, for policies and for ``claims.eventlog``.
+"""Facts of a verified log about the boot, for policies and for ``claims.eventlog``.
 
 A type is not covered by any digest, so each fact is read only from the registers in which it is measured. The
 variables of Secure Boot count only in front of the first separator of their register: until then nothing but the
-measured firmware extends it. The separator is found by its digest, which nobody can relabel.
+measured firmware extends it. The separator is found by its digest, which cannot be relabelled.
 
 A text is given only where it was hashed. Otherwise the digest is the fact, and says that it is ``unverified``.
 A list is absent, and not empty, when a register that it is read from was not proven: it might have had events.
@@ -52,7 +52,7 @@ _SIGNATURE_STORES = {
 _STUB_INITRD = 0x8F3B22EC
 _STUB_LOAD_OPTIONS = 0x8F3B22ED
 _SEPARATORS = (bytes(4), b"\xff" * 4, b"\1\0\0\0")
-"""What a separator may hold; the last one means that the firmware failed."""
+"""Allowed contents of a separator; the last one means that the firmware failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class _Places:
         applications: images that the firmware started.
         grub: texts of GRUB.
         stub: kernel command lines that systemd's EFI stub and boot menu measured.
-        kernel_stub: what Linux's EFI stub measured.
+        kernel_stub: measurements of Linux's EFI stub.
         loader: everything that boot loaders measure, these texts included.
         runtime: what the guest's software measures, into the log.
     """
@@ -127,10 +127,10 @@ class EventFact:
 
     Attributes:
         event: its number in the log.
-        register: where it is measured.
+        register: the register that the event extends.
         digest: as replayed, of the log's bank; always proven.
-        verification: how far the digest vouches for ``values``.
-        values: what the hashed data says; empty where it was not hashed.
+        verification: extent to which the digest vouches for ``values``.
+        values: values of the hashed data; empty where the data was not hashed.
     """
 
     event: int

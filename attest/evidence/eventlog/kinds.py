@@ -1,4 +1,4 @@
-"""Whose log it is: which registers its indices mean, from which values they start, and which digest counts.
+"""Kinds of logs: the registers of their indices, the initial values, and the digest that counts.
 
 The kind is chosen by who calls, from the evidence that the log came with, and never by the log.
 """
@@ -16,7 +16,7 @@ __all__ = ["CCEL", "TCG2_SHA256", "Growth", "LogKind", "Register"]
 
 
 class Growth(enum.Enum):
-    """What may extend a register once the log has ended."""
+    """Extensions that a register may receive after the end of the log."""
 
     NONE = "none"
     """Nothing. The log leads to its value, or is of another boot, cut short or changed."""
@@ -33,7 +33,7 @@ class Register:
     Attributes:
         name: as messages and facts spell it.
         initial: its value before the first event, as long as a digest; None for one that no event extends.
-        growth: what may extend it once the log has ended.
+        growth: extensions that it may receive after the end of the log.
         phases: what an operating system is known to extend it by then, in this order, as far as it has come.
     """
 
@@ -45,14 +45,14 @@ class Register:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogKind:
-    """What the register indices of a log mean, and which digest counts.
+    """Meaning of a log's register indices, and the digest that counts.
 
     Attributes:
         name: for messages.
         registers: of each index; a higher index is malformed.
         bank: algorithm id of the digest that every record must have, and by which registers are extended.
         locality_index: index of the register whose last byte starts as the locality of TPM2_Startup, which the log
-            tells; None when there is no such register.
+            records; None when there is no such register.
     """
 
     name: str
@@ -88,7 +88,7 @@ _PHASES: Mapping[int, tuple[bytes, ...]] = {
     11: (b"enter-initrd", b"leave-initrd", b"sysinit", b"ready", b"shutdown", b"final"),
 }
 """Words whose hashes systemd extends registers by once the firmware's log has ended (systemd-pcrphase.service(8)): it
-closes those of firmware and boot loader, and tells the phases of a boot from a unified kernel image."""
+closes those of firmware and boot loader, and marks the phases of a boot from a unified kernel image."""
 _GROWTH: Mapping[int, Growth] = {
     8: Growth.SYSTEM,  # init data of peer pods (azure-cvm.md 5)
     9: Growth.SYSTEM,  # the state of systemd's registers in the TPM's memory

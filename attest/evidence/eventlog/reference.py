@@ -1,6 +1,6 @@
-"""Where does a log part from a reference log?
+"""Comparison of a log with a reference log: the first event that differs.
 
-An explanation, not a verdict: it tells a person which event changed. What is acceptable is for a policy to say.
+It explains to a person which event changed. A policy decides whether the change is acceptable.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class ComparedEvent:
     Attributes:
         number: in its own log.
         type_name: as its log says.
-        digest: what was extended.
-        text: its data when readable; nobody vouches for it here.
+        digest: the value that extended the register.
+        text: its data when readable; not verified here.
     """
 
     number: int
@@ -34,7 +34,7 @@ class ComparedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterDifference:
-    """How the events of one register differ.
+    """The difference between the events of one register.
 
     Attributes:
         register: its name.

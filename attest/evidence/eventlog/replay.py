@@ -3,7 +3,7 @@
 The replay proves the digests; ``require_data`` proves what can be proven of the data. Both make a
 ``VerifiedEventLog``, which is built here and nowhere else.
 
-Two kinds of registers are not compared. One that nobody signed proves nothing. One that an operating system alone
+Two kinds of registers are not compared. An unsigned one proves nothing. One that an operating system alone
 extends is left out of the firmware's log. No fact is read from either.
 """
 
@@ -25,7 +25,7 @@ _CHECK = "eventlog.registers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registers:
-    """What a log leads to, by the names of all registers that events extend.
+    """Replayed values of a log, by the names of all registers that events extend.
 
     Attributes:
         values: of the size of the log's bank; the initial value where nothing was extended.
@@ -40,14 +40,14 @@ class Registers:
 class VerifiedEventLog:
     """A log that replays to signed registers, and whose data gives its digests wherever that can be told.
 
-    It says as much as the registers: whoever signed them vouches for it. Built by ``verify_event_log``.
+    The signer of the registers vouches for the log. Built by ``verify_event_log``.
 
     Attributes:
         log: the log.
-        registers: what it led to.
+        registers: the replayed values.
         proven: names of the registers for which that is what was signed. Events of others prove nothing.
-        unjudged: names of those that differ and were left unjudged, as somebody decided.
-        verifications: how far each event's data is vouched for, in the order of ``log.events``.
+        unjudged: names of those that differ and that a relaxation leaves unjudged.
+        verifications: extent to which each event's data is vouched for, in the order of ``log.events``.
     """
 
     log: ParsedEventLog
@@ -59,7 +59,7 @@ class VerifiedEventLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What comparing came to; attributes as those of ``VerifiedEventLog``."""
+    """Result of the comparison; attributes as those of ``VerifiedEventLog``."""
 
     registers: Registers
     proven: frozenset[str]

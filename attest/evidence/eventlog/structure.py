@@ -82,7 +82,7 @@ class ParsedEvent:
         type_name: its name, or the number in hex.
         digests: as they stand in the record.
         digest: the one of the bank that counts.
-        data: what the log says was measured; see ``content.verification`` for when to believe it.
+        data: the data that the log gives for the measurement; ``content.verification`` decides whether it counts.
     """
 
     number: int
@@ -98,14 +98,14 @@ class ParsedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedEventLog:
-    """A log as presented: a stranger's word until it replays to signed registers.
+    """A log as presented: unverified until it replays to signed registers.
 
     Attributes:
-        kind: what its indices mean.
+        kind: decides the meaning of its indices.
         spec_id: the header.
         events: the records behind the header, in order.
         padding_bytes: bytes behind the last record that are no part of the log, its end marker included.
-        startup_locality: with which the first register of a TPM starts, where the log tells; the replay proves it.
+        startup_locality: initial locality of a TPM's first register, where the log records it; the replay proves it.
     """
 
     kind: LogKind
@@ -126,7 +126,7 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
 
     Args:
         data: the log, with the unused rest of its area or without.
-        kind: what its indices mean.
+        kind: decides the meaning of its indices.
 
     Raises:
         EvidenceError: ``eventlog-malformed``, with the number of the event in ``field`` and its offset.
@@ -155,7 +155,7 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
 
 
 def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], padding_bytes: int) -> ParsedEventLog:
-    # (3) With what the registers start, where a TPM's log tells.
+    # (3) The initial values of the registers, where a TPM's log records them.
     return ParsedEventLog(
         kind=kind,
         spec_id=spec_id,

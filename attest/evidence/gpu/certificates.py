@@ -1,4 +1,4 @@
-"""What NVIDIA writes into the certificates of a device: the leaf's firmware id, and who the device is.
+"""NVIDIA's fields in the certificates of a device: the leaf's firmware id and the device's identity.
 
 L5 is the attestation key, which the device makes for the firmware that it booted. L4 names the device itself: the
 serial number in its subject is a type byte and the id (PDI) with which GPUs and switches name each other.
@@ -103,7 +103,7 @@ class GpuLeaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceIdentity:
-    """Who the device is, whatever firmware it runs: the subject serialNumber of L4.
+    """Identity of the device, independent of its firmware: the subject serialNumber of L4.
 
     Attributes:
         type_byte: 0x41 for a GPU, 0x50 for an NVSwitch.
@@ -121,7 +121,7 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceModel:
-    """What kind of device an L4 is of.
+    """Return the kind of device of an L4 certificate.
 
     Attributes:
         kind: GPU or NVSwitch.

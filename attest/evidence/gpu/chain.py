@@ -304,7 +304,7 @@ def _no_root(last: Certificate, presented: tuple[Certificate, ...], anchors: Tru
 def require_path_valid(path: DevicePath, root: DeviceRoot | None, *, at: datetime) -> None:
     """Require every certificate of the path, and the root, to be within its dates; both bounds are included.
 
-    Nested validity is not asked for: L5 and L4 begin before the certificates of their issuers.
+    Nested validity is not required: L5 and L4 begin before the certificates of their issuers.
 
     Raises:
         ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.

@@ -1,4 +1,4 @@
-"""What verified GPUs and NVSwitches state (specs/nvidia-gpu.md, section 21).
+"""Claims of verified GPUs and NVSwitches (specs/nvidia-gpu.md, section 21).
 
 A claim that the evidence does not carry is absent. Nothing in a report says whether developer tools were on: that is
 in ``nvml``, which a guest collects itself, so that it counts only through what the CPU signed for it.

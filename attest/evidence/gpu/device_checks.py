@@ -1,4 +1,4 @@
-"""What a device's certificates and its report must be: chain, architecture, signature, firmware id.
+"""Checks of a device's certificates and report: chain, architecture, signature, firmware id.
 
 Spec: specs/nvidia-gpu.md, sections 5 to 7 and 16.
 """

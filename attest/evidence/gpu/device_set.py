@@ -18,12 +18,12 @@ class SetMember(Protocol):
 
     @property
     def architecture(self) -> str | None:
-        """``hopper``, ``blackwell`` or ``ls10``; None when nobody says."""
+        """``hopper``, ``blackwell`` or ``ls10``; None when not stated."""
         ...
 
     @property
     def driver_version(self) -> str | None:
-        """NVIDIA's driver; None when nobody says."""
+        """NVIDIA's driver; None when not stated."""
         ...
 
 
@@ -35,7 +35,7 @@ class DeviceSet:
         gpus: the GPUs.
         switches: the NVSwitches.
         cpu_kind: kind of the CPU's evidence that came with them (``sev-snp``, ``tdx``), or None.
-        bound: whether the CPU's signed report commits to exactly these devices and their settings.
+        bound: true if the CPU's signed report commits to exactly these devices and their settings.
     """
 
     gpus: tuple[SetMember, ...]
@@ -65,7 +65,7 @@ DEVICE_SET_CLAIMS: tuple[Claim, ...] = (
     # Of no device there is nothing to bind: how many there must be is another question.
     _claim("bound", ClaimType.BOOLEAN, lambda s: s.bound or not (s.gpus or s.switches), "nvidia-gpu.md 11, 15"),
 )
-"""What policies can ask of a set."""
+"""Claims of a set, for policies."""
 
 _BY_NAME = {claim.name: claim for claim in DEVICE_SET_CLAIMS}
 

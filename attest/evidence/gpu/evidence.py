@@ -1,7 +1,7 @@
 """Evidence of one NVIDIA device: its report, the chain that came with it, and what NVML said of the machine's mode.
 
 A raw report travels alone, and its chain lies among the endorsements. The JSON object of NVIDIA's SDK carries both;
-what else it says (``arch``, ``nonce``, versions) is a hint that nobody signed. Our collector adds a member ``nvml``,
+what else it says (``arch``, ``nonce``, versions) is an unsigned hint. Our collector adds a member ``nvml``,
 which is no less unsigned: it counts for something only where a CPU's evidence binds it.
 
 Spec: specs/nvidia-gpu.md, sections 15 and 16.
@@ -71,7 +71,7 @@ _NOUNS: Mapping[type, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSettings:
-    """What NVML said of the machine's confidential-computing mode when the report was made. Nothing of it is signed.
+    """NVML's statement of the machine's confidential-computing mode at the time of the report. It is not signed.
 
     Attributes:
         environment: one of ``ENVIRONMENTS``.
@@ -92,13 +92,13 @@ class GpuSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedGpuEvidence:
-    """One device as presented: a stranger's word.
+    """One device as presented: unverified.
 
     Attributes:
         report: the report.
         chain: certificates as presented, leaf first; None for a raw report, whose chain lies among the endorsements.
         arch: the stated architecture in upper case (``HOPPER``); a hint that must agree with the certificates.
-        settings: what NVML said.
+        settings: NVML's statement.
         uuid: the stated name of the device; a hint.
         stated_nonce: 32 bytes; a hint that must agree with the report.
     """
@@ -158,7 +158,7 @@ NVIDIA_PARSERS: Mapping[str, Callable[[bytes], ParsedGpuEvidence]] = {
     MEDIA_NVIDIA_REPORT: parse_nvidia_report,
     MEDIA_NVIDIA_DEVICE: parse_nvidia_device,
 }
-"""How to read an item of evidence by its media type; a type that is not here is no NVIDIA evidence."""
+"""Parsers of an item of evidence by its media type; any other type is not NVIDIA evidence."""
 
 
 def device_json(
@@ -170,8 +170,8 @@ def device_json(
         report: request and response as the device made them; its nonce is written beside it.
         chain_pem: certificates in PEM, leaf first.
         arch: ``HOPPER``, ``BLACKWELL`` or ``LS10``.
-        settings: what NVML says of the mode.
-        uuid: what NVML calls the device.
+        settings: NVML's statement of the mode.
+        uuid: NVML's name of the device.
     """
     device: dict[str, JsonValue] = {
         "arch": arch,
@@ -193,7 +193,7 @@ def is_nvidia_json(document: JsonValue) -> bool:
     """Say whether a document is NVIDIA's evidence by its members, well formed or not.
 
     That is: an array of devices, one device, the answer of ``nvattest collect-evidence``, or the list of Confidential
-    Containers. A device is told by two of ``arch``, ``evidence`` and ``certificate``.
+    Containers. A device is recognised by two of ``arch``, ``evidence`` and ``certificate``.
     """
     if isinstance(document, list):
         return bool(document) and _looks_like_device(document[0])

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MeasurementSource: TypeAlias = Literal["driver", "vbios"]
-"""Which RIM a reference value comes from; the BIOS of a switch counts as ``vbios``."""
+"""The RIM of a reference value; the BIOS of a switch counts as ``vbios``."""
 
 NVDEC_INDEX = 35
 NVDEC_DISABLED = 0x55
@@ -34,7 +34,7 @@ NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One index whose measurement is none of the reference values, and that nobody waived.
+    """One index whose measurement is none of the reference values, and that is not waived.
 
     Attributes:
         index: RIM index.
@@ -77,17 +77,17 @@ class MeasurementComparison:
 
     @property
     def compared(self) -> int:
-        """How many reference values were compared."""
+        """Number of reference values that were compared."""
         return len(self.results)
 
     @property
     def matched(self) -> int:
-        """How many of them were found."""
+        """Number of reference values that were found."""
         return sum(result.matched for result in self.results)
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
-        """What differs and is not waived."""
+        """Differences that are not waived."""
         return tuple(
             Mismatch(index=result.index, source=result.source, expected=result.expected, got=result.got)
             for result in self.results
@@ -96,7 +96,7 @@ class MeasurementComparison:
 
     @property
     def waived(self) -> tuple[MeasurementResult, ...]:
-        """What differs and is waived, with the reason."""
+        """Differences that are waived, with the reason."""
         return tuple(result for result in self.results if result.waived is not None)
 
     def __bool__(self) -> NoReturn:
@@ -126,7 +126,7 @@ def compare(
         waived: indices whose mismatch is only shown.
 
     Raises:
-        SignatureError: ``rim-signature-invalid``, a RIM whose values nobody signed.
+        SignatureError: ``rim-signature-invalid``, a RIM whose values are not signed.
         ValueError: no RIM at all, so that nothing would differ.
 
     Spec: specs/nvidia-gpu.md, section 10.

@@ -1,7 +1,7 @@
-"""Which endorsements a device's evidence needs, by name. Fetching them is somebody else's job.
+"""Endorsements that a device's evidence needs, by name. Another module fetches them.
 
-Who signed a RIM is known only once the RIM is there, so the needs come in two rounds. Nothing here is verified: what
-is asked for is what the evidence claims to be, and what comes back is verified with it.
+The signers of a RIM are known only from the RIM, so the needs come in two rounds. Nothing here is verified: the
+requests follow the claims of the evidence, and the endorsements are verified with it.
 
 Spec: specs/nvidia-gpu.md, sections 8, 9.1 and 21.
 """
@@ -27,7 +27,7 @@ from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES, driver_rim_id, switch
 __all__ = ["needed_rims", "needed_statuses"]
 
 _BLACKWELL_CHIP = "GB100"
-"""Where a Blackwell GPU does not state its chip."""
+"""Chip of a Blackwell GPU that does not state it."""
 
 
 def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRimRequest, ...]:
@@ -35,7 +35,7 @@ def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRi
 
     Args:
         parsed: the device's evidence.
-        pool: where a raw report's certificates lie.
+        pool: holds a raw report's certificates.
 
     Returns:
         As many as can be named. What cannot be named, because the certificates are not at hand or the report does
@@ -85,8 +85,8 @@ def needed_statuses(
 
     Args:
         parsed: the device's evidence.
-        pool: where a raw report's certificates lie.
-        rims: what the first round brought; RIMs of other devices and versions are passed over.
+        pool: holds a raw report's certificates.
+        rims: the RIMs of the first round; those of other devices and versions are passed over.
 
     Returns:
         Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.

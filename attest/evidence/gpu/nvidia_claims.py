@@ -2,7 +2,7 @@
 
 So that a policy written for NVIDIA's SDKs can be carried over. A member that says nothing here is left out, where
 NVIDIA writes null: a reason of revocation, a warning. Left out, too, is what no device can say of itself (``iss``), and
-whether the nonce is the expected one (``…-nonce-match``), which the check ``freshness`` tells.
+whether the nonce is the expected one (``…-nonce-match``), which the check ``freshness`` reports.
 
 NOTE: ``secboot`` and ``dbgstat`` carry no information. NVIDIA's verifiers derive both from ``measres``, and so does
 this module: that measurements equal their reference values. No report says that boot was secure or debugging disabled.

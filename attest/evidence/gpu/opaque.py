@@ -1,7 +1,7 @@
 """The opaque data of an NVIDIA report: packed entries of type (u16), size (u16) and value, little-endian.
 
 What a device says of itself stands here: versions, firmware id, mode, neighbours. All of it is signed with the report.
-Types that nobody knows are kept and listed, and serve no check. Whether an entry is about a GPU or a switch follows
+Unknown types are kept and listed, and serve no check. Whether an entry is about a GPU or a switch follows
 from the device's certificate, never from the entries.
 
 Spec: specs/nvidia-gpu.md, section 4.
@@ -109,7 +109,7 @@ class OpaqueEntry:
     """One entry.
 
     Attributes:
-        type: what it is about, a key of ``KNOWN_TYPES`` or another number of 16 bits.
+        type: its subject, a key of ``KNOWN_TYPES`` or another number of 16 bits.
         value: its bytes, at most 65,535.
     """
 
@@ -123,7 +123,7 @@ class OpaqueEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueData:
-    """What a device says of itself. Built by ``parse_opaque``; None means "not present in the report".
+    """A device's statements about itself. Built by ``parse_opaque``; None means "not present in the report".
 
     Attributes:
         raw: the bytes as received, all of them signed.
@@ -215,7 +215,7 @@ class OpaqueData:
 
     @property
     def lock_status(self) -> int | None:
-        """Whether a switch's configuration is locked: 1 locked."""
+        """Lock state of a switch's configuration: 1 locked."""
         return self._unsigned(LOCK_STATUS)
 
     @property
@@ -274,7 +274,7 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
 
     Args:
         data: all of it, at most 65,535 bytes.
-        offset: where it begins in the report, for messages.
+        offset: its start in the report, for messages.
 
     Raises:
         EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or a value that is

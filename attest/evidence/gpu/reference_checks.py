@@ -33,7 +33,7 @@ __all__ = ["Given", "JudgedReference", "RimSteps", "judge_measurements", "judge_
 
 
 class Given(NamedTuple):
-    """What the steps judge, and by what."""
+    """Input of the steps."""
 
     report: ParsedGpuReport
     model: DeviceModel | None
@@ -54,7 +54,7 @@ class RimSteps(NamedTuple):
 
 
 class JudgedReference(NamedTuple):
-    """What the steps of one RIM found; without a refusal it is known which RIM is wanted."""
+    """Findings of the steps of one RIM; without a refusal the wanted RIM is known."""
 
     wanted: WantedRim | None
     judged: JudgedRim | None
@@ -68,7 +68,7 @@ class JudgedReference(NamedTuple):
 
     @property
     def is_put_aside(self) -> bool:
-        """Whether it is stale or may be revoked, and ``rim`` left that unchecked."""
+        """True if it is stale or may be revoked, and ``rim`` left that unchecked."""
         return any(decision.check == "rim" for decision in self.used)
 
     @property
@@ -83,7 +83,7 @@ class JudgedReference(NamedTuple):
 
     @property
     def statuses(self) -> tuple[Status, ...]:
-        """What shows that its signers are not revoked."""
+        """Revocation status of its signers."""
         return () if self.judged is None else self.judged.statuses
 
 

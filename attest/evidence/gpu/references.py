@@ -1,4 +1,4 @@
-"""Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; and whether it may.
+"""Selection and checks of the RIMs for a device's driver and for its VBIOS or BIOS.
 
 Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
 each is judged and compared as a whole, and values of two issues are never mixed.
@@ -53,12 +53,12 @@ __all__ = [
 MAX_ISSUES = 16
 """Issues of one id that are looked at: NVIDIA signs anew about every two years."""
 Status: TypeAlias = OcspAnswer | Crl
-"""What shows that a certificate is not revoked."""
+"""Evidence that a certificate is not revoked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedRim:
-    """What a RIM must be in order to speak for a part of a device.
+    """Properties that a RIM needs in order to apply to a part of a device.
 
     Attributes:
         source: driver, or VBIOS (of a switch: its BIOS).
@@ -74,7 +74,7 @@ class WantedRim:
 
     @property
     def text(self) -> str:
-        """What is wanted, in words."""
+        """Description of the wanted RIM."""
         what = "BIOS" if self.edition == "SWITCH" else "driver" if self.source == "driver" else "VBIOS"
         return f"the RIM of {self.product}, {what} {self.version or 'of no stated version'}"
 
@@ -127,14 +127,14 @@ class JudgedRim:
     """One RIM and what is to be said of it.
 
     Attributes:
-        wanted: what it speaks for.
-        parsed: what it says.
+        wanted: the part that it applies to.
+        parsed: its contents.
         verified: the RIM with its signers, if its signature holds and they lead to a pinned root; perhaps outside
             its window.
         signature: why the XML signature does not hold.
         chain: why the chain does not, or that the moment is outside the window.
         revocation: why it is not shown that no signer is revoked; None also when ``verified`` is.
-        statuses: what shows it, for L4, L3 and L2; empty when nothing does.
+        statuses: revocation status of L4, L3 and L2; empty without any.
     """
 
     wanted: WantedRim

@@ -58,7 +58,7 @@ RimSigners = tuple[Certificate, Certificate, Certificate]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ParsedRim:
-    """A readable RIM. Its text is a stranger's word: good for choosing among RIMs, not for relying on.
+    """A readable RIM. Its text is unverified: it serves to choose among RIMs and for nothing else.
 
     Attributes:
         document: the exact bytes.

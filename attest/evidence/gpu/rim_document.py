@@ -1,4 +1,4 @@
-"""What a RIM says: the closed reading of its SWID document (specs/nvidia-gpu.md, section 9.2).
+"""Contents of a RIM: the strict reading of its SWID document (specs/nvidia-gpu.md, section 9.2).
 
 Whatever is not in the tables here refuses. Nothing is judged that is not in the document: neither the id under which
 a RIM is served nor "driver" or "VBIOS" is.
@@ -18,7 +18,7 @@ from attest.evidence.gpu.xml_signature import XmlElement, malformed
 __all__ = ["RimContent", "RimEdition", "read_content"]
 
 RimEdition: TypeAlias = Literal["GPU", "SWITCH"]
-"""What a RIM is for."""
+"""Component that a RIM describes."""
 
 INDICES = 64
 """Records of either edition, active or not, are numbered from 0; a switch's report has only 31 blocks."""

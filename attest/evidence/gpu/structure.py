@@ -118,14 +118,14 @@ FIXED: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedGpuReport:
-    """A report as presented: a stranger's word until its signature is verified.
+    """A report as presented: unverified until its signature is checked.
 
     Attributes:
         raw: the report as received, request and response.
         nonce: the requester's challenge, 32 bytes.
         responder_nonce: 32 bytes that the device chose.
         measurements: SHA-384 digests, 48 bytes each; the position is the RIM index, counted from 0.
-        opaque: what the device says of itself.
+        opaque: the device's statements about itself.
         signed_bytes: everything in front of the signature, as received.
         signature_r: 48 bytes, big-endian.
         signature_s: 48 bytes, big-endian.
@@ -245,4 +245,4 @@ _VALUE_AT: Final = next(field.offset for field in BLOCK if field.name == "value"
 _BLOCK_HEADS: Final = tuple(
     _encode(BLOCK, index=index, value=bytes(48))[:_VALUE_AT] for index in range(max(BLOCK_COUNTS) + 1)
 )
-"""What stands before the value, by index."""
+"""Prefix of the value, by index."""

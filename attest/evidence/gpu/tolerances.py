@@ -1,4 +1,4 @@
-"""What a Verifier Owner lets pass by name for NVIDIA devices. Everything here is shown in the result."""
+"""Deviations of NVIDIA devices that a Verifier Owner tolerates by name. The result shows each of them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ NamedDevice = tuple[str, VerifiedGpu]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
-    """What does not add up.
+    """A contradiction in the topology.
 
     Attributes:
         negative: the devices contradict each other or the rule; otherwise something is only not there.

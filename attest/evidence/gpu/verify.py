@@ -1,4 +1,4 @@
-"""Is this report genuine, and of a device that runs what NVIDIA published? Sections 5 to 12 of specs/nvidia-gpu.md.
+"""Verification of NVIDIA devices: a genuine report, and published firmware. Sections 5 to 12 of specs/nvidia-gpu.md.
 
 ``GpuSteps`` is the list of checks. Every check that can run is run: a missing file must hide no forged one. What
 cannot run, because what it needs was not found, is not evaluated. Of several failures the one with the lowest exit
@@ -97,7 +97,7 @@ class VerifiedGpu:
     Built by ``verify_gpu_evidence`` only.
 
     Attributes:
-        evidence: what was presented; the fields of its report may be relied on, its hints and settings may not.
+        evidence: the evidence as presented; the fields of its report are verified, its hints and settings are not.
         chain: the device's certificates up to the pinned root.
         driver_rim: the driver's RIM; None for a switch, and when RIMs were left unchecked and none was good.
         vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None likewise.
@@ -105,13 +105,13 @@ class VerifiedGpu:
         fwid_matched: the report's firmware id equals the certificate's; None when the report states none.
         driver_version: as the report states it; None for a switch.
         vbios_version: likewise; of a switch, its BIOS.
-        device_statuses: what shows that L4, L3 and L2 are not revoked; empty when that was left unchecked.
+        device_statuses: revocation status of L4, L3 and L2; empty when left unchecked.
         driver_statuses: likewise for the signers of the driver's RIM.
         vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
         at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
-        tolerances: what the Verifier Owner lets pass by name in a device of this kind.
-        findings: how each step came out.
+        tolerances: deviations that the Verifier Owner tolerates in a device of this kind.
+        findings: outcome of each step.
     """
 
     evidence: ParsedGpuEvidence
@@ -147,7 +147,7 @@ class VerifiedGpu:
 
     @property
     def simulated(self) -> bool:
-        """Whether any of this rests on a root of the simulator and says nothing about hardware."""
+        """True if any part rests on a root of the simulator and proves nothing about hardware."""
         rims = (self.driver_rim, self.vbios_rim)
         return self.chain.anchor.simulated or any(rim is not None and rim.anchor.simulated for rim in rims)
 
@@ -246,7 +246,7 @@ def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> Veri
 
 
 class _Device(NamedTuple):
-    """What the steps of the device found; without a refusal the chain is there."""
+    """Findings of the steps of the device; without a refusal the chain is there."""
 
     chain: DeviceChain | None
     statuses: tuple[Status, ...]
@@ -286,7 +286,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
     statuses: tuple[Status, ...] = ()
     used: tuple[Unchecked, ...] = ()
     with procedure.attempt(_STEPS.revocation):
-        # Of L4, L3 and L2: L5 is made by the device itself, and nobody can revoke it.
+        # L4, L3 and L2 only: the device itself makes L5, which cannot be revoked.
         issuer = procedure.need(root, broken).issuer
         statuses, used = _device_statuses(path, issuer, given)
         procedure.tell(*told_statuses(path.certificates[1:], statuses, used))

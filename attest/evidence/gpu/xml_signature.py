@@ -78,9 +78,9 @@ class SignedXml:
 
     Attributes:
         root: without the Signature. When ``state`` is ``valid``, the tree of exactly the bytes that were signed;
-            otherwise the tree as received, which nobody vouches for.
+            otherwise the tree as received, which is not signed.
         certificates: DER, in the order of KeyInfo; the first one's key is the one that verified.
-        state: whether the signature holds, and which half does not.
+        state: result of the signature check, with the half that failed.
     """
 
     root: XmlElement
@@ -89,7 +89,7 @@ class SignedXml:
 
 
 class _Node(Protocol):
-    """What is used of an element of lxml, which ships no types."""
+    """The used interface of an element of lxml, which ships no types."""
 
     tag: object
     text: str | None
@@ -153,7 +153,7 @@ def read_signed_document(xml: bytes) -> SignedXml:
 
 
 def _without_signature(root: _Node) -> XmlElement:
-    """Return the document as received, which nobody vouches for."""
+    """Return the document as received, which is not signed."""
     document = _element(root)
     return document._replace(children=document.children[:-1])
 
@@ -255,11 +255,11 @@ def _element(node: _Node) -> XmlElement:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What an element has to be: its attributes, and either its children or, with none, what its text decodes to.
+    """The required form of an element: its attributes, and either its children or, with none, what its text decodes to.
 
     Attributes:
         size: None for an element without text; otherwise the number of bytes in base64, 0 for any.
-        repeated: how often the last child may stand at most.
+        repeated: maximum number of the last child.
     """
 
     name: str

@@ -126,7 +126,7 @@ def certifying_pck(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -
     """T04: return the PCK certificate whose key signed the QE report; outcomes are remembered by bytes.
 
     Returns:
-        None when there is no candidate: what is missing is told by ``require_pck``, after all that can be false.
+        None when there is no candidate: ``require_pck`` reports that, after all checks that can fail.
 
     Raises:
         SignatureError: ``qe-report-signature-invalid``.

@@ -1,4 +1,4 @@
-"""What verified Intel quotes state: the claims that TDX and SGX share, and those of each."""
+"""Claims of verified Intel quotes: the claims that TDX and SGX share, and those of each."""
 
 from __future__ import annotations
 

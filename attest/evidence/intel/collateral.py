@@ -57,7 +57,7 @@ class SignedCollateral(Generic[_Content]):
     """A document that Intel signed and that is current. Built by this module only.
 
     Attributes:
-        content: what it says; it may be relied on.
+        content: its verified content.
         signing: the TCB Signing certificate, issued by the root.
     """
 
@@ -74,7 +74,7 @@ def find_tcb_info(
     """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
 
     Args:
-        tee: which TEE the quote is of.
+        tee: TEE of the quote.
         fmspc: 6 bytes, from the PCK certificate.
         pce_id: 2 bytes, likewise.
         endorsements: everything at hand; nothing of it is trusted.
@@ -125,7 +125,7 @@ def find_qe_identity(
 
 @lru_cache(maxsize=_REMEMBERED)
 def _tcb_info(body: bytes) -> TcbInfo | None:
-    """Remember also that a document cannot be read: a broken one is nobody's, and is passed over."""
+    """Return the parsed document; None, which is remembered too, for one that cannot be read."""
     try:
         return parse_tcb_info(body)
     except EvidenceError:

@@ -1,7 +1,7 @@
 """Intel's collateral as others keep it: JSON bundles, answers of the service, lists as hex, percent-encoded chains.
 
-Each part of a bundle is read for itself, so that one that is broken takes none of its neighbours along. What cannot
-be read is told, and is then missing.
+Each part of a bundle is read on its own, so that a broken one does not affect the others. Parts that cannot be read
+are reported and count as missing.
 
 Spec: specs/intel-tdx-sgx.md, sections 14, 17 and 18.
 """
@@ -54,7 +54,7 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollateralParts:
-    """What one file of collateral held; candidates, not trusted.
+    """Contents of one file of collateral; candidates, not trusted.
 
     Attributes:
         problems: parts that could not be read, each by its name.
@@ -78,7 +78,7 @@ def read_collateral(data: bytes) -> CollateralParts | None:
     """Read a bundle in the manner of dcap-qvl or of Intel's quote verification library, or an answer of the PCS.
 
     Args:
-        data: what ``looks_like_collateral`` accepts; a NUL at the end is part of no JSON and left out.
+        data: bytes that ``looks_like_collateral`` accepts; a NUL at the end is part of no JSON and left out.
 
     Returns:
         None when the names stand deeper inside another document.
@@ -103,7 +103,7 @@ def read_collateral(data: bytes) -> CollateralParts | None:
 
 
 class _Reading:
-    """What has been found so far."""
+    """The collateral read so far."""
 
     def __init__(self) -> None:
         self.certificates: list[Certificate] = []
@@ -191,7 +191,7 @@ def _answer(data: bytes) -> list[IntelDocument]:
 
 
 def _checked(document: IntelDocument) -> IntelDocument:
-    """Require that a document can be read, so that whoever gave it hears about it now."""
+    """Require that a document can be read, so that its provider gets the error now."""
     if document.kind == "tcb-info":
         parse_tcb_info(document.body)
     else:

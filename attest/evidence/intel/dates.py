@@ -1,4 +1,4 @@
-"""How fresh a set of collateral is: the earliest and latest issue, and the earliest end, over all of its pieces."""
+"""Dates of a set of collateral: the earliest and latest issue, and the earliest end, over all of its pieces."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class CollateralDates:
     """Dates over certificates, lists and documents together (specs/intel-tdx-sgx.md, section 15).
 
     Attributes:
-        earliest_issue: how old the oldest piece is.
-        latest_issue: how old the newest piece is.
+        earliest_issue: issue date of the oldest piece.
+        latest_issue: issue date of the newest piece.
         earliest_expiration: the moment after which the set no longer counts as a whole.
     """
 

@@ -1,4 +1,4 @@
-"""What Intel's documents say about one platform: TCB level, TDX module, quoting enclave, and all three together.
+"""Evaluation of one platform by Intel's documents: TCB level, TDX module, quoting enclave, and all three together.
 
 Pure functions of values that were verified before; the order of the steps is that of specs/intel-tdx-sgx.md,
 section 11. A platform that no level covers, and one that is revoked, fail here: no policy can allow them. Every

@@ -1,4 +1,4 @@
-"""What a quote and its PCK certificate say about a platform, as far as collateral judges it."""
+"""Facts of a quote and its PCK certificate that collateral judges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ModuleFacts", "PlatformFacts", "QeFacts", "platform_facts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:
-    """What a TD report says about the TDX module.
+    """Facts of a TD report about the TDX module.
 
     Attributes:
         tee_tcb_svn: TEE_TCB_SVN, 16 bytes, of when the TD was started.
@@ -32,10 +32,10 @@ class ModuleFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformFacts:
-    """What the PCK certificate and the body of a quote say about the platform.
+    """Facts of the PCK certificate and the body of a quote about the platform.
 
     Attributes:
-        tee: which TEE the quote is of.
+        tee: TEE of the quote.
         fmspc: 6 bytes.
         pce_id: 2 bytes.
         component_svns: 16 numbers.
@@ -52,7 +52,7 @@ class PlatformFacts:
 
 
 class QeFacts(Protocol):
-    """What the report of the quoting enclave says; a ``ParsedEnclaveReport`` says it."""
+    """Facts of the quoting enclave's report; a ``ParsedEnclaveReport`` has them."""
 
     @property
     def misc_select(self) -> int:

@@ -31,10 +31,10 @@ _TYPES: dict[type, str] = {
 
 
 class JsonObject:
-    """One object of a document; what nobody asks for is ignored.
+    """One object of a document; members that are not read are ignored.
 
     Attributes:
-        path: where it stands (``tcbInfo.tcbLevels[3]``).
+        path: its place (``tcbInfo.tcbLevels[3]``).
         members: name and value of each member.
 
     Every method raises:

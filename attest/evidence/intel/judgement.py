@@ -1,4 +1,4 @@
-"""What Intel's collateral says about one platform, and the pieces of it that are at hand.
+"""Result of judging one platform by Intel's collateral, and the pieces of collateral at hand.
 
 ``attest.evidence.intel.verify`` judges by it, T07 to T12 of specs/intel-tdx-sgx.md.
 """
@@ -32,7 +32,7 @@ __all__ = ["CollateralAtHand", "VerifiedCollateral"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCollateral:
-    """What collateral says about one platform. Built by ``judge_collateral`` only.
+    """Result of judging one platform by collateral. Built by ``judge_collateral`` only.
 
     Attributes:
         crls: the lists of the PCK's CA and of the root; None when revocation was left unchecked and one was missing.

@@ -1,4 +1,4 @@
-"""Which endorsements a quote needs, by name. Fetching them is somebody else's job."""
+"""Endorsements that a quote needs, by name. Another module fetches them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["needed_endorsements"]
 def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
     """List what verification of this quote needs: none of it ever comes along with a quote.
 
-    FMSPC and CA are taken from the quote's own PCK certificate, its first. It need not be genuine: whoever lies
-    there is told the endorsements of another platform.
+    FMSPC and CA are taken from the quote's own PCK certificate, its first. It need not be genuine: a forged
+    one yields the endorsements of another platform.
 
     Raises:
         EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``.

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 class SgxType(enum.IntEnum):
-    """Which kind of memory protection the platform has."""
+    """Kind of memory protection of the platform."""
 
     STANDARD = 0
     SCALABLE = 1
@@ -58,7 +58,7 @@ class PckCertificate:
 
     Attributes:
         certificate: the certificate as presented.
-        ca: which of Intel's two CAs issued it, by the issuer's CN.
+        ca: the issuing CA, one of Intel's two, by the issuer's CN.
         ppid: platform provisioning id, 16 bytes.
         component_svns: the 16 SVNs that TCB info counts, each 0 to 255; ``cpu_svn`` is the same as bytes.
         cpu_svn: 16 bytes.

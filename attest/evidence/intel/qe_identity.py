@@ -36,7 +36,7 @@ class QeIdentity:
         issue_date: first moment at which it counts, included.
         next_update: last moment at which it counts, included.
         misc_select: MISCSELECT as a number.
-        misc_select_mask: which bits of it count.
+        misc_select_mask: the bits of it that count.
         attributes: 16 bytes.
         attributes_mask: 16 bytes; which bits of them count.
         mr_signer: 32 bytes.

@@ -111,23 +111,23 @@ SIGNATURE_HEADS = {
     4: _signature_head(wrapped=True),
     5: _signature_head(wrapped=True),
 }
-"""What opens the signature data, by quote version."""
+"""Start of the signature data, by quote version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedQuote:
-    """A quote as presented: a stranger's word until its signatures and chain are verified.
+    """A quote as presented: unverified until its signatures and chain are checked.
 
     Attributes:
         raw: the quote as received, padding included.
-        tee: what made it, by the header's TEE type.
+        tee: its TEE, by the header's TEE type.
         body_type: 1 enclave report, 2 TD report 1.0, 3 TD report 1.5; before version 5 it follows from the TEE.
         signed_bytes: header, descriptor and body as received: what the attestation key signed.
         signature: r and s, 64 bytes, big-endian.
         attestation_key: x and y, 64 bytes, big-endian; any bytes, perhaps no point of the curve.
         qe_report: the report of the Quoting Enclave, which commits to the attestation key.
         qe_report_signature: r and s by the PCK, 64 bytes, big-endian.
-        qe_auth_data: what the Quoting Enclave hashed together with the attestation key.
+        qe_auth_data: data that the Quoting Enclave hashed together with the attestation key.
         certification_type: 5: PEM chain of the PCK; 1 to 4: the chain has to come from elsewhere.
         padding: bytes behind the declared length; nothing vouches for them.
     """
@@ -152,7 +152,7 @@ class ParsedQuote:
 
     @property
     def padding_bytes(self) -> int:
-        """How many bytes stand behind the declared length; they may be anything."""
+        """Number of bytes after the declared length; their content is not restricted."""
         return len(self.padding)
 
     @property
@@ -255,7 +255,7 @@ def parse_quote(data: bytes) -> ParsedQuote:
 
 
 class _SignatureData(NamedTuple):
-    """What stands behind the signed bytes; ``end`` is where the padding begins."""
+    """The part after the signed bytes; ``end`` is the start of the padding."""
 
     signature: bytes
     attestation_key: bytes

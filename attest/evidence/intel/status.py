@@ -8,7 +8,7 @@ __all__ = ["ComponentStatus", "PlatformStatus", "TcbStatus", "converge"]
 
 
 class TcbStatus(enum.StrEnum):
-    """What a whole verification can come to."""
+    """Overall status of a verification."""
 
     UP_TO_DATE = "UpToDate"
     SW_HARDENING_NEEDED = "SWHardeningNeeded"
@@ -22,7 +22,7 @@ class TcbStatus(enum.StrEnum):
 
 
 class PlatformStatus(enum.StrEnum):
-    """What a TCB level of a platform can say (specs/intel-tdx-sgx.md, section 9)."""
+    """Status of a platform's TCB level (specs/intel-tdx-sgx.md, section 9)."""
 
     UP_TO_DATE = "UpToDate"
     SW_HARDENING_NEEDED = "SWHardeningNeeded"
@@ -34,7 +34,7 @@ class PlatformStatus(enum.StrEnum):
 
 
 class ComponentStatus(enum.StrEnum):
-    """What a level of the TDX module or of the quoting enclave can say."""
+    """Status of a level of the TDX module or of the quoting enclave."""
 
     UP_TO_DATE = "UpToDate"
     OUT_OF_DATE = "OutOfDate"

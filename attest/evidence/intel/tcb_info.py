@@ -75,7 +75,7 @@ class ComponentLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TdxModule:
-    """Who must have signed the TDX module, and with which attributes.
+    """Required signer and attributes of the TDX module.
 
     Attributes:
         mr_signer: 48 bytes, zero for Intel's own.

@@ -1,4 +1,4 @@
-"""Is this quote genuine: made on Intel hardware, whole, unrevoked, of a platform that Intel knows? Checks T01 to T12.
+"""Verification of Intel quotes: genuine, whole, unrevoked, of a platform that Intel knows. Checks T01 to T12.
 
 ``IntelSteps`` is the clause list. First comes what needs no collateral, in an order in which a forged quote is called
 false before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
@@ -77,9 +77,9 @@ class VerifiedIntelQuote:
 
     Attributes:
         authentic: the quote with its certificate chain.
-        collateral: what Intel's documents say about the platform.
+        collateral: result of judging the platform by Intel's documents.
         at: the moment for which all this holds.
-        findings: how each step came out.
+        findings: outcome of each step.
     """
 
     authentic: AuthenticQuote
@@ -109,7 +109,7 @@ class VerifiedIntelQuote:
 
     @property
     def simulated(self) -> bool:
-        """Whether all this rests on the simulator's root."""
+        """True for evidence under the simulator's root."""
         return self.anchor.simulated
 
     @property
@@ -173,7 +173,7 @@ def authenticate_quote(
     """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
 
     Args:
-        procedure: which keeps how each step came out.
+        procedure: collects the outcome of each step.
         quote: a parsed quote; nothing of it is trusted yet.
         endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
         anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
@@ -221,7 +221,7 @@ def judge_collateral(
     called false (exit 4) and not merely unjudged (exit 5).
 
     Args:
-        procedure: which keeps how each step came out, and what was held back.
+        procedure: collects the outcome of each step, and the refusals held back.
         at_hand: the platform, and everything that may speak about it.
         unchecked: ``revocation`` tolerates that no current list is at hand; ``tcb`` leaves out the TCB, and compares
             the quoting enclave with constants instead. A revocation that is at hand refuses all the same.
@@ -253,7 +253,7 @@ def judge_collateral(
 
 
 class _Tcb(NamedTuple):
-    """What the steps of the TCB found."""
+    """Findings of the steps of the TCB."""
 
     info: SignedCollateral[TcbInfo] | None = None
     identity: SignedCollateral[QeIdentity] | None = None

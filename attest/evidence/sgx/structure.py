@@ -54,7 +54,7 @@ ENCLAVE_REPORT = Layout(
 
 @dataclass(frozen=True, slots=True)
 class ParsedEnclaveReport:
-    """An enclave report as presented: a stranger's word until the signature over it is verified.
+    """An enclave report as presented: unverified until the signature over it is checked.
 
     Attributes:
         raw: the 384 bytes as received.

@@ -33,7 +33,7 @@ _OCTET_STRING = 0x04
 
 
 class LeafKind(enum.StrEnum):
-    """Which key signed: that of the chip (VCEK) or one that AMD lent to a cloud provider (VLEK)."""
+    """The signing key: that of the chip (VCEK) or one that AMD lent to a cloud provider (VLEK)."""
 
     VCEK = "vcek"
     VLEK = "vlek"

@@ -1,4 +1,4 @@
-"""What a verified SEV-SNP report states."""
+"""Claims of a verified SEV-SNP report."""
 
 from __future__ import annotations
 

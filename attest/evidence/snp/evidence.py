@@ -29,7 +29,7 @@ class ParsedSnpEvidence:
         leaves: DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses.
         issuers: other certificates that could be read.
         crls: revocation lists that could be read.
-        skipped: what came along and could not be read, for ``--verbose``.
+        skipped: accompanying pieces that could not be read, for ``--verbose``.
     """
 
     report: ParsedSnpReport
@@ -103,4 +103,4 @@ SNP_PARSERS: Mapping[str, Callable[[bytes], ParsedSnpEvidence]] = {
     MEDIA_SNP_EXTENDED: parse_snp_evidence,
     MEDIA_CONFIGFS_TSM: parse_configfs_tsm,
 }
-"""How to read an item of evidence by its media type; a type that is not here is no SEV-SNP evidence."""
+"""Parsers of an item of evidence by its media type; any other type is not SEV-SNP evidence."""

@@ -1,4 +1,4 @@
-"""Which certificate may have signed a report: the kind that it names, and the best fitting of those at hand."""
+"""Candidates for the signing certificate of a report: of the kind that it names, the best fitting first."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def candidates(
 
 
 def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:
-    """How badly a leaf fits, judged without any signature; only the order of trying depends on it."""
+    """Return the misfit of a leaf, judged without any signature; it decides only the order of the attempts."""
     chip = leaf.hwid is not None and report.chip_id[: len(leaf.hwid)] != leaf.hwid
     tcb = leaf.tcb.to_bytes() != report.reported_tcb
     dates = not leaf.certificate.not_before <= at <= leaf.certificate.not_after

@@ -1,4 +1,4 @@
-"""Which endorsements a report needs, by name. Fetching them is somebody else's job."""
+"""Endorsements that a report needs, by name. Another module fetches them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def needed_endorsements(evidence: ParsedSnpEvidence, *, product: SnpProduct | No
         product: the product line, for reports of version 2, which do not name it.
 
     Raises:
-        EndorsementError: ``snp-product-needed`` (version 2 and nobody says which product line), or
-            ``snp-vlek-not-fetchable`` / ``snp-chip-id-masked``: no service hands this certificate to a stranger.
+        EndorsementError: ``snp-product-needed`` (version 2 without a stated product line), or
+            ``snp-vlek-not-fetchable`` / ``snp-chip-id-masked``: no public service has this certificate.
     """
     report = evidence.report
     line = report.product or product

@@ -69,7 +69,7 @@ class PeerSnpEvidence:
     """A report put back into its bytes, and the certificates that came with it.
 
     Attributes:
-        form: which form it came in, for people.
+        form: description of its form.
         report: 1,184 bytes; not looked at beyond what putting them together took.
         entries: certificates and lists, each kind at most once.
     """
@@ -94,7 +94,7 @@ class ReportBytes:
 
     Args:
         version: the report's version, which decides what fields it must have; put it in its place like the others.
-        path: where the version stood, for messages.
+        path: place of the version, for messages.
 
     Raises:
         UnsupportedError: ``snp-version-unsupported``.
@@ -127,7 +127,7 @@ class ReportBytes:
         self._filled[offset:end] = b"\1" * len(value)
 
     def finish(self, *, path: str) -> bytes:
-        """Return the 1,184 bytes; reserved bytes that nobody gave are zero.
+        """Return the 1,184 bytes; missing reserved bytes are zero.
 
         Raises:
             EvidenceError: ``peer-form-malformed``, a field of this version is missing.
@@ -238,7 +238,7 @@ def _report_of_struct(document: JsonValue) -> bytes:
 
 
 def _placed(name: str, value: JsonValue, path: str) -> tuple[tuple[int, bytes], ...]:
-    """Where the bytes of one member go."""
+    """Place of the bytes of one member."""
     if name in TCB_NAMES:
         return ((PLACES[name].offset, _tcb(value, path)),)
     if name in _SERDE_VERSIONS:

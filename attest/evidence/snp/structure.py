@@ -133,7 +133,7 @@ def layout_of_version(version: int) -> Layout:
 
 
 class ParsedSnpReport(NamedTuple):
-    """An attestation report as presented: a stranger's word until its signature is verified.
+    """An attestation report as presented: unverified until its signature is checked.
 
     Integers are decoded, TCBs stay 8 raw bytes (their layout depends on the product line), the rest is bytes.
     Fields that the version does not have are None.

@@ -20,7 +20,7 @@ class SnpProduct(enum.StrEnum):
 
     @property
     def has_fmc(self) -> bool:
-        """Whether the TCB has an FMC component, which also moves the others (family 0x1A)."""
+        """True if the TCB has an FMC component, which also moves the others (family 0x1A)."""
         return self is SnpProduct.TURIN
 
     @property

@@ -1,4 +1,4 @@
-"""Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of specs/sev-snp.md.
+"""Verification of SEV-SNP reports: genuine, whole, current, unrevoked. Checks S01 to S13 of specs/sev-snp.md.
 
 ``SnpSteps`` is the clause list, and ``_verify_with`` the procedure that takes its steps in order. Steps whose refusal
 would be a missing endorsement (exit 5) come last, so that a report that is plainly false is called false.
@@ -77,7 +77,7 @@ class VerifiedSnpReport:
         crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
         at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
-        findings: how each step came out.
+        findings: outcome of each step.
     """
 
     report: ParsedSnpReport
@@ -96,12 +96,12 @@ class VerifiedSnpReport:
 
     @property
     def simulated(self) -> bool:
-        """Whether all this rests on the simulator's root and says nothing about hardware."""
+        """True for a report under the simulator's root, which proves nothing about hardware."""
         return self.anchor.simulated
 
     @property
     def provisional_firmware(self) -> bool:
-        """Whether the firmware can still be rolled back: committed and current TCB or version differ."""
+        """True if the firmware can still be rolled back: committed and current TCB or version differ."""
         report = self.report
         committed = (report.committed_major, report.committed_minor, report.committed_build)
         current = (report.current_major, report.current_minor, report.current_build)
@@ -121,7 +121,7 @@ def verify_snp_evidence(
     at: datetime,
     unchecked: tuple[Unchecked, ...] = (),
 ) -> VerifiedSnpReport:
-    """Check that AMD hardware signed this report and that its certificates speak for it.
+    """Verify that AMD hardware signed this report, and the chain of its certificates.
 
     Args:
         evidence: a report and the certificates that came with it; nothing of it is trusted yet.
@@ -131,7 +131,7 @@ def verify_snp_evidence(
         unchecked: ``revocation`` tolerates that no current CRL is at hand, nothing else matters here.
 
     Raises:
-        SignatureError: P-384 / SHA-384 over bytes 0x000 to 0x29F does not verify, or nobody signed.
+        SignatureError: P-384 / SHA-384 over bytes 0x000 to 0x29F does not verify, or the report is unsigned.
         ChainError: no path to an anchor, or a certificate does not fit the report, its place or the moment.
         RevokedError: a genuine CRL of the root lists the intermediate.
         BindingError: REPORTED_TCB or CHIP_ID is not what the certificate carries, or the TCBs contradict each other.

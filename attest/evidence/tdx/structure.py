@@ -89,7 +89,7 @@ def layout_of_type(body_type: int) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTdReport:
-    """A TD report as presented: a stranger's word until the quote's signature is verified.
+    """A TD report as presented: unverified until the quote's signature is checked.
 
     Fields that the body type does not have are None.
 

@@ -1,4 +1,4 @@
-"""Is this quote the TPM's, and are these the values that it quotes? Three steps, each of which raises.
+"""Verification of a TPM's quote and of the values that it covers: three steps, each of which raises.
 
 Whose key it is, and under which nonce the TPM was asked, is for the caller: a quote cannot vouch for its own key.
 """
@@ -60,7 +60,7 @@ def require_bank(quote: ParsedTpmQuote) -> PcrSelection:
 
 
 def require_pcr_values(quote: ParsedTpmQuote, values: tuple[bytes, ...]) -> tuple[tuple[int, bytes], ...]:
-    """Return the registers that the quote covers, with their values; nobody signed any others.
+    """Return the registers that the quote covers, with their values; any others are unsigned.
 
     Args:
         quote: a quote whose signature has been verified.

@@ -1,4 +1,4 @@
-"""What a TPM 2.0 signs and says: quotes (TPMS_ATTEST) and signatures (TPMT_SIGNATURE). All integers are big-endian.
+"""Structures of TPM 2.0: quotes (TPMS_ATTEST) and signatures (TPMT_SIGNATURE). All integers are big-endian.
 
 Sizes of a TPM's structures depend on what is in them, so a table here names its fields and their kinds in order; the
 parser, the encoder and the mutation tests walk it.
@@ -61,7 +61,7 @@ class TpmField:
         kind: ``u8`` to ``u64`` are big-endian; ``sized`` is a u16 length and that many bytes (TPM2B);
             ``selections`` is TPML_PCR_SELECTION.
         limit: most bytes of a ``sized`` value.
-        note: what it holds, in a few words.
+        note: its content, in a few words.
     """
 
     name: str
@@ -121,17 +121,17 @@ _Value = int | bytes | tuple[PcrSelection, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedTpmQuote:
-    """A quote as presented: a stranger's word until its signature is verified.
+    """A quote as presented: unverified until its signature is checked.
 
     Attributes:
         raw: the message as received; signatures are checked over these bytes.
         qualified_signer: the TPM's name for the signing key; nothing here says what it should be.
-        extra_data: what the TPM was asked under.
-        clock: milliseconds that the TPM has run; with the two counters it tells a restored snapshot.
+        extra_data: the nonce of the request.
+        clock: milliseconds that the TPM has run; with the two counters it reveals a restored snapshot.
         reset_count: changes whenever the machine restarts.
         restart_count: changes whenever it resumes.
-        safe: whether the clock never went back.
-        selections: which registers the digest covers.
+        safe: true if the clock never went back.
+        selections: the registers that the digest covers.
         pcr_digest: of their values, in ascending order.
     """
 
