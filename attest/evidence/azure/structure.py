@@ -166,19 +166,8 @@ def parse_hcl_report(data: bytes) -> ParsedHclReport:
     for name, offset, known in _ONLY:
         if values[name] not in known:
             raise _unsupported(name, offset, known, values[name])
-    # Three sizes say the same; one that differs would let two readers hash different bytes.
-    size = values["runtime_size"]
-    most = min(MAX_RUNTIME_BYTES, len(data) - HCL.size)
-    if not 0 < size <= most:
-        raise _malformed("runtime_size", 0x4D0, f"1 to {most} bytes", f"{size} bytes")
-    for name, offset, wanted in (
-        ("report_size", 0x008, HCL.size + size),
-        ("data_size", 0x4C0, _DATA_HEAD_BYTES + size),
-    ):
-        if values[name] != wanted:
-            raise _malformed(name, offset, f"{wanted} bytes", f"{values[name]} bytes")
+    end = HCL.size + _runtime_size(values, available=len(data) - HCL.size)
     # No signature covers what follows.
-    end = HCL.size + size
     _require_zero("padding", end, data[end:])
     report_type = HclReportType(values["report_type"])
     if report_type is HclReportType.TDX:
@@ -192,6 +181,21 @@ def parse_hcl_report(data: bytes) -> ParsedHclReport:
         runtime_data=data[HCL.size : end],
         padding_bytes=len(data) - end,
     )
+
+
+def _runtime_size(values: Mapping[str, Any], *, available: int) -> int:  # Any: by table
+    """Return the size of the runtime claims, which three fields must state alike, so that all readers hash the same."""
+    size: int = values["runtime_size"]
+    most = min(MAX_RUNTIME_BYTES, available)
+    if not 0 < size <= most:
+        raise _malformed("runtime_size", 0x4D0, f"1 to {most} bytes", f"{size} bytes")
+    for name, offset, wanted in (
+        ("report_size", 0x008, HCL.size + size),
+        ("data_size", 0x4C0, _DATA_HEAD_BYTES + size),
+    ):
+        if values[name] != wanted:
+            raise _malformed(name, offset, f"{wanted} bytes", f"{values[name]} bytes")
+    return size
 
 
 def _require_zero(field: str, offset: int, data: bytes) -> None:

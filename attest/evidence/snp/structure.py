@@ -237,7 +237,16 @@ def parse_report(data: bytes) -> ParsedSnpReport:
     # (2) Reserved spans, and the values in the order of the table.
     values = layout.decode(data)
     report = _place(data, values)
-    # (3) What has only one meaning, or none that we know.
+    # (3) Fields with only one known meaning.
+    _require_known(report)
+    # (4) TCBs by the layout of the product line; version 2 waits for the certificate to name it.
+    if report.product is not None:
+        for name in ("current_tcb", "reported_tcb", "committed_tcb", "launch_tcb"):
+            tcb_from_bytes(getattr(report, name), report.product, field=name.upper())
+    return report
+
+
+def _require_known(report: ParsedSnpReport) -> None:
     if report.signature_algo != 1:
         raise _unsupported(
             "SIGNATURE_ALGO", 0x034, "snp-signature-algorithm-unsupported", "1 (ECDSA P-384)", report.signature_algo
@@ -246,11 +255,6 @@ def parse_report(data: bytes) -> ParsedSnpReport:
         raise _malformed("POLICY", 0x008, "bit 17 one and bits 63:26 zero", report.policy)
     if report.key_info & _KEY_INFO_RESERVED:
         raise _malformed("KEY_INFO", 0x048, "bits 31:5 zero", report.key_info)
-    # (4) TCBs by the layout of the product line; version 2 waits for the certificate to name it.
-    if report.product is not None:
-        for name in ("current_tcb", "reported_tcb", "committed_tcb", "launch_tcb"):
-            tcb_from_bytes(getattr(report, name), report.product, field=name.upper())
-    return report
 
 
 _BEFORE_CPUID = 18
