@@ -181,7 +181,7 @@ $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
 	$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \
-	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--limit $(LIMIT)) $(MUTATED_FILES)
+	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(LEAST),--least $(LEAST)) $(MUTATED_FILES)
 
 fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
 	$(BIN)/python -m tests.fuzz.run --jobs $(JOBS) $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH))

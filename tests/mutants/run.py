@@ -88,18 +88,19 @@ class Tally:
             self.survivors.append(place)
             say(f"survived: {place}")
 
-    def verdict(self) -> int:
-        """Return the exit status: 0 at the bar or above it, 1 below it, 2 where nothing was judged."""
+    def exit_status(self, *, least: float = BAR) -> int:
+        """Return 0 at the least rate or above it, 1 below it, 2 where nothing was judged."""
         if not self.judged:
             return 2
-        return 0 if self.killed >= BAR * self.judged else 1
+        return 0 if self.killed >= least * self.judged else 1
 
     def __str__(self) -> str:
         """Return the line that says it all."""
         rate = f"{100 * self.killed / self.judged:.1f} %" if self.judged else "no rate"
+        reached = "ok" if self.exit_status() == 0 else "short"
         return (
             f"{rate} killed ({self.killed} of {self.judged} judged; {self.excused} survive with a reason, "
-            f"{self.unjudged} out of time), bar {100 * BAR:.0f} %"
+            f"{self.unjudged} out of time), bar {100 * BAR:.0f} % {reached}"
         )
 
 
@@ -137,7 +138,7 @@ def main(argv: list[str] | None = None) -> int:
         return _broken("a test that killed a mutant fails without one as well, so the rate says nothing")
     tally.killed += results.before if results else 0
     say(f"mutants: {tally} ({time.monotonic() - begun:.0f} s)")
-    return tally.verdict()
+    return tally.exit_status(least=options.least / 100)
 
 
 def _broken(why: str) -> int:
@@ -157,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, help="judge so many, drawn at random; without it, all")
     parser.add_argument("--seed", type=int, help="draw these again")
     parser.add_argument("--limit", type=float, help="end within so many seconds")
+    parser.add_argument("--least", type=float, default=100 * BAR, help="fail below so many per cent; default: the bar")
     parser.add_argument("--jobs", type=int, default=2)
     return parser
 

@@ -30,7 +30,7 @@ def tally(**outcomes: int) -> Tally:
 def test_nineteen_of_twenty_are_to_be_killed_and_nothing_judged_is_a_failure(
     killed: int, survived: int, status: int
 ) -> None:
-    assert tally(killed=killed, survived=survived, unjudged=7).verdict() == status
+    assert tally(killed=killed, survived=survived, unjudged=7).exit_status() == status
 
 
 def test_a_survivor_with_a_reason_counts_for_nothing_and_is_named_once_it_is_killed(
@@ -38,7 +38,7 @@ def test_a_survivor_with_a_reason_counts_for_nothing_and_is_named_once_it_is_kil
 ) -> None:
     found = tally(killed=1)
     found.add(mutant("excused"), Outcome.SURVIVED)
-    assert (found.judged, found.excused, found.verdict()) == (1, 1, 0)
+    assert (found.judged, found.excused, found.exit_status()) == (1, 1, 0)
     assert capsys.readouterr().out == ""
     found.add(mutant("excused"), Outcome.KILLED)
     assert found.judged == 2
