@@ -34,8 +34,8 @@ from attest.evidence.eventlog.facts import facts_document, facts_of
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.freshness import ExpectedFreshness, Freshness
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.registry import FORMATS
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 

@@ -22,8 +22,8 @@ from kms.api.app import create_app
 from kms.api.observation import Watching
 from kms.config.callers import identified_callers
 from kms.config.configuration import log_configuration, read_configuration
+from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings
-from kms.config.tls.opening import open_tls, weigh_channel
 from kms.domain.actors import local_actor
 from kms.domain.kek import RandomBytes
 from kms.keys.rotation import Rotator

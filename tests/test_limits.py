@@ -107,7 +107,7 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.evidence.gpu.structure": {
         "MAX_REPORT_BYTES": 8192,
     },
-    "attest.evidence.gpu.tolerances": {
+    "attest.evidence.tolerances": {
         "MAX_MEASUREMENT_INDEX": 63,
     },
     "attest.evidence.gpu.xml_signature": {
@@ -188,7 +188,7 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.policy.authoring.lint_tcbs": {
         "MANY_TCBS": 4,
     },
-    "attest.policy.authoring.signatures": {
+    "attest.policy.signatures": {
         "MAX_SIGNATURE_BYTES": 16_384,
         "MAX_SIGNATURES": 64,
         "MAX_KEYS": 64,

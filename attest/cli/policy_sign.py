@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from attest.encoding import JsonValue
-    from attest.policy.authoring.signatures import DocumentIdentity, DocumentSignature, PolicyPublicKey
+    from attest.policy.signatures import DocumentIdentity, DocumentSignature, PolicyPublicKey
 
 __all__ = ["sign", "verify"]
 
@@ -52,7 +52,7 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
     from attest.clock import this_second
-    from attest.policy.authoring.signatures import read_private_key, sign_policy, signature_json
+    from attest.policy.signatures import read_private_key, sign_policy, signature_json
 
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
@@ -128,7 +128,7 @@ def verify(
     from attest.cli.files import STDIN
     from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
-    from attest.policy.authoring.signatures import key_id, require_newer, verify_signatures
+    from attest.policy.signatures import key_id, require_newer, verify_signatures
 
     if [file, *signatures, *keys, newer_than].count(STDIN) > 1:
         raise click.UsageError("standard input can be read once: give '-' once")
@@ -155,14 +155,14 @@ def verify(
 
 def _public_key(file: str) -> PolicyPublicKey:
     from attest.cli.files import read_file
-    from attest.policy.authoring.signatures import read_public_key
+    from attest.policy.signatures import read_public_key
 
     return read_public_key(read_file(file, limit=_MAX_KEY_BYTES, what="--key"))
 
 
 def _signature(file: str) -> DocumentSignature:
     from attest.cli.files import read_file
-    from attest.policy.authoring.signatures import MAX_SIGNATURE_BYTES, read_signature
+    from attest.policy.signatures import MAX_SIGNATURE_BYTES, read_signature
 
     return read_signature(read_file(file, limit=MAX_SIGNATURE_BYTES, what="--signature"))
 

@@ -27,9 +27,9 @@ from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.input_files import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
 from attest.evidence.registry import FORMATS
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
         EvidenceItem,
     )
     from attest.evidence.gpu.device_set import DeviceSet
-    from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
     from attest.evidence.gpu.verify import VerifiedGpu
     from attest.evidence.intel.verify import VerifiedIntelQuote
     from attest.evidence.registry import FORMATS
     from attest.evidence.snp.tcb import SnpProduct
     from attest.evidence.snp.verify import VerifiedSnpReport
+    from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
 
 __all__ = [
     "FORMATS",
@@ -94,7 +94,7 @@ __getattr__ = lazy_names(
             "MEDIA_SNP_REPORT",
         ),
         "attest.evidence.gpu.device_set": ("DeviceSet",),
-        "attest.evidence.gpu.tolerances": (
+        "attest.evidence.tolerances": (
             "DeviceTolerances",
             "GpuTolerances",
             "NO_DEVICE_TOLERANCES",

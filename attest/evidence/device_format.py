@@ -16,7 +16,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError
 from attest.evidence.claims import Claim
 from attest.evidence.eventlog.kinds import LogKind
-from attest.evidence.gpu.tolerances import DeviceTolerances
+from attest.evidence.tolerances import DeviceTolerances
 
 __all__ = [
     "CpuFormat",

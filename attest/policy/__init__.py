@@ -9,7 +9,13 @@ from attest.policy.load import Policy, load_policy
 
 if TYPE_CHECKING:
     from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
-    from attest.policy.authoring.signatures import (
+    from attest.policy.decode import RelaxedDemand
+    from attest.policy.document import placed, read_document
+    from attest.policy.load import MAX_POLICY_BYTES
+    from attest.policy.model import decode_policy
+    from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
+    from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
+    from attest.policy.signatures import (
         DocumentIdentity,
         DocumentSignature,
         PolicyPrivateKey,
@@ -21,14 +27,8 @@ if TYPE_CHECKING:
         read_signature,
         require_newer,
     )
-    from attest.policy.authoring.signing_keys import algorithm_of, is_signed, raw_signature
-    from attest.policy.decode import RelaxedDemand
-    from attest.policy.document import placed, read_document
-    from attest.policy.load import MAX_POLICY_BYTES
-    from attest.policy.model import decode_policy
-    from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
-    from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
-    from attest.policy.reference_values.signed_documents import identity_in, read_signed_document
+    from attest.policy.signed_documents import identity_in, read_signed_document
+    from attest.policy.signing_keys import algorithm_of, is_signed, raw_signature
 
 __all__ = [
     "MAX_POLICY_BYTES",
@@ -68,7 +68,7 @@ __getattr__ = lazy_names(
             "PolicyDifference",
             "diff_policies",
         ),
-        "attest.policy.authoring.signatures": (
+        "attest.policy.signatures": (
             "DocumentIdentity",
             "DocumentSignature",
             "PolicyPrivateKey",
@@ -80,7 +80,7 @@ __getattr__ = lazy_names(
             "read_signature",
             "require_newer",
         ),
-        "attest.policy.authoring.signing_keys": (
+        "attest.policy.signing_keys": (
             "algorithm_of",
             "is_signed",
             "raw_signature",
@@ -100,7 +100,7 @@ __getattr__ = lazy_names(
             "DocumentState",
             "ReferenceDocument",
         ),
-        "attest.policy.reference_values.signed_documents": (
+        "attest.policy.signed_documents": (
             "identity_in",
             "read_signed_document",
         ),

@@ -9,8 +9,8 @@ from typing import Any
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
-from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest.policy.decode import (
     Demand,
     RelaxedDemand,

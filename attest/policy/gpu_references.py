@@ -26,18 +26,22 @@ class MeasurementDemands(Protocol):
     @property
     def rim(self) -> Demand[bool]:
         """Every measurement equals a reference value."""
+        ...
 
     @property
     def fwids(self) -> Demand[tuple[bytes, ...]] | None:
         """Firmware ids that are accepted."""
+        ...
 
     @property
     def waived_measurements(self) -> Mapping[str, str]:
         """RIM index to the reason why its measurement may differ."""
+        ...
 
     @property
     def held_rim_signers(self) -> Demand[bool]:
         """False; or the reason why signers of RIMs may be on hold."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

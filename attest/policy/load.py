@@ -11,7 +11,7 @@ import rfc8785
 
 from attest.checks import Unchecked
 from attest.errors import InvalidValueError
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
 from attest.policy.decode import RelaxedDemand
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document

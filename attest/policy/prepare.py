@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances
+from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances
 from attest.policy.azure import azure_rules, rules_of_cpu
 from attest.policy.decode import refuse
 from attest.policy.devices import cpu_rule, device_set_rules

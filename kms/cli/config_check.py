@@ -20,8 +20,8 @@ from kms.config.callers import read_callers
 from kms.config.external_files import open_endorsements, read_anchors, read_panel
 from kms.config.file_ownership import require_guarded
 from kms.config.insecure_switches import relaxed_switches, require_strict
+from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings
-from kms.config.tls.opening import open_tls, weigh_channel
 from kms.domain.kek import RandomBytes
 from kms.operations.services import open_identity, open_vault
 from kms.release.endorsement_dates import dated

@@ -8,8 +8,8 @@ from typing import Final
 from sqlalchemy.engine import URL
 
 from attest.errors import ConfigurationError
+from kms.config.listener_tls import is_plain_beyond_this_machine
 from kms.config.settings import Settings
-from kms.config.tls.opening import is_plain_beyond_this_machine
 from kms.store import locate
 
 __all__ = ["SWITCHES", "InsecureSwitch", "relaxed_switches", "require_strict"]

@@ -15,8 +15,8 @@ from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.policy import Policy, load_policy
-from attest.policy.authoring.signatures import DocumentIdentity, require_newer
 from attest.policy.rule_tree import AllBranch
+from attest.policy.signatures import DocumentIdentity, require_newer
 from attest.release import KeyName
 from attest.results.document import appraised_document
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify

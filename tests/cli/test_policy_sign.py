@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from attest.policy.authoring.signatures import signed_bytes
 from attest.policy.document import read_document
+from attest.policy.signatures import signed_bytes
 from tests.cli.conftest import WHEN, Attest, Files
 
 KEYS: dict[str, Ed25519PrivateKey | ec.EllipticCurvePrivateKey] = {

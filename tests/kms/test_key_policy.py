@@ -10,8 +10,8 @@ import pytest
 
 from attest import Evidence, load_policy
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
+from attest.policy.signatures import identity_of
 from attest.release import KeyName
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
 from kms.domain.people import ChangeKind

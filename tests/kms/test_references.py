@@ -11,8 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attest.errors import AttestError, ConfigurationError
-from attest.policy.authoring.signatures import identity_of
 from attest.policy.document import read_document
+from attest.policy.signatures import identity_of
 from attest.release import KeyName
 from kms.api.app import create_app
 from kms.domain.actors import local_actor

@@ -28,10 +28,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from attest.clock import system_clock
 from attest.errors import ConfigurationError
+from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
 from kms.config.tls import MIN_RSA_BITS, ServerTls, read_material
-from kms.config.tls.opening import open_tls, weigh_channel
 from kms.operations.services import initialise
 from tests.kms.process import ServedProcess
 from tests.kms.support import FakeRandom, settings_for

@@ -11,8 +11,8 @@ from attest.errors import AttestError
 from attest.evidence.binding import ExpectedBinding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.gpu.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.evidence.input_files import read_evidence
+from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.results.document import refused_document, verified_document
 from attest.verification import ExpectedFreshness, verify
 from tests.page.browser import Question

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from attest.appraisal import appraise
 from attest.errors import ConfigurationError
-from attest.evidence.gpu.tolerances import GpuTolerances
+from attest.evidence.tolerances import GpuTolerances
 from attest.policy import Policy, load_policy
 from tests.page.browser import Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from attest.appraisal import appraise
 from attest.errors import AttestError, ConfigurationError
 from attest.policy import Policy, load_policy
-from attest.policy.authoring.signatures import (
+from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
+from attest.policy.signatures import (
     PolicyPrivateKey,
     key_id,
     read_public_key,
@@ -22,8 +23,7 @@ from attest.policy.authoring.signatures import (
     sign_policy,
     signature_json,
 )
-from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.reference_values.signed_documents import read_signed_document
+from attest.policy.signed_documents import read_signed_document
 from tests.page.browser import Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.policy.documents import MEASUREMENT, STRICT

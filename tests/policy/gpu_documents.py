@@ -11,8 +11,8 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.evidence import parse_nvidia_device
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy import Policy
 from attest_simulator.nvidia import SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
 

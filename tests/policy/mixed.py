@@ -8,10 +8,10 @@ from typing import Any
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.evidence.gpu.format import GPU, SWITCH
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.format import SNP
 from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 from tests.evidence.azure.made import PCRS
 from tests.policy.documents import MEASUREMENT

@@ -10,10 +10,10 @@ from typing import Any
 
 from attest.checks import Unchecked
 from attest.evidence.azure.structure import HclReportType
-from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.format import SNP
 from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.tpm.structure import SHA256, PcrSelection, bitmap_of
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 from attest_simulator.nvidia import SimulatedGpu

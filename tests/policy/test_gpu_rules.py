@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from attest.checks import Outcome
 from attest.evidence.gpu.evidence import GpuSettings
 from attest.evidence.gpu.measurements import compare
-from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest.policy import Policy, load_policy
 from attest.policy.load import BASELINE_RULES
 from attest_simulator.nvidia import Reason, SimulatedGpu, SimulatedOcsp

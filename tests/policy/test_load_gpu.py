@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances, WaivedMeasurement
+from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.policy import Policy
 from attest.policy.load import BASELINE_RULES
 from attest.policy.rules import Rule

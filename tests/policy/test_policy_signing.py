@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SignatureError
-from attest.policy.authoring import signatures
-from attest.policy.authoring.signatures import (
+from attest.policy import signatures
+from attest.policy.load import load_policy
+from attest.policy.signatures import (
     DocumentIdentity,
     identity_of,
     key_id,
@@ -35,7 +36,6 @@ from attest.policy.authoring.signatures import (
     signed_bytes,
     verify_signatures,
 )
-from attest.policy.load import load_policy
 from tests.policy.documents import STRICT
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn, TypeAlias
 
 from attest.evidence.gpu.rim import ParsedRim, verify_rim_signature
-from attest.evidence.gpu.tolerances import WaivedMeasurement
+from attest.evidence.tolerances import WaivedMeasurement
 
 __all__ = [
     "NVDEC_WAIVER",

@@ -26,8 +26,8 @@ from attest.evidence.gpu.references import (
 )
 from attest.evidence.gpu.rim import ParsedRim, VerifiedRim
 from attest.evidence.gpu.structure import ParsedGpuReport
-from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.evidence.procedure import Procedure, Step, reasons, tolerated
+from attest.evidence.tolerances import GpuTolerances
 
 __all__ = ["Given", "JudgedReference", "RimSteps", "judge_measurements", "judge_rim"]
 

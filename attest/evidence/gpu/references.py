@@ -34,8 +34,8 @@ from attest.evidence.gpu.rim import (
     verify_rim_signature,
 )
 from attest.evidence.gpu.structure import ParsedGpuReport
-from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.evidence.procedure import reasons
+from attest.evidence.tolerances import GpuTolerances
 
 __all__ = [
     "MAX_ISSUES",

@@ -45,8 +45,8 @@ from attest.evidence.gpu.reference_checks import Given, RimSteps, judge_measurem
 from attest.evidence.gpu.references import Status, statuses_of, told_statuses
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.structure import ParsedGpuReport
-from attest.evidence.gpu.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.evidence.procedure import Findings, Procedure, Step, tolerated
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
 
 __all__ = ["GpuSteps", "VerifiedGpu", "verify_gpu_evidence"]
 

@@ -18,8 +18,8 @@ from attest.evidence.gpu.device_set import DEVICE_SET_CLAIMS
 from attest.evidence.gpu.evidence import device_json, parse_nvidia_device
 from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.opaque import OpaqueData, OpaqueEntry
-from attest.evidence.gpu.tolerances import GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedOcsp
 from tests.policy.gpu_documents import (
     AT,

@@ -13,7 +13,7 @@ from attest.endorsements.rims import RimDocument
 from attest.errors import SignatureError
 from attest.evidence.gpu.measurements import NVDEC_WAIVER, compare, conflicts
 from attest.evidence.gpu.rim import ParsedRim, read_rim
-from attest.evidence.gpu.tolerances import NO_TOLERANCES, GpuTolerances, WaivedMeasurement
+from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances, WaivedMeasurement
 from tests.evidence.gpu.made_rim import STRANGER_KEY, VALUES, body, made, raw_signature
 
 DISABLED, ENABLED = 0x55, 0xAA

@@ -7,8 +7,8 @@ from attest.endorsements.ocsp import OcspAnswer, OcspStatus
 from attest.evidence.claims import ClaimTree
 from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.nvidia_claims import nvidia_claims, revocation_of
-from attest.evidence.gpu.tolerances import GpuTolerances
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.tolerances import GpuTolerances
 from attest_simulator.nvidia import Reason, SimulatedBoard, SimulatedGpu, SimulatedOcsp
 from tests.policy.gpu_documents import AT, NONCE, SWITCH, verified, without_rims
 

@@ -33,8 +33,8 @@ from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device,
 from attest.evidence.gpu.references import JudgedRim, WantedRim
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.evidence.gpu.structure import parse_report
-from attest.evidence.gpu.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.evidence.gpu.verify import GpuSteps, VerifiedGpu, verify_gpu_evidence
+from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
 from attest_simulator.nvidia.ocsp import Reason, SimulatedOcsp
 from attest_simulator.nvidia.products import PRODUCTS

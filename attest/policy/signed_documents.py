@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attest.errors import ConfigurationError, InvalidValueError, SignatureError
-from attest.policy.authoring.signatures import (
+from attest.policy.document import placed, read_document
+from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
+from attest.policy.signatures import (
     DocumentIdentity,
     DocumentSignature,
     PolicyPublicKey,
     verify_signatures,
 )
-from attest.policy.document import placed, read_document
-from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
 
 __all__ = ["identity_in", "read_signed_document"]
 

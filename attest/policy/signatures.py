@@ -21,7 +21,10 @@ import rfc8785
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
-from attest.policy.authoring.signing_keys import (
+from attest.policy.decode import Section, choice, hex_of, integer, moment, refuse, text
+from attest.policy.model import SCHEMA, decode_policy
+from attest.policy.reference_values.reference_documents import REFERENCES_SCHEMA, decode_reference_document
+from attest.policy.signing_keys import (
     ALGORITHMS,
     KINDS,
     PolicyPrivateKey,
@@ -33,9 +36,6 @@ from attest.policy.authoring.signing_keys import (
     read_private_key,
     read_public_key,
 )
-from attest.policy.decode import Section, choice, hex_of, integer, moment, refuse, text
-from attest.policy.model import SCHEMA, decode_policy
-from attest.policy.reference_values.reference_documents import REFERENCES_SCHEMA, decode_reference_document
 
 __all__ = [
     "ALGORITHMS",
