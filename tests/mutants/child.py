@@ -20,7 +20,10 @@ import pytest
 __all__ = ["Mutation", "Outcome", "foreign_modules", "fork", "load", "outcome_of"]
 
 MEMORY_BYTES = 6 << 30
-PROJECT = frozenset(("attest", "benchmarks", "conftest", "examples", "fixtures", "kms", "rag_demo", "tests"))
+PROJECT = frozenset(
+    ("attest", "attest_simulator", "benchmarks", "conftest", "examples", "fixtures", "kms", "rag_demo", "tests")
+)
+"""Packages that import the core: none may be imported before the fork, or the mutant would find its module there."""
 # Rewriting assertions would replace the import of this package as well: it is a plugin for pytest.
 _OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain")
 _SURVIVED, _KILLED, _NO_TESTS, _NOT_IMPORTED = 0, 1, 5, 6
@@ -178,8 +181,15 @@ def foreign_modules(files: Sequence[str]) -> list[str]:
 
 
 def load(modules: Sequence[str]) -> None:
-    """Import modules, so that each process that is forked has them."""
+    """Import modules, so that each process that is forked has them.
+
+    Raises:
+        RuntimeError: one of them imports the core, whose mutants would then never be imported.
+    """
     for name in modules:
         # A part of a package may be one that only another part can import.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    core = sorted(name for name in sys.modules if name.startswith("attest."))
+    if core:
+        raise RuntimeError(f"{core[0]} is imported before the fork: add what imports it to PROJECT")

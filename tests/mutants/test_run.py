@@ -1,12 +1,14 @@
 """The rate, and what it takes to be one."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mutants.child import Mutation, Outcome, fork, outcome_of
+from tests.mutants.child import PROJECT, Mutation, Outcome, fork, outcome_of
 from tests.mutants.run import REPOSITORY, Results, Tally, excused_survivors
 
 HERE = Path(__file__).relative_to(REPOSITORY).as_posix()
@@ -83,3 +85,13 @@ def judged(tests: tuple[str, ...], source: str, folder: Path) -> str:
     pid = fork(tests, Mutation("tests/mutants/sample/answer.py", source), cpu=5, wall=280, notes=folder)
     _, status = os.waitpid(pid, 0)
     return outcome_of(status)
+
+
+def test_nothing_that_imports_the_core_is_loaded_before_the_fork() -> None:
+    # A mutant of a module that is there already is never imported, and would survive whatever the tests are.
+    for module, status in (("cbor2", 0), ("attest_simulator.machines", 1)):
+        code = f"from tests.mutants.child import load; load([{module!r}])"
+        done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stderr
+        assert ("is imported before the fork" in done.stderr) is bool(status)
+    assert {file.name for file in (REPOSITORY / "simulator").glob("attest_*")} <= PROJECT
