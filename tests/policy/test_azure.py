@@ -164,6 +164,13 @@ def test_lint_finds_registers_that_measure_no_system_and_those_that_the_guest_se
     assert "boot-not-demanded" not in {finding.rule for finding in lint_policy(tds, at=AT)}
 
 
+@pytest.mark.parametrize("index", range(16))
+def test_lint_knows_each_register_of_the_boot_loader_and_the_kernel(index: int) -> None:
+    policy = decode_policy(policy_with(azure={f"pcr{index}": ["pcr7"]}, snp=snp()) | {"simulated": "refuse"})
+    rules = {finding.rule for finding in lint_policy(policy, at=AT)}
+    assert ("boot-not-demanded" in rules) is (index not in {4, 8, 9, 11})
+
+
 def test_a_register_that_nothing_extended_may_be_zero_and_that_of_the_firmware_may_not() -> None:
     zeros = {"zeros": {"values": ["00" * 32], "origin": "a build"}}
     for key, expected in (("pcr8", False), ("pcr0", True)):

@@ -76,6 +76,16 @@ def test_what_is_left_out_is_demanded_strictly() -> None:
         assert rules[f"policy.snp.{name}"].relaxed is None
 
 
+@pytest.mark.parametrize("name", ["major", "minor"])
+@pytest.mark.parametrize(("number", "loads"), [(-1, False), (0, True), (255, True), (256, False)])
+def test_a_version_of_the_abi_is_two_numbers_of_one_byte(name: str, number: int, loads: bool) -> None:
+    written = document(minimum_abi={"major": 1, "minor": 51, name: number})
+    if loads:
+        load(written)
+    else:
+        assert refused(written).field == f"snp.minimum_abi.{name}"
+
+
 @pytest.mark.parametrize(
     "path", ["schema", "name", "version", "snp", "snp.products", "snp.measurement", "snp.minimum_tcb"]
 )

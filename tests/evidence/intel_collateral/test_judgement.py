@@ -234,6 +234,15 @@ def test_of_several_the_highest_evaluation_number_counts_and_then_the_latest_iss
         assert found.content == parse_tcb_info(later.body)
 
 
+@pytest.mark.parametrize("bound", ["issueDate", "nextUpdate"])
+def test_of_several_one_on_its_first_or_last_second_is_as_current_as_any(bound: str) -> None:
+    on_bound = info_document(tcbEvaluationDataNumber=19, **{bound: made.text(MIDDLE)})
+    for documents in ((INFO, on_bound), (on_bound, INFO)):
+        found = replace(GOOD, documents=(*documents, IDENTITY)).judge().tcb_info
+        assert found is not None
+        assert found.content == parse_tcb_info(on_bound.body)
+
+
 def test_the_first_failure_is_reported_and_not_the_last() -> None:
     forged = info_document(tcbEvaluationDataNumber=99, key=OTHER_KEY)
     stale = info_document(tcbEvaluationDataNumber=17, nextUpdate="2026-01-02T00:00:00Z")

@@ -135,6 +135,19 @@ def test_the_best_fitting_of_several_leaves_is_tried_first_and_any_good_one_wins
     assert honest.verify(endorsements=crowd).leaf.hwid == honest.guest.chip.hwid
 
 
+@pytest.mark.parametrize("bound", ["not_before", "not_after"])
+def test_leaves_out_of_their_time_do_not_crowd_out_the_one_that_is_valid(bound: str) -> None:
+    honest, key = scene(), simulated_ca_key(SnpProduct.GENOA, CaRole.ASK)
+    template = honest.guest.chip.leaf_template()
+    outside = AT + timedelta(days=1) if bound == "not_before" else AT - timedelta(days=1)
+    stale = [
+        parse_certificate(replace(template, serial=1_000 + number, **{bound: outside}).issue(key))
+        for number in range(MAX_CANDIDATES)
+    ]
+    crowd = Endorsements(certificates=(*stale, *honest.endorsements.certificates), crls=honest.endorsements.crls)
+    assert honest.verify(endorsements=crowd).leaf.certificate.not_before <= AT
+
+
 def test_mc_4_a_report_of_another_product_than_its_certificate_is_refused() -> None:
     genoa, milan = scene(SnpProduct.GENOA), scene(SnpProduct.MILAN)
     relabelled = milan.guest.report(bytes(64), override={"cpuid_mod_id": 0x11})
