@@ -289,19 +289,6 @@ def test_a_newer_vbios_is_one_of_the_same_family_of_chips(case: str) -> None:
         assert not holds(f"{family + 1:X}.00.00.00.01", verified.at)
 
 
-@pytest.mark.parametrize(
-    ("case", "demanded"),
-    [
-        ("td-v4-eventlog", {"required": True, "secure_boot": True}),
-        ("td-v4-no-secure-boot", {"required": True}),
-        ("td-v4", None),
-    ],
-)
-def test_a_log_that_came_along_is_demanded_and_secure_boot_where_it_shows_it(case: str, demanded: JsonValue) -> None:
-    section: Any = drafted(verified_fixture(case)).draft.document["tdx"]
-    assert section.get("event_log") == demanded
-
-
 def test_what_the_machine_does_not_meet_is_relaxed_with_its_reason() -> None:
     found = drafted(verified_fixture("milan-v5-debug"))
     assert found.draft.weak == (("snp.guest_policy.debug", "this machine does not meet it: expected false, got true"),)
