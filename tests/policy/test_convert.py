@@ -649,6 +649,11 @@ def test_devices_beside_the_cpu_and_ends_of_reference_values_are_lost() -> None:
         exported(gpu_document())
 
 
+def test_a_section_that_is_written_is_no_loss() -> None:
+    names = {loss.name for loss in exported(snp_document()).losses}
+    assert not names & {"snp", "tdx", "sgx", "gpu", "nvswitch", "azure", "any_of", "all_of", "name", "version"}
+
+
 def test_branches_of_ours_are_written() -> None:
     def branch(byte: str) -> Json:
         return {"snp": snp_document(host_data=[byte * 32])["snp"]}

@@ -217,6 +217,10 @@ RULES: list[tuple[Json, tuple[str, str, str]]] = [
         gpu(driver_versions=[{"at_least": "570"}, {"at_least": "580", "below": "581"}]),
         ("unreachable", "warning", "gpu.driver_versions[1]"),
     ),
+    (
+        gpu(driver_versions=[{"at_least": "580", "below": "581"}, {"at_least": "570"}]),
+        ("unreachable", "warning", "gpu.driver_versions[0]"),
+    ),
     (gpu(fwids=[ZERO]), ("value-of-zeros", "error", "gpu.fwids[0]")),
     (gpu() | {"devices": {"gpus": 0}}, ("unreachable", "warning", "devices.gpus")),
     (production(STRICT_GPU), ("no-cpu", "note", "devices")),

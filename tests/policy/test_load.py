@@ -14,6 +14,7 @@ from attest.checks import Unchecked
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
 from attest.policy.load import MAX_POLICY_BYTES
+from attest.policy.snp import BASELINE_SNP_RULES
 from tests.policy.documents import MEASUREMENT, STRICT, document
 
 GENOA = STRICT["snp"]["minimum_tcb"]["Genoa"]
@@ -74,6 +75,17 @@ def test_what_is_left_out_is_demanded_strictly() -> None:
         "firmware_rollback_protected",
     ):
         assert rules[f"policy.snp.{name}"].relaxed is None
+
+
+def test_the_baseline_demands_of_a_guest_that_nobody_debugs_or_moves_it() -> None:
+    found = {rule.id: (rule.expected, rule.relaxed) for rule in BASELINE_SNP_RULES}
+    strict = {rule.id: (rule.expected, rule.relaxed) for rule in load(STRICT).rules["sev-snp"]}
+    assert set(found) == {
+        "policy.snp.guest_policy.debug",
+        "policy.snp.guest_policy.migrate_ma",
+        "policy.snp.product_known_broken",
+    }
+    assert found.items() <= strict.items()
 
 
 @pytest.mark.parametrize("name", ["major", "minor"])

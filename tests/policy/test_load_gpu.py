@@ -160,6 +160,12 @@ def test_what_is_waived_for_a_switch_is_not_waived_for_a_gpu() -> None:
     )
 
 
+def test_rims_are_demanded_where_the_author_says_nothing_of_them() -> None:
+    silent = {name: value for name, value in STRICT_GPU["gpu"].items() if name != "rim"}
+    demanded = rules_of({**STRICT_GPU, "gpu": {**silent, "rim": True}})["rim"]
+    assert rules_of({**STRICT_GPU, "gpu": silent})["rim"] == demanded
+
+
 def test_rims_that_the_author_leaves_unchecked_are_not_demanded_by_the_same_author() -> None:
     document = {**STRICT_GPU, "unchecked": {"revocation": "no network", "rim": "no RIM for this board"}}
     assert rules_of(document)["rim"] == "unchecked: no RIM for this board"

@@ -257,6 +257,8 @@ def test_statements_are_told_and_compared() -> None:
     ):
         new = document({"issuer": ISSUER, "statements": statements})
         assert diff_policies(decode_policy(old), decode_policy(new)).effect == effect
+    more = document({"issuer": ISSUER, "statements": {"n": [1, True], "m": ["x"]}})
+    assert diff_policies(decode_policy(more), decode_policy(old)).effect == "looser"
     bad: dict[str, Any]
     for bad in ({}, {"n": []}, {"n": [None]}, {"n": [[]]}, {"n": [""]}):
         with pytest.raises(InvalidValueError):

@@ -1,5 +1,6 @@
 """Runtime claims: one attestation key, members of known types, and any bytes at all."""
 
+import base64
 import contextlib
 import json
 from typing import Any
@@ -27,6 +28,17 @@ def test_the_attestation_key_is_found_by_its_name() -> None:
 def test_operations_of_the_key_are_not_judged() -> None:
     old = {**jwk(key()), "key_ops": ["encrypt"]}
     assert parsed(keys=[old]).ak.key_size == 2048
+
+
+@pytest.mark.parametrize(("bits", "accepted"), [(2047, False), (2048, True), (4096, True), (4097, False)])
+def test_a_key_has_2048_to_4096_bits(bits: int, accepted: bool) -> None:
+    modulus = ((1 << bits - 1) + 1).to_bytes((bits + 7) // 8, "big")
+    keys = [{**jwk(key()), "n": base64.urlsafe_b64encode(modulus).rstrip(b"=").decode()}]
+    if accepted:
+        assert parsed(keys=keys).ak.key_size == bits
+    else:
+        with pytest.raises(EvidenceError):
+            parsed(keys=keys)
 
 
 def small() -> dict[str, Any]:

@@ -220,11 +220,14 @@ def test_a_member_that_is_unknown_or_gives_bytes_a_second_time_is_refused(extra:
 
 
 def test_reserved_bytes_that_were_carried_along_are_kept_for_the_parser_to_judge() -> None:
-    for name in ("_reserved_0", "_reserved_2", "_reserved_3"):
-        raw = read_report_json(trustee(sev_struct(GENOA) | {name: 1})).report
-        with pytest.raises(EvidenceError) as caught:
-            parse_report(raw)
-        assert caught.value.code == "reserved-not-zero"
+    for name, size in (("_reserved_0", 4), ("_reserved_2", 1), ("_reserved_3", 1)):
+        for value in (1, 256**size - 1):
+            raw = read_report_json(trustee(sev_struct(GENOA) | {name: value})).report
+            with pytest.raises(EvidenceError) as caught:
+                parse_report(raw)
+            assert caught.value.code == "reserved-not-zero"
+        error = refused(lambda: read_report_json(trustee(sev_struct(GENOA) | {name: 256**size})))  # noqa: B023  called here
+        assert error.code == "peer-form-malformed"
 
 
 @pytest.mark.parametrize("version", [0, 1, 6, 1 << 31])
