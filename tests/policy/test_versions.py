@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
+from attest.policy.authoring.comparison import spans
 from attest.policy.versions import Numbering, VersionRange, in_ranges, parse_version, ranges_of, ranges_text
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -135,3 +136,17 @@ def test_a_version_is_at_least_another_or_below_it(one: list[int], other: list[i
 def test_any_text_is_a_version_or_none(text: str, numbering: Numbering) -> None:
     version = parse_version(text, numbering)
     assert version is None or version.text == text
+
+
+def test_ranges_that_touch_are_one_beside_those_that_lie_apart() -> None:
+    apart = [{"at_least": "1", "below": "2"}]
+    for parts, whole in (
+        ([("5", "7"), ("6", "9")], ("5", "9")),
+        ([("5", "9"), ("6", "7")], ("5", "9")),
+        ([("5", "7"), ("7", "9")], ("5", "9")),
+    ):
+        written: list[JsonValue] = [{"at_least": low, "below": high} for low, high in parts]
+        one: list[JsonValue] = [{"at_least": whole[0], "below": whole[1]}]
+        several = spans(ranges_of(Numbering.DECIMAL)([*apart, *written], "v"))
+        assert several == spans(ranges_of(Numbering.DECIMAL)([*apart, *one], "v"))
+        assert len(several) == 2

@@ -75,6 +75,10 @@ def test_the_feature_flag_means_something_from_version_1_on() -> None:
         assert parse_opaque(made.opaque(t36=bytes([flag, 0]))).feature_flag == flag
 
 
+def test_only_the_types_of_the_table_are_known() -> None:
+    assert set(KNOWN_TYPES) == {*range(1, 28), *range(32, 37)}
+
+
 def test_the_order_of_entries_means_nothing() -> None:
     flag, version = made.entry(36, b"\2\0"), made.entry(34, b"\1\0")
     for order in itertools.permutations((flag, version)):
