@@ -13,7 +13,8 @@ Json = dict[str, Any]
 
 def section(case: str, key: str, **choices: Any) -> Json:  # noqa: ANN401  the arguments of ``choose``
     """Draft a policy from a fixture, and return one section."""
-    found: Json = dict(drafted(verified_fixture(case), **choices).draft.document)[key]
+    document: Json = dict(drafted(verified_fixture(case), **choices).draft.document)
+    found: Json = document[key]
     return found
 
 

@@ -139,7 +139,7 @@ def test_any_text_is_a_version_or_none(text: str, numbering: Numbering) -> None:
 
 
 def test_ranges_that_touch_are_one_beside_those_that_lie_apart() -> None:
-    apart = [{"at_least": "1", "below": "2"}]
+    apart: list[JsonValue] = [{"at_least": "1", "below": "2"}]
     for parts, whole in (
         ([("5", "7"), ("6", "9")], ("5", "9")),
         ([("5", "9"), ("6", "7")], ("5", "9")),

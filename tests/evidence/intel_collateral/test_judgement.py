@@ -236,7 +236,8 @@ def test_of_several_the_highest_evaluation_number_counts_and_then_the_latest_iss
 
 @pytest.mark.parametrize("bound", ["issueDate", "nextUpdate"])
 def test_of_several_one_on_its_first_or_last_second_is_as_current_as_any(bound: str) -> None:
-    on_bound = info_document(tcbEvaluationDataNumber=19, **{bound: made.text(MIDDLE)})
+    changes: dict[str, Any] = {"tcbEvaluationDataNumber": 19, bound: made.text(MIDDLE)}
+    on_bound = info_document(**changes)
     for documents in ((INFO, on_bound), (on_bound, INFO)):
         found = replace(GOOD, documents=(*documents, IDENTITY)).judge().tcb_info
         assert found is not None

@@ -140,8 +140,9 @@ def test_leaves_out_of_their_time_do_not_crowd_out_the_one_that_is_valid(bound: 
     honest, key = scene(), simulated_ca_key(SnpProduct.GENOA, CaRole.ASK)
     template = honest.guest.chip.leaf_template()
     outside = AT + timedelta(days=1) if bound == "not_before" else AT - timedelta(days=1)
+    changes: dict[str, Any] = {bound: outside}
     stale = [
-        parse_certificate(replace(template, serial=1_000 + number, **{bound: outside}).issue(key))
+        parse_certificate(replace(template, **{**changes, "serial": 1_000 + number}).issue(key))
         for number in range(MAX_CANDIDATES)
     ]
     crowd = Endorsements(certificates=(*stale, *honest.endorsements.certificates), crls=honest.endorsements.crls)
