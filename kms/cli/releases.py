@@ -208,7 +208,7 @@ def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[li
 
 def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> None:
     if as_json:
-        print_json({"schema": "kms.release.service/1", "leases": found, "next": mark})
+        print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
     for one in found:
         click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**one))

@@ -119,7 +119,7 @@ def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **fla
     sound = not any(finding.problems for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
-        print_json({"schema": "kms.operations.fsck/1", "sound": sound, "checks": rows})
+        print_json({"schema": "kms.fsck/1", "sound": sound, "checks": rows})
     else:
         for finding in findings:
             click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")

@@ -39,7 +39,7 @@ __all__ = [
     "with_key_sets",
 ]
 
-SCHEMA: Final = "kms.config.configuration/1"
+SCHEMA: Final = "kms.configuration/1"
 SETTINGS_CHANGED: Final = "settings-changed"
 ANCHORS_CHANGED: Final = "anchors-changed"
 FACT: Final = "configuration"

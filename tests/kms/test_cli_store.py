@@ -73,7 +73,7 @@ def test_fsck_says_what_is_wrong_and_ends_with_1(shell: Shell) -> None:
     assert ["references", "ok", "0"] in [line.split() for line in out.splitlines()]
     head = json.loads(shell.with_config("log", "verify", "--json")[0])
     document = json.loads(shell.with_config("fsck", "--json", "--expect", f"{head['size']}:{head['root']}")[0])
-    assert (document["schema"], document["sound"]) == ("kms.operations.fsck/1", True)
+    assert (document["schema"], document["sound"]) == ("kms.fsck/1", True)
     database = sqlite3.connect(shell.config.parent / "kms.db")
     with closing(database), database:
         database.execute("UPDATE key_versions SET wrapped = x'00'")

@@ -69,7 +69,7 @@ def test_a_release_is_one_trace_with_a_span_for_each_stage(client: TestClient, e
     assert release(client)[0] == 200
     found = spans(exporter)
     root = found["POST /v1/releases"]
-    for stage in ("kms.verify", "kms.domain.decide", "kms.unwrap", "kms.log", "kms.prove"):
+    for stage in ("kms.verify", "kms.decide", "kms.unwrap", "kms.log", "kms.prove"):
         assert parent_of(found[stage], found) == "POST /v1/releases", stage
         assert found[stage].context.trace_id == root.context.trace_id
     assert found["kms.wrap"].context.trace_id == root.context.trace_id

@@ -55,12 +55,14 @@ print("a worker that nobody can end" if isinstance(found, Worker) else f"ended w
 
 def test_the_first_worker_serves_before_the_others_start() -> None:
     program = """
-import signal, sys, time
+import os, signal, sys, time
 from kms.running.workers import Worker, supervise
-found = supervise(3, drain_seconds=1, announce=lambda one: print(one, "is announced", flush=True), report=print)
+def tell(line):
+    os.write(1, line.encode() + b"\\n")  # a line at once, since several processes write
+found = supervise(3, drain_seconds=1, announce=lambda one: tell(f"{one} is announced"), report=tell)
 if not isinstance(found, Worker):
     sys.exit(found)
-print(found.number, "begins", flush=True)
+tell(f"{found.number} begins")
 if found.number == 1:
     time.sleep(0.5)  # others that do not wait would begin meanwhile
 found.ready(f"worker {found.number}")
