@@ -1,4 +1,4 @@
-"""How often one caller may ask: a token bucket for each address, in a table of bounded size. No clock is read here."""
+"""Rate limits: a token bucket for each address, in a table of bounded size. No clock is read here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request tells of itself while it is worked on: stages with their time, decisions, limits.
+"""Telemetry of a request: stages with their time, decisions, limits.
 
 Whoever wants to know is named once, at the edge of the request, and reached from anywhere below it, in its threads as
 well. Where nobody is named, as at the command line, nothing is told. What is told are names from closed sets; never a

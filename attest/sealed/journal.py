@@ -1,4 +1,4 @@
-"""What an interrupted work needs to go on: a file of lines, each authenticated, the last of which may be half.
+"""Journal of an interrupted operation: a file of authenticated lines, the last of which may be incomplete.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Where a session's time and chance come from, and what it makes of them."""
+"""Clock, randomness and renewal times of a session."""
 
 from __future__ import annotations
 

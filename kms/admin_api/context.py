@@ -1,4 +1,4 @@
-"""What the handlers are given: the caller, and the database as far as the caller may use it."""
+"""Context of the handlers: the caller, and the database as far as the caller may use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What administration works with. What only some requests need is opened when the first of them comes."""
+"""The services behind administration; those that only some requests need are opened with the first of them."""
 
 from __future__ import annotations
 

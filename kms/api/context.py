@@ -1,4 +1,4 @@
-"""What the handlers are given: the release service, the settings, and how to run work that blocks."""
+"""Context of the handlers: the release service, the settings, and threads for work that blocks."""
 
 from __future__ import annotations
 

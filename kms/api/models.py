@@ -1,4 +1,4 @@
-"""What travels, as the OpenAPI document describes it. Strict, frozen, closed; they are not the domain types."""
+"""Bodies of the API, as the OpenAPI document describes them. Strict, frozen, closed; not the domain types."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who somebody is, and what they may do. Nothing here is taken from a header that anybody could set, but a token."""
+"""Authentication and authorisation. Of the headers of a request, only a token counts."""

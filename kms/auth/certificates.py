@@ -1,4 +1,4 @@
-"""What a client certificate is known by. The TLS listener verified it; nothing here does."""
+"""Identities in client certificates. The TLS listener verified them; nothing here does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose tokens are accepted: a TOML file of the operator's, with a table ``[[issuer]]`` for each.
+"""Accepted issuers of tokens: a TOML file of the operator, with a table ``[[issuer]]`` for each.
 
 Everything that a token is judged by stands here. Nothing of it is ever taken from a token, nor discovered from one.
 """

@@ -1,4 +1,4 @@
-"""How identities are written: ``jwt:ISSUER|SUBJECT``, ``mtls:sha256:…``, ``mtls:uri:…``, ``mtls:subject:…``.
+"""Text forms of identities: ``jwt:ISSUER|SUBJECT``, ``mtls:sha256:…``, ``mtls:uri:…``, ``mtls:subject:…``.
 
 An identity is compared as a whole and exactly. There are no patterns, and no case is folded.
 """

@@ -1,4 +1,4 @@
-"""What every command has that makes a change: ``--json``, and where a quorum may be needed ``--propose``."""
+"""Options and output of every command that makes a change: ``--json``, and ``--propose`` where a quorum may be needed."""
 
 from __future__ import annotations
 

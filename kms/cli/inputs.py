@@ -1,4 +1,4 @@
-"""What commands read: files, standard input, moments and digests."""
+"""Inputs of commands: files, standard input, moments and digests."""
 
 from __future__ import annotations
 

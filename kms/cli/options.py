@@ -1,4 +1,4 @@
-"""What the commands share: settings as options, files, and what is printed where."""
+"""Parts that the commands share: settings as options, files, and output."""
 
 from __future__ import annotations
 

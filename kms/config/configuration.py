@@ -1,4 +1,4 @@
-"""What the settings mean, as one document with a digest: logged when it changes, and attested by the service.
+"""The meaning of the settings, as one document with a digest: logged when it changes, and attested by the service.
 
 Left out are places, limits and what only concerns this machine: replicas differ in these, and answer alike. A file
 stands for its content. No file that holds a secret is read.

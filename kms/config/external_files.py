@@ -1,4 +1,4 @@
-"""What the settings name outside the database: anchors, files of endorsements, the vendors' services, witnesses."""
+"""Resources outside the database: anchors, endorsement files, the vendors' services, witnesses."""
 
 from __future__ import annotations
 

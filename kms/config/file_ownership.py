@@ -1,4 +1,4 @@
-"""Who may write what the service believes: its settings, roots, Verifiers, witnesses, issuers, and code of a token.
+"""Ownership of the files that the service trusts: settings, roots, Verifiers, witnesses, issuers, code of a token.
 
 Whoever writes one of these decides what is released. Neither file nor folder may be open to anybody but the service's
 own user and root. What lies on a file system that is mounted read-only is written by nobody here.

@@ -1,4 +1,4 @@
-"""What the settings say of the channel: TLS by which files, or none, and then how loudly."""
+"""TLS of the listener, from the settings: certificate files, or none with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry says about a decision: digests, outcomes and reasons; never a secret, a token or evidence itself."""
+"""Log entries about decisions: digests, outcomes and reasons; never a secret, a token or evidence itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the stored leases those that the log says were granted, and do they rest on the claims that were kept?"""
+"""Audit of the stored leases against the log, and of the claims that were kept for them."""
 
 from __future__ import annotations
 

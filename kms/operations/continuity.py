@@ -1,4 +1,4 @@
-"""Is this still the same service? Its first log entry names its identity, and its signing key has to be that one.
+"""Continuity of a service: the signing key is the one that the log's first entry names.
 
 A database that was restored proves continuity by this and by its log: the key is the one that clients pinned, and the
 log passes through what was noted of it elsewhere (MC-27, MC-36).

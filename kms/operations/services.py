@@ -1,4 +1,4 @@
-"""What the service is made of, opened from its settings, and how all of it comes into being."""
+"""The parts of the service, opened from its settings, and its initialisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody who wrote to the database would leave behind: people, rules and proposals beside what the log says."""
+"""Audit of stored people, rules and proposals against the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every change has in common: what it says of itself, and what it is done with."""
+"""The protocol of a change, and the context in which it is applied."""
 
 from __future__ import annotations
 

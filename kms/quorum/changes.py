@@ -1,4 +1,4 @@
-"""What can be proposed: each change says what it is, what it builds on and which rules it has to meet, and does it."""
+"""The changes that can be proposed: each states what it builds on and which rules it has to meet, and applies itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys a document of reference values would count for, before it is taken in."""
+"""The keys for which a document of reference values would count, before it is taken in."""
 
 from __future__ import annotations
 

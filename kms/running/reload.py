@@ -1,4 +1,4 @@
-"""What else is read again on SIGHUP: Verifiers whose word is taken, and files of keys that sign tokens.
+"""Files that SIGHUP reads again: trusted Verifiers, and keys that sign tokens.
 
 Each is checked as at the start and logged before it counts. What cannot be read, or is not approved, changes nothing.
 """

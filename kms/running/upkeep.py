@@ -1,4 +1,4 @@
-"""What a running service does by itself: rotations that are due, and destructions whose moment has come.
+"""Periodic tasks of a running service: due rotations and destructions.
 
 Every process of every replica does this; each thing is done once, since the database decides who does it.
 

@@ -1,4 +1,4 @@
-"""Where the database is: a file, or a PostgreSQL server. A password is never part of it."""
+"""Location of the database: a file, or a PostgreSQL server. A password is never part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How transactions begin and how long anything is waited for, whatever the database is."""
+"""Modes and time limits of transactions, for every database."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What travels between administrators and the service, as the OpenAPI document describes it."""
+"""Bodies of the administration API, as the OpenAPI document describes them."""

@@ -1,4 +1,4 @@
-"""Who may do what, the log, and the settings in force."""
+"""Bodies about roles, the log, and the settings in force."""
 
 from __future__ import annotations
 

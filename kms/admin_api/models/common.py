@@ -1,4 +1,4 @@
-"""What several of the documents that travel have in common."""
+"""Members that several bodies share."""
 
 from __future__ import annotations
 

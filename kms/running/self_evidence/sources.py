@@ -1,4 +1,4 @@
-"""Where the service's own evidence comes from: the TEE that it runs in, or the distribution attest-simulator."""
+"""Sources of the service's own evidence: the TEE that it runs in, or the distribution attest-simulator."""
 
 from __future__ import annotations
 
