@@ -1,4 +1,4 @@
-"""Options and output of every command that makes a change: ``--json``, and ``--propose`` where a quorum may be needed."""
+"""Options and output of commands that make a change: ``--json``, and ``--propose`` where a quorum may be needed."""
 
 from __future__ import annotations
 

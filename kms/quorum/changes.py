@@ -1,4 +1,4 @@
-"""The changes that can be proposed: each states what it builds on and which rules it has to meet, and applies itself."""
+"""Changes that can be proposed: each states what it builds on and which rules it has to meet, and applies itself."""
 
 from __future__ import annotations
 
