@@ -180,7 +180,7 @@ $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 	@$(MAKE) --no-print-directory reaching
 
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
-	$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \
+	@$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \
 	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(LEAST),--least $(LEAST)) $(MUTATED_FILES)
 
 fuzz: $(DEV_STAMP) ## fuzz the parsers: SECONDS_EACH=n for each target
