@@ -13,7 +13,7 @@ from attest.evidence.eventlog.facts import EventLogFacts, facts_of
 from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
 from attest.verification import Freshness, VerifiedEvidence

@@ -33,8 +33,8 @@ from kms.release.services import Services
 from kms.running.logs import set_up_logs
 from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, listen, serve
 from kms.running.reload import Meaning, key_sets_again, verifiers_again
+from kms.running.scheduled_tasks import SteadyClock, Upkeep, kept_up
 from kms.running.self_evidence import open_source
-from kms.running.upkeep import SteadyClock, Upkeep, kept_up
 from kms.running.workers import Worker, supervise
 
 __all__ = ["ProcessContext", "run"]

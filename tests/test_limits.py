@@ -200,7 +200,7 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.policy.azure": {
         "_LARGEST_COUNT": 4_294_967_295,
     },
-    "attest.policy.decode": {
+    "attest.policy.decoder": {
         "MAX_TEXT_CHARACTERS": 4096,
     },
     "attest.policy.devices": {

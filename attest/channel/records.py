@@ -29,7 +29,7 @@ from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.release.service_verification import verify_service
 from attest.verification import VerifiedEvidence
 

@@ -27,7 +27,7 @@ from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.fetch import can_be_fetched
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 

@@ -16,7 +16,7 @@ from attest.terminal.lazy_commands import ExampleGroup
 if TYPE_CHECKING:
     from attest.appraisal import Judgement
     from attest.cli.options import VerificationOptions
-    from attest.policy.load import Policy
+    from attest.policy.loader import Policy
     from attest.results.ear_verify import VerifiedEar
     from attest.results.jose import TokenKey
 

@@ -9,7 +9,7 @@ from attest.cli.files import read_file
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_options import NO_REFERENCES, References
 from attest.errors import ConfigurationError
-from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
+from attest.policy.loader import MAX_POLICY_BYTES, Policy, load_policy
 from attest.policy.reference_values.reference_documents import (
     MAX_REFERENCE_BYTES,
     NO_REFERENCE_DOCUMENTS,

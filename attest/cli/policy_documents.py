@@ -10,7 +10,7 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, InvalidValueError
 from attest.policy.authoring.policy_cases import SUFFIX
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
-from attest.policy.load import Policy, load_policy
+from attest.policy.loader import Policy, load_policy
 from attest.policy.model import PolicyDocument, decode_policy
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.signatures import DocumentIdentity, identity_of

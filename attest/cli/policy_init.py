@@ -85,7 +85,7 @@ def init(
     from attest.cli.verification_inputs import Case, open_case, verify_case
     from attest.clock import this_second
     from attest.policy.authoring.draft import choose, draft_policy
-    from attest.policy.load import load_policy
+    from attest.policy.loader import load_policy
 
     question = replace(question, inputs=(*sources, *question.inputs))
     if not question.inputs:

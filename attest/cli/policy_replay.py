@@ -17,9 +17,9 @@ from attest.cli.token_answers import AnyTokenCase, judge_token_case
 from attest.cli.verification_inputs import Case, open_case, verify_case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, InvalidValueError
-from attest.policy.decode import Section, choice, hex_of, list_of, moment, text
+from attest.policy.decoder import Section, choice, hex_of, list_of, moment, text
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.terminal.display import Display
 
 __all__ = ["INDEX", "PolicyComparison", "PolicyOutcome", "replay"]

@@ -308,7 +308,7 @@ def _read(file: str) -> ReferenceDocument:
 
 def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime) -> dict[str, JsonValue]:
     from attest.encoding import rfc3339_text
-    from attest.policy.decode import RelaxedDemand
+    from attest.policy.decoder import RelaxedDemand
 
     end = document.expires.value
     values: dict[str, JsonValue] = {}

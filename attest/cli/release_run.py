@@ -28,7 +28,7 @@ from attest.files import require_absent, write_file
 from attest.release import VerifierKey
 from attest.release.client import KeyReleaseClient, ReleasedKey
 from attest.release.log_monitor import FileMemory, LogWatch
-from attest.release.mutual import ServiceExpectation
+from attest.release.mutual_attestation import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
 from attest.terminal.display import Display
 

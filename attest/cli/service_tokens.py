@@ -13,7 +13,7 @@ from attest.cli.output import tell_verified
 from attest.cli.tokens import TokenTrust, appraise_stated, judge_stated, read_trust
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.results.document import service_token_document
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token

@@ -11,7 +11,7 @@ from attest.cli.ear import EarCase, appraise_ear_case, judge_ear_case, show_ear,
 from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
 from attest.cli.service_tokens import ServiceCase, appraise_service, judge_service, show_service, verify_service_case
 from attest.cli.tokens import TokenCase, appraise_token, judge_token, require_for_tokens, show_token, verify_token_case
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 
 __all__ = ["AnyTokenCase", "appraise_token_case", "judge_token_case", "verify_any_token"]
 

@@ -17,7 +17,7 @@ from attest.cli.output import combined_documents, tell_appraised, tell_verified
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.results.document import judged_document, token_document
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
 from attest.results.nras import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attest.lazy_names import lazy_names
-from attest.policy.load import Policy, load_policy
+from attest.policy.loader import Policy, load_policy
 
 if TYPE_CHECKING:
     from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
-    from attest.policy.decode import RelaxedDemand
+    from attest.policy.decoder import RelaxedDemand
     from attest.policy.document import placed, read_document
-    from attest.policy.load import MAX_POLICY_BYTES
+    from attest.policy.loader import MAX_POLICY_BYTES
     from attest.policy.model import decode_policy
     from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
     from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
@@ -85,12 +85,12 @@ __getattr__ = lazy_names(
             "is_signed",
             "raw_signature",
         ),
-        "attest.policy.decode": ("RelaxedDemand",),
+        "attest.policy.decoder": ("RelaxedDemand",),
         "attest.policy.document": (
             "placed",
             "read_document",
         ),
-        "attest.policy.load": ("MAX_POLICY_BYTES",),
+        "attest.policy.loader": ("MAX_POLICY_BYTES",),
         "attest.policy.model": ("decode_policy",),
         "attest.policy.reference_values.accepted_documents": (
             "AcceptedDocument",

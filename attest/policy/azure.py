@@ -16,7 +16,7 @@ from attest.evidence.azure.claims import azure_claim, of_cpu
 from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.claims import Claim
 from attest.evidence.tpm.structure import MAX_PCRS
-from attest.policy.decode import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
+from attest.policy.decoder import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
 from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import Rule, Test, is_, one_of, reference_rule, rule_for

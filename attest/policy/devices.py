@@ -13,7 +13,7 @@ from typing import Any
 
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
-from attest.policy.decode import Decoder, Demand, Section, demand, integer, refuse
+from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
 from attest.policy.rules import Rule, Test, is_, one_of, rule_for
 
 __all__ = ["Count", "DeviceSetDemands", "cpu_rule", "decode_devices", "device_set_rules"]

@@ -17,7 +17,7 @@ from typing import Any
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
 from attest.evidence.eventlog.facts import EventFact, EventLogFacts
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Decoder,
     Demand,
     RelaxedDemand,

@@ -11,7 +11,7 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Demand,
     RelaxedDemand,
     Section,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
 from attest.evidence.gpu.measurements import NVDEC_WAIVER
 from attest.evidence.gpu.verify import VerifiedGpu
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.rules import Rule, Test, is_, one_of, rule_for
 
 __all__ = ["GPU_RIMS", "SWITCH_RIMS", "comparison_rule", "measurement_rules"]

@@ -15,7 +15,7 @@ from attest.evidence.intel.status import TcbStatus
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Demand,
     RelaxedDemand,
     Section,

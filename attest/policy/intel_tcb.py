@@ -10,7 +10,7 @@ from datetime import datetime
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.evidence.claims import Claim
 from attest.evidence.intel.status import TcbStatus
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Demand,
     Section,
     choice,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
 from attest.policy.azure import AzureDemands, decode_azure
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Decoder,
     Demand,
     RelaxedDemand,

@@ -10,7 +10,7 @@ from hashlib import sha256
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.decode import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
+from attest.policy.decoder import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
 __all__ = [
     "IncompleteReferences",

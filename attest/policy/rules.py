@@ -15,7 +15,7 @@ from typing import Any
 
 from attest.checks import Check, Outcome
 from attest.evidence.claims import Claim, ClaimValue, value_text
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.references import ReferenceValues, ends_of, reference_text
 
 __all__ = [

@@ -21,7 +21,7 @@ import rfc8785
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
-from attest.policy.decode import Section, choice, hex_of, integer, moment, refuse, text
+from attest.policy.decoder import Section, choice, hex_of, integer, moment, refuse, text
 from attest.policy.model import SCHEMA, decode_policy
 from attest.policy.reference_values.reference_documents import REFERENCES_SCHEMA, decode_reference_document
 from attest.policy.signing_keys import (

@@ -12,7 +12,7 @@ from attest.evidence.claims import Claim, ClaimType, Origin
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
-from attest.policy.decode import Demand, Section, choice, demand, hex_of, integer, list_of, named_bits, refuse, text
+from attest.policy.decoder import Demand, Section, choice, demand, hex_of, integer, list_of, named_bits, refuse, text
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import (
     Rule,

@@ -16,7 +16,7 @@ from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, StatedClaims
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decode import Section, integer, list_of, refuse, table_of
+from attest.policy.decoder import Section, integer, list_of, refuse, table_of
 from attest.policy.rules import Test
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
-from attest.policy.decode import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
+from attest.policy.decoder import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
 
 __all__ = ["LARGEST_STATED", "LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from attest.encoding import JsonValue
-from attest.policy.decode import Decoder, Section, list_of, refuse
+from attest.policy.decoder import Decoder, Section, list_of, refuse
 from attest.policy.rules import Test
 
 __all__ = ["Numbering", "Version", "VersionRange", "in_ranges", "parse_version", "ranges_of", "ranges_text"]

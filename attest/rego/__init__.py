@@ -4,15 +4,15 @@ The engine runs in a process of its own with an empty environment, little time a
 a refusal. Needs the extra ``rego``.
 """
 
-from attest.rego.judge import RegoLimits, RegoVerdict, also_refuses
+from attest.rego.evaluation import RegoLimits, RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
 from attest.rego.trustee import rego_checks, with_rego
 
 __all__ = [
     "RegoForm",
     "RegoLimits",
+    "RegoOutcome",
     "RegoPolicy",
-    "RegoVerdict",
     "also_refuses",
     "read_rego_policy",
     "rego_checks",

@@ -22,7 +22,7 @@ from attest.evidence.intel.quote import HEADER
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, ParsedTdReport
-from attest.rego.judge import DEFAULT_LIMITS, RegoLimits, RegoVerdict, also_refuses
+from attest.rego.evaluation import DEFAULT_LIMITS, RegoLimits, RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
@@ -57,7 +57,7 @@ def rego_checks(
         return (also_refuses(policy, ear_document(results), data=data, limits=limits).check(),)
     cpus = [item for item in results[0].verified.items if item.kind not in _CLASSES]
     if not cpus:
-        outcome = RegoVerdict(refused=True, reason="no CPU evidence to ask about", digest=policy.digest)
+        outcome = RegoOutcome(refused=True, reason="no CPU evidence to ask about", digest=policy.digest)
         return (outcome.check(),)
     return tuple(
         also_refuses(policy, evidence_document(item), data, limits=limits).check(item=item.name) for item in cpus

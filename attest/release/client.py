@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attest.errors import ReleaseRefusedError
 from attest.release.exchange import Ask, Attester, Exchange, Steps, Verifier
 from attest.release.log_monitor import LogWatch
-from attest.release.mutual import ProvenService, ServiceExpectation
+from attest.release.mutual_attestation import ProvenService, ServiceExpectation
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import PassportKey

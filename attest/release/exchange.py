@@ -19,7 +19,7 @@ from attest.errors import BindingError, EvidenceError, ReleaseRefusedError, Veri
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.log_monitor import LogWatch
-from attest.release.mutual import AttestationAnswer, MutualAttestation, ProvenService, ServiceExpectation
+from attest.release.mutual_attestation import AttestationAnswer, MutualAttestation, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import Passport, PassportKey, PassportRequest

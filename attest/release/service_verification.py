@@ -11,7 +11,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import EndorsementError
 from attest.evidence.binding import ExpectedBinding
 from attest.evidence.envelope import Evidence
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.verification import VerifiedEvidence, verify
 
 __all__ = ["Expectation", "verify_service"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from attest.encoding import json_value
 from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
 from attest.release.exchange import Ask, strange_answer
-from attest.release.mutual import AttestationAnswer, tls_key_seen
+from attest.release.mutual_attestation import AttestationAnswer, tls_key_seen
 
 if TYPE_CHECKING:
     import httpx

@@ -16,7 +16,7 @@ from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.encoding import base64url_text
 from attest.evidence.claims import StatedClaims
 from attest.evidence.gpu.device_set import DeviceSet
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.policy.verifiers import verifier_checks
 from attest.results.ear_appraise import appraise_ear
 from attest.results.ear_details import EarDetails, PolicyRef

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from attest.errors import AttestError, ServiceUnreachableError
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.release.exchange import Attester, Steps
-from attest.release.mutual import AttestationAnswer, ProvenService, ServiceExpectation
+from attest.release.mutual_attestation import AttestationAnswer, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.transport import Timeouts, send_async

@@ -14,10 +14,10 @@ from attest.collect import THIS_MACHINE, collect_machine
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
-from attest.policy.load import MAX_POLICY_BYTES, Policy, load_policy
+from attest.policy.loader import MAX_POLICY_BYTES, Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
-from attest.release.mutual import ServiceExpectation
+from attest.release.mutual_attestation import ServiceExpectation
 from attest.session.settings import SessionSettings
 from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, read_given
 

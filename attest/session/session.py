@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from attest.errors import AttestError, ServiceUnreachableError
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.release.client import driven
 from attest.release.exchange import Attester
-from attest.release.mutual import ProvenService, ServiceExpectation
+from attest.release.mutual_attestation import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.session.connection import open_http

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from attest.errors import AttestError, LeaseLostError
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.release.exchange import Attester, Exchange, Steps
-from attest.release.mutual import ProvenService, ServiceExpectation
+from attest.release.mutual_attestation import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.released_key import ReleasedKey

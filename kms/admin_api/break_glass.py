@@ -13,7 +13,7 @@ from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import require
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
-from kms.domain.break_glass import Glass, glass_state
+from kms.domain.break_glass import BreakGlass, glass_state
 from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
 from kms.store import ReadTransaction
@@ -49,7 +49,7 @@ def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body
     return BreakGlassListModel(break_glass=[_row(one, "closed") for one in ended])
 
 
-def _row(one: Glass, state: str) -> dict[str, object]:
+def _row(one: BreakGlass, state: str) -> dict[str, object]:
     return {"number": one.number, "state": state, **one.members()}
 
 

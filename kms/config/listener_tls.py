@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from attest.errors import ConfigurationError
 from kms.config.settings import Settings
-from kms.config.tls.serving import ServerTls
+from kms.config.tls.server_context import ServerTls
 
 __all__ = ["is_plain_beyond_this_machine", "open_tls", "weigh_channel"]
 

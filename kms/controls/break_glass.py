@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from attest.release import KeyName
-from kms.domain.break_glass import Glass, glass_context
+from kms.domain.break_glass import BreakGlass, glass_context
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
 from kms.store import ReadTransaction
@@ -32,25 +32,25 @@ class BreakGlassService:
     def __init__(self, kek: KeyEncryptionKey) -> None:
         """Remember nothing yet."""
         self._kek = kek
-        self._sealed: OrderedDict[Glass, bool] = OrderedDict()
+        self._sealed: OrderedDict[BreakGlass, bool] = OrderedDict()
         self._lock = threading.Lock()
 
     def open_for(
         self, tx: ReadTransaction, names: Collection[KeyName], *, at: datetime
-    ) -> Mapping[KeyName, tuple[Glass, ...]]:
+    ) -> Mapping[KeyName, tuple[BreakGlass, ...]]:
         """Return the relaxations of these keys that count at a moment.
 
         Raises:
             IntegrityError: ``glass-record-invalid``.
             UnavailableError: what holds the key-encryption key does not answer.
         """
-        found: dict[KeyName, tuple[Glass, ...]] = {}
+        found: dict[KeyName, tuple[BreakGlass, ...]] = {}
         for one in tx.break_glass.in_force(at=at):
             if one.key in names and one.counts(at) and self.is_sealed(one):
                 found[one.key] = (*found.get(one.key, ()), one)
         return found
 
-    def is_sealed(self, glass: Glass) -> bool:
+    def is_sealed(self, glass: BreakGlass) -> bool:
         """Say whether the service itself opened it: its seal opens, under a key-encryption key that is at hand."""
         with self._lock:
             known = self._sealed.get(glass)
@@ -63,7 +63,7 @@ class BreakGlassService:
                 self._sealed.popitem(last=False)
         return found
 
-    def _opens(self, glass: Glass) -> bool:
+    def _opens(self, glass: BreakGlass) -> bool:
         try:
             self._kek.unwrap(glass.seal, context=glass_context(glass.key, glass.members()))
         except IntegrityError:

@@ -10,7 +10,7 @@ from kms.domain.decide import DenialReason, KeyState
 from kms.domain.devices import VerifiedDevices, device_chips
 from kms.domain.keys import KeyName
 from kms.domain.leases import Attester
-from kms.domain.limits import NO_LIMITS, Asking, KeyLimits, Usage, limit_reasons
+from kms.domain.limits import NO_LIMITS, KeyLimits, Usage, UseRequest, limit_reasons
 from kms.store import ReadTransaction
 
 __all__ = ["limit_objections", "usage_of"]
@@ -46,7 +46,7 @@ def limit_objections(
         found = limits[state.name]
         if found != NO_LIMITS:
             usage = usage_of(tx, state.name, found, holder=attester.holder, chip=attester.chip, at=at)
-            asking = Asking(cpu=attester.chip, devices=devices, versions=asked[state.name])
+            asking = UseRequest(cpu=attester.chip, devices=devices, versions=asked[state.name])
             yield from limit_reasons(found, asked=state.asked, asking=asking, usage=usage, at=at)
 
 

@@ -16,13 +16,13 @@ import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.release import KeyName
-from kms.domain.decide import KeyState, OpenGlass
+from kms.domain.decide import KeyState, OpenBreakGlass
 from kms.domain.freezes import Freeze, Target
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.lease_grants import Granted
 
 __all__ = [
-    "Glass",
+    "BreakGlass",
     "counting_freezes",
     "glass_context",
     "glass_members",
@@ -36,7 +36,7 @@ _PURPOSE: Final = "break-glass"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Glass:
+class BreakGlass:
     """One relaxation, as it was opened. Exactly one of ``lifts`` and ``policy_digest`` is set.
 
     Attributes:
@@ -105,7 +105,7 @@ def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
     )
 
 
-def glass_state(one: Glass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
+def glass_state(one: BreakGlass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
     """Return the state of a relaxation.
 
     Args:
@@ -121,7 +121,7 @@ def glass_state(one: Glass, closed: datetime | None, *, sealed: bool, at: dateti
     return "OPEN" if sealed else "void"
 
 
-def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[Glass]) -> tuple[Freeze, ...]:
+def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[BreakGlass]) -> tuple[Freeze, ...]:
     """Return the freezes in force for a key with these open relaxations.
 
     A relaxation lifts the freeze that its approvers read. A freeze of the same target made after the relaxation was
@@ -131,14 +131,14 @@ def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[Glass]) -> tup
     return tuple(one for one in freezes if one.target not in lifted or one.frozen_at > lifted[one.target])
 
 
-def judging_policy(digest: bytes, glasses: Iterable[Glass]) -> bytes:
+def judging_policy(digest: bytes, glasses: Iterable[BreakGlass]) -> bytes:
     """Return the digest of the policy in force for a key: its own, or that of an open relaxation."""
     return next((one.policy_digest for one in glasses if one.policy_digest is not None), digest)
 
 
-def open_glass_of(glasses: Iterable[Glass]) -> tuple[OpenGlass, ...]:
+def open_glass_of(glasses: Iterable[BreakGlass]) -> tuple[OpenBreakGlass, ...]:
     """Return the relaxations as a decision records them."""
-    return tuple(OpenGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in glasses)
+    return tuple(OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in glasses)
 
 
 def within_glass(granted: Granted, keys: Iterable[KeyState]) -> Granted:

@@ -23,11 +23,11 @@ from kms.domain.passports import PassportResult
 
 __all__ = [
     "DenialReason",
-    "Hindrance",
     "KeyState",
-    "OpenGlass",
+    "OpenBreakGlass",
     "ReferenceState",
     "ReleaseDecision",
+    "ReleaseObstacle",
     "ReleaseOutcome",
     "ReleaseTerms",
     "Result",
@@ -56,7 +56,7 @@ class ReferenceState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hindrance:
+class ReleaseObstacle:
     """Reason why a key is not released to any workload now.
 
     Attributes:
@@ -69,7 +69,7 @@ class Hindrance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenGlass:
+class OpenBreakGlass:
     """A named relaxation (break-glass) under which a key is decided on.
 
     Attributes:
@@ -110,9 +110,9 @@ class KeyState:
     enabled: bool
     reference_digest: bytes | None
     references: tuple[ReferenceState, ...] = ()
-    hindrances: tuple[Hindrance, ...] = ()
+    hindrances: tuple[ReleaseObstacle, ...] = ()
     frozen_products: frozenset[str] = frozenset()
-    break_glass: tuple[OpenGlass, ...] = ()
+    break_glass: tuple[OpenBreakGlass, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class DenialReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseDecision:
-    """The outcome for a request, its recipient and every reason against. Compare ``verdict``; a condition raises.
+    """The outcome for a request, its recipient and every reason against. Compare ``outcome``; a condition raises.
 
     Attributes:
         keys: the requested keys that exist, in the order of the request.
@@ -170,13 +170,13 @@ class ReleaseDecision:
     at: datetime
 
     @property
-    def verdict(self) -> ReleaseOutcome:
+    def outcome(self) -> ReleaseOutcome:
         """``ALLOW`` if there is a recipient and no reason against."""
         return ReleaseOutcome.DENY if self.reasons or self.recipient is None else ReleaseOutcome.ALLOW
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        msg = "a ReleaseDecision is no condition; compare .verdict"
+        msg = "a ReleaseDecision is no condition; compare .outcome"
         raise TypeError(msg)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from attest.encoding import rfc3339_text
-from kms.domain.decide import Hindrance
+from kms.domain.decide import ReleaseObstacle
 from kms.domain.keys import KeyRecord
 
 __all__ = ["VersionState", "state_of", "version_hindrances"]
@@ -46,17 +46,19 @@ def state_of(record: KeyRecord, *, at: datetime) -> VersionState:
     return VersionState.OVERLAP if at < record.overlap_until else VersionState.RETIRED
 
 
-def version_hindrances(record: KeyRecord, *, at: datetime) -> Iterator[Hindrance]:
+def version_hindrances(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObstacle]:
     """List the reasons against releasing a version at this moment."""
     state = state_of(record, at=at)
     what = f"version {record.version} of the key {str(record.name)!r}"
     if state is VersionState.DESTROYED:
-        yield Hindrance(code="key-destroyed", text=f"{what} was destroyed")
+        yield ReleaseObstacle(code="key-destroyed", text=f"{what} was destroyed")
     if state is VersionState.DESTROYING and record.destroy_at is not None:
         when = rfc3339_text(record.destroy_at)
-        yield Hindrance(code="key-destroying", text=f"{what} is to be destroyed at {when}")
+        yield ReleaseObstacle(code="key-destroying", text=f"{what} is to be destroyed at {when}")
     if state is VersionState.RETIRED and record.overlap_until is not None:
         when = rfc3339_text(record.overlap_until)
-        yield Hindrance(code="key-version-retired", text=f"{what} was replaced, and is released no longer since {when}")
+        yield ReleaseObstacle(
+            code="key-version-retired", text=f"{what} was replaced, and is released no longer since {when}"
+        )
     if not record.version_enabled:
-        yield Hindrance(code="key-version-disabled", text=f"{what} is disabled")
+        yield ReleaseObstacle(code="key-version-disabled", text=f"{what} is disabled")

@@ -20,11 +20,11 @@ __all__ = [
     "MAX_CHIPS",
     "MAX_NUMBER",
     "NO_LIMITS",
-    "Asking",
     "Budget",
     "KeyLimits",
     "Period",
     "Usage",
+    "UseRequest",
     "canonical_limits",
     "limit_reasons",
     "read_limits",
@@ -160,7 +160,7 @@ def read_limits(document: JsonValue) -> KeyLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class UseRequest:
     """The properties of a request that limits use.
 
     Attributes:
@@ -190,7 +190,7 @@ class Usage:
 
 
 def limit_reasons(
-    limits: KeyLimits, *, asked: str, asking: Asking, usage: Usage, at: datetime
+    limits: KeyLimits, *, asked: str, asking: UseRequest, usage: Usage, at: datetime
 ) -> Iterator[DenialReason]:
     """Yield a reason for every limit that a release would exceed.
 
@@ -218,7 +218,7 @@ def limit_reasons(
     yield from (reason(*found) for found in _about_chip(limits, asked, asking, usage))
 
 
-def _about_chip(limits: KeyLimits, asked: str, asking: Asking, usage: Usage) -> Iterator[tuple[str, str]]:
+def _about_chip(limits: KeyLimits, asked: str, asking: UseRequest, usage: Usage) -> Iterator[tuple[str, str]]:
     if limits.per_chip is None:
         return
     if asking.cpu is None:
@@ -229,7 +229,7 @@ def _about_chip(limits: KeyLimits, asked: str, asking: Asking, usage: Usage) -> 
         yield "chip-rate-exceeded", f"the key {asked!r} is released at most {most} times ({per}) to one chip"
 
 
-def _is_allowed(chips: tuple[str, ...], asking: Asking) -> bool:
+def _is_allowed(chips: tuple[str, ...], asking: UseRequest) -> bool:
     """Return True if the CPU is on the list and, where the list names any other device, every device too."""
     if asking.cpu is None or asking.cpu not in chips:
         return False

@@ -68,7 +68,7 @@ def decision_body(
     failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
     return {
         **_head(nonce_digest, evidence, requested, decision.at, allow_simulated=allow_simulated),
-        "outcome": str(decision.verdict),
+        "outcome": str(decision.outcome),
         "simulated": None if verified is None else verified.simulated,
         "binding_sha256": None if binding is None else sha256(binding.to_bytes()).hexdigest(),
         "recipient_sha256": recipient,

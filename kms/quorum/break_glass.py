@@ -14,7 +14,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.policy import identity_of, read_document
 from kms.controls.admin import require_frozen
 from kms.domain.actors import Actor
-from kms.domain.break_glass import Glass, glass_context, glass_members
+from kms.domain.break_glass import BreakGlass, glass_context, glass_members
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.domain.freezes import Target, require_reason
 from kms.domain.keys import KeyName
@@ -134,7 +134,7 @@ class BreakGlassOpen:
                     hint=f"'kms break-glass close {one.number}' ends it",
                 )
         tx.keks.require_wrapping(seal)
-        glass = Glass(
+        glass = BreakGlass(
             number=tx.break_glass.count() + 1,
             key=self.name,
             lifts=self.lifts,
@@ -187,7 +187,7 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
         tx.log.add(kind=GLASS_CLOSED, at=at, body=body)
 
 
-def differences(stored: Iterable[tuple[Glass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
+def differences(stored: Iterable[tuple[BreakGlass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
     """Yield a line for each relaxation that is not as the log says."""
     logged: dict[int, list[object]] = {}
     for entry in entries:
@@ -203,5 +203,5 @@ def differences(stored: Iterable[tuple[Glass, datetime | None]], entries: Iterab
             yield f"break-glass {number} is not as the log says"
 
 
-def _digest(glass: Glass) -> str:
+def _digest(glass: BreakGlass) -> str:
     return sha256(rfc8785.dumps(cast("dict[str, Any]", glass.members()))).hexdigest()  # Any: JSON, as annotated

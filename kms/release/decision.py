@@ -42,7 +42,7 @@ class Decided:
     @property
     def allows(self) -> bool:
         """True if the keys are released."""
-        return self.decision.verdict is ReleaseOutcome.ALLOW
+        return self.decision.outcome is ReleaseOutcome.ALLOW
 
     @property
     def under_break_glass(self) -> bool:

@@ -46,7 +46,7 @@ class ReleaseTrial:
     @property
     def would_release(self) -> bool:
         """True if the keys would be released; it grants nothing."""
-        return self.decision is not None and self.decision.verdict is ReleaseOutcome.ALLOW
+        return self.decision is not None and self.decision.outcome is ReleaseOutcome.ALLOW
 
     def members(self) -> dict[str, JsonValue]:
         """Return everything as JSON members."""

@@ -11,8 +11,8 @@ from attest import Policy, Unchecked
 from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
 from kms.controls.break_glass import BreakGlassService
-from kms.domain.break_glass import Glass, counting_freezes, judging_policy, open_glass_of
-from kms.domain.decide import Hindrance, KeyState, ReferenceState
+from kms.domain.break_glass import BreakGlass, counting_freezes, judging_policy, open_glass_of
+from kms.domain.decide import KeyState, ReferenceState, ReleaseObstacle
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_hindrances
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
@@ -75,7 +75,7 @@ def _state(
     asked: str,
     record: KeyRecord,
     guard: Guard,
-    glasses: tuple[Glass, ...],
+    glasses: tuple[BreakGlass, ...],
     freezes: tuple[Freeze, ...],
     *,
     at: datetime,
@@ -97,14 +97,16 @@ def _state(
     )
 
 
-def _hindrances(record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime) -> Iterator[Hindrance]:
+def _hindrances(
+    record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime
+) -> Iterator[ReleaseObstacle]:
     """List the reasons against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
-        yield Hindrance(code="references-unusable", text=text)
+        yield ReleaseObstacle(code="references-unusable", text=text)
     yield from version_hindrances(record, at=at)
     for one in freezing(freezes, key=record.name):
-        yield Hindrance(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
+        yield ReleaseObstacle(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
 
 
 def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from attest.release import KeyName
-from kms.domain.break_glass import Glass
+from kms.domain.break_glass import BreakGlass
 from kms.domain.freezes import Scope, Target
 from kms.domain.keys import Wrapped
 from kms.store.repository import Repository, blob, readable
@@ -65,7 +65,7 @@ break_glass_ends = Table(
 class BreakGlassReader(Repository):
     """Relaxations in a reading transaction."""
 
-    def in_force(self, *, at: datetime) -> tuple[Glass, ...]:
+    def in_force(self, *, at: datetime) -> tuple[BreakGlass, ...]:
         """Return those that were opened, have not ended and were not closed; their seals are not looked at.
 
         Raises:
@@ -73,7 +73,7 @@ class BreakGlassReader(Repository):
         """
         return tuple(_glass(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
-    def all(self) -> tuple[tuple[Glass, datetime | None], ...]:
+    def all(self) -> tuple[tuple[BreakGlass, datetime | None], ...]:
         """Return all that were ever opened, and when they were closed early."""
         rows = self._connection.execute(_GLASSES)
         return tuple((_glass(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
@@ -86,7 +86,7 @@ class BreakGlassReader(Repository):
 class BreakGlassRepository(BreakGlassReader):
     """Relaxations in a writing transaction."""
 
-    def add(self, glass: Glass) -> None:
+    def add(self, glass: BreakGlass) -> None:
         """Keep one that was opened."""
         self._connection.execute(
             insert(break_glass).values(
@@ -117,14 +117,14 @@ _GLASSES = (
 _OPEN = _GLASSES.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
 
 
-def _glass(row: Row[Any]) -> Glass:  # Any: rows of two tables
+def _glass(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
     problem = "a stored relaxation (break-glass) cannot be read"
     with readable(problem, code="glass-record-invalid", field="break_glass"):
         lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))
         if (lifts is None) is (row.policy_digest is None):
             msg = "expected a freeze or a policy"
             raise ValueError(msg)
-        return Glass(
+        return BreakGlass(
             number=row.number,
             key=KeyName(tenant=row.tenant, key_id=row.key_id),
             lifts=lifts,

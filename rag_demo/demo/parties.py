@@ -30,7 +30,7 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError
 from rag_demo.client import RagClient, read_demands, token_in
 from rag_demo.demo.programs import KMS, Program, environment, finish, run, start
-from rag_demo.demo.recording_relay import Tap
+from rag_demo.demo.recording_relay import RecordingRelay
 
 __all__ = ["NAME", "Options", "Stage", "staged"]
 
@@ -71,7 +71,7 @@ class Stage:
 
     options: Options
     folder: Path
-    front: Tap
+    front: RecordingRelay
     programs: dict[str, Program] = field(default_factory=dict)
     told: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -149,7 +149,9 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
             (folder / name / "tmp").mkdir(mode=0o700)
         wire = folder / "operator" / "wire"
         wire.mkdir()
-        stage = Stage(options=options, folder=folder, front=ending.enter_context(Tap("client", port=0, folder=wire)))
+        stage = Stage(
+            options=options, folder=folder, front=ending.enter_context(RecordingRelay("client", port=0, folder=wire))
+        )
         told("both owners make a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
         told("the services and the operator's machine start")
@@ -161,7 +163,7 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
         taps = {}
         for role in ("model", "documents"):
             address = stage.programs[f"kms-{role}"].facts("listening", "identity")["listening"]
-            tap = Tap(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
+            tap = RecordingRelay(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
             taps[role] = ending.enter_context(tap).url
         _start_enclave(stage, taps, ending)
         yield stage

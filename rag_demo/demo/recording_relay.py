@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["Tap"]
+__all__ = ["RecordingRelay"]
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Limit for one direction of one connection; bytes beyond it are relayed, not recorded."""
@@ -17,7 +17,7 @@ _PIECE: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 10.0
 
 
-class Tap:
+class RecordingRelay:
     """Listens on a free port of 127.0.0.1 and relays to another one.
 
     Args:

@@ -224,7 +224,7 @@ def released(policy: Policy, *, key_policy: Policy | None = None, appraised: boo
     decision = decide(
         requested=("k",), keys={"k": state}, results={"k": result} if appraised else {}, demand=DEMAND, at=AT
     )
-    assert (decision.verdict is ReleaseOutcome.ALLOW) is (not decision.reasons)
+    assert (decision.outcome is ReleaseOutcome.ALLOW) is (not decision.reasons)
     return [reason.code for reason in decision.reasons]
 
 

@@ -20,7 +20,7 @@ from attest.cli.ear_output import TokenRequest, prepare_token, token_options, wr
 from attest.cli.options import Network, VerificationOptions
 from attest.cli.tokens import require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.results.ear_verify import ExpectedEar, verify_ear
 from attest.results.jose import read_jwks
 from attest.terminal.display import Display

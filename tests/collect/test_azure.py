@@ -20,7 +20,7 @@ from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest_simulator.azure import SimulatedSnpHost
 from attest_simulator.azure.imds import SimulatedImds
-from attest_simulator.azure.serving import serving_imds
+from attest_simulator.azure.metadata_service import serving_imds
 from attest_simulator.nvidia.device import device_endorsements
 from tests.collect.azure_judged import NONCE, a_vm, azure_of, judged, refused
 from tests.collect.azure_vm import SNP, TDX, Host, software_vm

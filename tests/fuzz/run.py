@@ -57,8 +57,8 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
-from attest.policy.decode import RelaxedDemand
-from attest.policy.load import MAX_POLICY_BYTES
+from attest.policy.decoder import RelaxedDemand
+from attest.policy.loader import MAX_POLICY_BYTES
 from attest.policy.reference_values.corim import parse_corim
 from attest.policy.reference_values.corim_import import references_from_corim
 from attest.policy.reference_values.reference_documents import (

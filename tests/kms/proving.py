@@ -11,7 +11,7 @@ from attest.encoding import base64url_bytes
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.snp.tcb import SnpProduct
 from attest.release.identity import ServiceAttestation
-from attest.release.mutual import AttestationAnswer, MutualAttestation, ServiceExpectation
+from attest.release.mutual_attestation import AttestationAnswer, MutualAttestation, ServiceExpectation
 from attest_simulator import simulated_crl
 from attest_simulator.service import simulated_snp, simulated_tdx
 from kms.running.self_evidence.opening import open_attestation

@@ -24,7 +24,7 @@ from kms.auth.grants import give_role, revoke_role
 from kms.auth.names import jwt_identity
 from kms.cli.openapi import document_text
 from kms.domain.actors import Actor, Means
-from kms.domain.break_glass import Glass
+from kms.domain.break_glass import BreakGlass
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
 from kms.domain.permissions import Role
@@ -138,7 +138,7 @@ def _open_glass(harness: Harness, tenant: str) -> None:
     until, key = harness.clock() + timedelta(hours=1), KeyName(tenant=tenant, key_id="model")
     with harness.services.store.writing() as tx:
         seal = require_key(tx, key).wrapped  # not one that opens; who may close it is asked before that
-        glass = Glass(
+        glass = BreakGlass(
             number=tx.break_glass.count() + 1,
             key=key,
             lifts=target("all", None),

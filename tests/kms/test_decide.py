@@ -20,10 +20,10 @@ from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.decide import (
     DenialReason,
-    Hindrance,
     KeyState,
     ReferenceState,
     ReleaseDecision,
+    ReleaseObstacle,
     ReleaseOutcome,
     ReleaseTerms,
     decide,
@@ -89,7 +89,7 @@ def decided(
 
 
 def codes(decision: ReleaseDecision) -> list[str]:
-    assert decision.verdict is ReleaseOutcome.DENY
+    assert decision.outcome is ReleaseOutcome.DENY
     assert decision.recipient is None
     return [reason.code for reason in decision.reasons]
 
@@ -105,7 +105,7 @@ def test_whatever_else_stands_against_it_is_a_reason() -> None:
 
 def test_what_conforms_is_released_to_the_key_of_the_evidence() -> None:
     decision = decided()
-    assert decision.verdict is ReleaseOutcome.ALLOW
+    assert decision.outcome is ReleaseOutcome.ALLOW
     assert decision.recipient == b"recipient"
     assert decision.keys == (state(),)
     assert decision.reasons == ()
@@ -118,9 +118,9 @@ def test_a_decision_is_no_condition() -> None:
 
 
 def test_a_decision_without_a_recipient_is_a_no_even_without_a_reason() -> None:
-    assert replace(decided(), recipient=None).verdict is ReleaseOutcome.DENY
+    assert replace(decided(), recipient=None).outcome is ReleaseOutcome.DENY
     reason = DenialReason(code="x", key_id=None, text="x")
-    assert replace(decided(), reasons=(reason,)).verdict is ReleaseOutcome.DENY
+    assert replace(decided(), reasons=(reason,)).outcome is ReleaseOutcome.DENY
 
 
 def test_a_moment_without_a_time_zone_is_wrong_use() -> None:
@@ -184,7 +184,7 @@ def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
     assert codes(decided(results={"a": replace(RESULT, verified=relaxed)})) == ["relaxed-beyond-policy"]
     policy = replace(POLICY, unchecked=relaxed.unchecked)
     allowed = replace(RESULT, verified=relaxed, policy=policy)
-    assert decided(results={"a": allowed}).verdict is ReleaseOutcome.ALLOW
+    assert decided(results={"a": allowed}).outcome is ReleaseOutcome.ALLOW
 
 
 @pytest.mark.parametrize("freshness", [Freshness.NOT_EVALUATED, Freshness.MISMATCHED])
@@ -233,7 +233,7 @@ def test_every_reason_is_named() -> None:
 def test_two_keys_are_released_on_one_evidence() -> None:
     keys = {"a": state("a"), "b": state("b", version=7)}
     decision = decided("b", "a", keys=keys, results={"a": RESULT, "b": RESULT})
-    assert decision.verdict is ReleaseOutcome.ALLOW
+    assert decision.outcome is ReleaseOutcome.ALLOW
     assert [str(key.name) for key in decision.keys] == ["b", "a"]
 
 
@@ -250,7 +250,7 @@ def test_a_result_under_other_reference_values_is_refused() -> None:
 
 def test_a_policy_that_its_documents_leave_without_values_releases_nothing() -> None:
     blocked = state(
-        hindrances=(Hindrance(code="references-unusable", text="every value is revoked"),), reference_digest=None
+        hindrances=(ReleaseObstacle(code="references-unusable", text="every value is revoked"),), reference_digest=None
     )
     decision = decided(keys={"a": blocked}, results={})
     assert codes(decision) == ["references-unusable", "not-appraised"]
@@ -258,7 +258,7 @@ def test_a_policy_that_its_documents_leave_without_values_releases_nothing() -> 
 
 
 def test_every_hindrance_of_a_key_is_a_reason_against() -> None:
-    hindrances = (Hindrance(code="key-frozen", text="x"), Hindrance(code="budget-spent", text="y"))
+    hindrances = (ReleaseObstacle(code="key-frozen", text="x"), ReleaseObstacle(code="budget-spent", text="y"))
     assert codes(decided(keys={"a": state(hindrances=hindrances)})) == ["key-frozen", "budget-spent"]
 
 
@@ -271,4 +271,4 @@ def test_evidence_of_a_frozen_product_opens_no_key_and_other_evidence_does() -> 
     frozen = decided(keys={"a": state(frozen_products=frozenset({"genoa", "turin"}))})
     assert codes(frozen) == ["product-frozen"]
     assert "evidence of genoa opens no key" in frozen.reasons[0].text
-    assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).verdict is ReleaseOutcome.ALLOW
+    assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).outcome is ReleaseOutcome.ALLOW

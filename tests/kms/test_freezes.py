@@ -247,7 +247,7 @@ def test_evidence_is_of_every_product_in_it(workload: Workload, pool: Endorsemen
 def test_the_decision_refuses_evidence_of_a_frozen_product_and_no_other(frozen: str, verdict: ReleaseOutcome) -> None:
     keys = {"a": state(frozen_products=frozenset({frozen, "hopper"}))}
     decision = decide(requested=("a",), keys=keys, results={"a": RESULT}, demand=DEMAND, at=AT)
-    assert decision.verdict is verdict
+    assert decision.outcome is verdict
     assert [reason.code for reason in decision.reasons] == ["product-frozen"] * (verdict is ReleaseOutcome.DENY)
 
 

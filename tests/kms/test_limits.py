@@ -16,11 +16,11 @@ from kms.domain.limits import (
     MAX_CHIPS,
     MAX_NUMBER,
     NO_LIMITS,
-    Asking,
     Budget,
     KeyLimits,
     Period,
     Usage,
+    UseRequest,
     limit_reasons,
     read_limits,
 )
@@ -401,7 +401,7 @@ def test_a_release_passes_when_every_single_limit_lets_it(
 ) -> None:
     released, holders, to_chip, versions = numbers
     usage = Usage(releases=dict.fromkeys(limits.releases, released), other_holders=holders, to_chip=to_chip)
-    asking = Asking(cpu=chip, devices=("nvidia:00",), versions=versions)
+    asking = UseRequest(cpu=chip, devices=("nvidia:00",), versions=versions)
     found = {one.code for one in limit_reasons(limits, asked="model", asking=asking, usage=usage, at=AT)}
     within = (
         all(released + versions <= one.most for one in limits.releases)
@@ -420,7 +420,7 @@ def test_a_release_passes_when_every_single_limit_lets_it(
 @pytest.mark.parametrize("devices", [(None,), ("nvidia:01",), ("nvidia:00", None)])
 def test_a_device_that_is_unknown_is_on_no_list_that_names_devices(devices: tuple[str | None, ...]) -> None:
     usage = Usage(releases={}, other_holders=0, to_chip=0)
-    asking = Asking(cpu=AMD, devices=devices, versions=1)
+    asking = UseRequest(cpu=AMD, devices=devices, versions=1)
 
     def codes(chips: tuple[str, ...]) -> list[str]:
         limits = replace(NO_LIMITS, chips=chips)

@@ -14,7 +14,7 @@ from attest.clock import system_clock
 from attest.errors import BindingError
 from attest.release import VerifierKey
 from attest.release.client import KeyReleaseClient
-from attest.release.mutual import ServiceExpectation
+from attest.release.mutual_attestation import ServiceExpectation
 from attest_simulator import simulated_crl
 from kms.config.settings import load_settings
 from kms.domain.keys import KeyName

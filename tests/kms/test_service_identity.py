@@ -36,7 +36,7 @@ from attest.release.identity import (
     identity_binding,
     identity_note,
 )
-from attest.release.mutual import AttestationAnswer
+from attest.release.mutual_attestation import AttestationAnswer
 from kms.api.app import create_app
 from kms.config.configuration import read_configuration
 from kms.domain.errors import AttestationOffError, UnavailableError

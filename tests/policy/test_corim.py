@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import EvidenceError, SignatureError
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.reference_values.corim import MAX_CORIM_BYTES, parse_corim, verify_corim
 from attest.policy.reference_values.corim_import import ImportedCorim, references_from_corim
 from tests.endorsements.cose_made import CosePrivateKey

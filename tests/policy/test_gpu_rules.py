@@ -14,7 +14,7 @@ from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest.policy import Policy, load_policy
-from attest.policy.load import BASELINE_RULES
+from attest.policy.loader import BASELINE_RULES
 from attest_simulator.nvidia import Reason, SimulatedGpu, SimulatedOcsp
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.gpu_documents import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attest.errors import ConfigurationError
 from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.policy import Policy
-from attest.policy.load import BASELINE_RULES
+from attest.policy.loader import BASELINE_RULES
 from attest.policy.rules import Rule
 from tests.policy.documents import STRICT, policy_of
 from tests.policy.gpu_documents import STRICT_GPU, devices_document, gpu_document, switch_document

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
 from attest.policy import Policy
-from attest.policy.load import BASELINE_RULES
+from attest.policy.loader import BASELINE_RULES
 from tests.policy.documents import policy_of
 from tests.policy.intel_documents import STRICT_SGX, STRICT_TDX, sgx_document, tdx_document
 from tests.policy.test_load import JSON, refused

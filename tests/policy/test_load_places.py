@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from attest.errors import ConfigurationError
 from attest.policy import load_policy
-from attest.policy.decode import nearest
+from attest.policy.decoder import nearest
 from attest.policy.positions import TextPosition, json_places
 from tests.policy.documents import STRICT
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SignatureError
 from attest.policy import signatures
-from attest.policy.load import load_policy
+from attest.policy.loader import load_policy
 from attest.policy.signatures import (
     DocumentIdentity,
     identity_of,
@@ -94,7 +94,7 @@ def test_yaml_and_json_of_one_content_have_one_signature() -> None:
 
     from ruamel.yaml import YAML
 
-    from attest.policy.load import read_document
+    from attest.policy.loader import read_document
 
     text = BytesIO()
     YAML(typ="safe", pure=True).dump(dict(reversed(STRICT.items())), text)

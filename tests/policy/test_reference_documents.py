@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError
-from attest.policy.decode import RelaxedDemand, list_of
+from attest.policy.decoder import RelaxedDemand, list_of
 from attest.policy.reference_values.accepted_documents import (
     AcceptedDocument,
     decode_accepted_document,

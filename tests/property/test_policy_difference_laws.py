@@ -15,7 +15,7 @@ from attest.policy.authoring.comparison import Effect
 from attest.policy.authoring.lint import lint_policy
 from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.document import read_document
-from attest.policy.load import load_policy
+from attest.policy.loader import load_policy
 from attest.policy.model import PolicyDocument, decode_policy
 from tests.policy.random_pairs import DEVICE_KEYS, SECTIONS, random_evidence, random_policy
 from tests.samples import AT

@@ -16,7 +16,7 @@ import attest.rego
 from attest.collect.child import ask_child
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.rego import RegoForm, RegoLimits, RegoVerdict, also_refuses, read_rego_policy
+from attest.rego import RegoForm, RegoLimits, RegoOutcome, also_refuses, read_rego_policy
 
 pytest.importorskip("regopy", reason="needs the extra 'rego'")
 
@@ -26,7 +26,7 @@ HUGE = "count([1 | x := numbers.range(1, 100000)[_]; y := numbers.range(1, 10000
 SLOW = "x := numbers.range(1, 9000)[_]; y := numbers.range(1, 9000)[_]; z := numbers.range(1, 9000)[_]; x + y + z == 0"
 
 
-def judged(body: str, document: Any = None, **options: Any) -> RegoVerdict:  # noqa: ANN401  wrong types too
+def judged(body: str, document: Any = None, **options: Any) -> RegoOutcome:  # noqa: ANN401  wrong types too
     """Ask a resource policy with this body."""
     policy = read_rego_policy(RESOURCE.format(body).encode())
     return also_refuses(policy, {"a": 5, "debug": True} if document is None else document, **options)
@@ -278,7 +278,7 @@ def test_a_verdict_is_no_condition_and_tells_itself_as_a_check() -> None:
     assert judged("input.a == 5").check().outcome == "pass"
 
 
-def attested(rules: str, document: dict[str, JsonValue] | None = None, **references: JsonValue) -> RegoVerdict:
+def attested(rules: str, document: dict[str, JsonValue] | None = None, **references: JsonValue) -> RegoOutcome:
     """Ask an attestation policy."""
     policy = read_rego_policy(f"package policy\nimport rego.v1\n{rules}\n".encode())
     assert policy.form is RegoForm.ATTESTATION

@@ -17,7 +17,7 @@ from attest.errors import (
     ReleaseRefusedError,
 )
 from attest.release.exchange import Ask
-from attest.release.mutual import AttestationAnswer
+from attest.release.mutual_attestation import AttestationAnswer
 from attest.release.refusals import refused
 from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, Timeouts, send, send_async
 

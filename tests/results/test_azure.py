@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from attest.appraisal import appraise
 from attest.evidence.azure.structure import HclReportType
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.policy.rule_tree import AllBranch
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear

@@ -10,7 +10,7 @@ import pytest
 
 from attest.appraisal import Judgement, appraise
 from attest.checks import Outcome, Unchecked
-from attest.policy.load import Policy, load_policy
+from attest.policy.loader import Policy, load_policy
 from attest.policy.reference_values.reference_documents import decode_reference_document
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear

@@ -14,7 +14,7 @@ import pytest
 import attest
 from attest import load_policy
 from attest.clock import system_clock
-from attest.release.mutual import ServiceExpectation
+from attest.release.mutual_attestation import ServiceExpectation
 from attest.session import LeaseLostError, ServiceNotGenuineError, ServiceUnreachableError, SessionTiming
 from tests.kms.process import ServedProcess
 from tests.kms.proving import POLICIES, endorsements

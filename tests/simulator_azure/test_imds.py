@@ -10,7 +10,7 @@ import pytest
 from attest.evidence.intel.quote import parse_quote
 from attest_simulator.azure import SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.imds import MAX_BODY_BYTES, QUOTE_PATH, THIM_PATH
-from attest_simulator.azure.serving import serving_imds
+from attest_simulator.azure.metadata_service import serving_imds
 from attest_simulator.intel.td_report import td_report
 
 SNP_HOST, TDX_HOST = SimulatedSnpHost.of(), SimulatedTdxHost.of()

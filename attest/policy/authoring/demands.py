@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, cast
 
 from attest.policy.authoring.comparison import Resolved
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.model import PolicyBody
 from attest.policy.references import ReferenceValues, ends_of
 

@@ -27,7 +27,7 @@ from attest.policy.authoring.draft_sections import (
     snp_section,
 )
 from attest.policy.authoring.yaml_text import Path, comment_lines, yaml_text
-from attest.policy.load import Policy, load_policy
+from attest.policy.loader import Policy, load_policy
 from attest.policy.model import SCHEMA
 from attest.policy.rule_tree import SET
 from attest.policy.rules import Subject

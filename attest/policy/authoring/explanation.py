@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
 from attest.evidence.claims import value_text
-from attest.policy.authoring.rule_words import FIXES, SENTENCES, longest_prefix, words_for
-from attest.policy.decode import RelaxedDemand
-from attest.policy.load import Policy
+from attest.policy.authoring.rule_descriptions import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.decoder import RelaxedDemand
+from attest.policy.loader import Policy
 from attest.policy.references import ReferenceValues
 from attest.policy.rule_tree import SET, AllBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule

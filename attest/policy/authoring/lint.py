@@ -19,7 +19,7 @@ from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.policy_diff import diff_bodies
 from attest.policy.authoring.unsatisfiable import contradictions
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues

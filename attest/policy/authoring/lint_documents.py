@@ -9,7 +9,7 @@ from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
 from attest.policy.authoring.demands import names_in_use
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.reference_values.accepted_documents import accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.references import ReferenceValues

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from attest.encoding import rfc3339_text
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 

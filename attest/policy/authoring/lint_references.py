@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attest.policy.authoring.demands import demands_of, names_in_use
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.references import ReferenceValues
 
 __all__ = ["reference_findings"]

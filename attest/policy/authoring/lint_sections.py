@@ -14,7 +14,7 @@ from attest.policy.authoring.lint_findings import LintContext, LintFinding, Seve
 from attest.policy.authoring.lint_identity import identity_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.azure import PCR_KEYS, AzureDemands
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
 from attest.policy.intel import SgxDemands, TdxDemands

@@ -13,7 +13,7 @@ from datetime import datetime
 from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes
 from attest.errors import EvidenceError, InvalidValueError
-from attest.policy.decode import Decoder, Section, boolean, choice, list_of, moment, refuse, table_of, text
+from attest.policy.decoder import Decoder, Section, boolean, choice, list_of, moment, refuse, table_of, text
 from attest.policy.document import placed, read_document
 
 __all__ = [

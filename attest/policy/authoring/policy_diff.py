@@ -36,7 +36,7 @@ from attest.policy.authoring.demands import (
 )
 from attest.policy.authoring.reference_comparison import compare_documents
 from attest.policy.authoring.tcb_sets import joined_tcbs
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier

@@ -12,7 +12,7 @@ from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.authoring.comparison import Compared, Effect
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text
 

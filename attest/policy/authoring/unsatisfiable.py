@@ -13,7 +13,7 @@ from attest.policy.authoring.comparison import shown, spans
 from attest.policy.authoring.demands import demands_of, resolved_names
 from attest.policy.authoring.lint_findings import LintFinding, Severity
 from attest.policy.authoring.tcb_sets import have_common_tcb
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.devices import Count
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues

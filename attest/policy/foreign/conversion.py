@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from attest.checks import Outcome
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.load import load_policy
+from attest.policy.loader import load_policy
 from attest.policy.model import SCHEMA
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decode import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
 from attest.policy.foreign.skr import (
     AllOf,

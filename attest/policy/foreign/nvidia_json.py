@@ -20,7 +20,7 @@ import rfc8785
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.claims import ClaimTree
-from attest.policy.decode import Decoder, Section, choice, refuse
+from attest.policy.decoder import Decoder, Section, choice, refuse
 
 __all__ = [
     "CLAIMS_VERSIONS",

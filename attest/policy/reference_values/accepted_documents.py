@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.decode import Section, hex_of, integer, list_of, refuse, text
+from attest.policy.decoder import Section, hex_of, integer, list_of, refuse, text
 from attest.policy.reference_values.reference_documents import DIGEST_BYTES, MAX_VERSION, ReferenceDocument
 from attest.policy.references import IncompleteReferences, ReferenceValues
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.errors import EvidenceError
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.reference_values.corim import (
     AMD_MEASUREMENT,
     AMD_PROFILE,

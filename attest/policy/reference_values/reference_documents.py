@@ -19,7 +19,7 @@ import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import InvalidValueError
-from attest.policy.decode import (
+from attest.policy.decoder import (
     Demand,
     RelaxedDemand,
     Section,

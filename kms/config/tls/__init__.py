@@ -7,7 +7,7 @@ network is who asks for what, and it tells which service is at the other end bef
 from __future__ import annotations
 
 from kms.config.tls.material import MIN_RSA_BITS, TlsMaterial, parse_certificates, read_material
-from kms.config.tls.serving import ServerTls, TlsVersion, server_context
+from kms.config.tls.server_context import ServerTls, TlsVersion, server_context
 
 __all__ = [
     "MIN_RSA_BITS",

@@ -19,7 +19,7 @@ from attest.page import PageFile
 from attest.release import Attester
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
-from rag_demo.enclave.service.channel import BornChannel, Channel, Random, ReleasedChannel
+from rag_demo.enclave.service.channel import Channel, EphemeralChannel, Random, ReleasedChannel
 from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import (
@@ -30,7 +30,7 @@ from rag_demo.enclave.service.models import (
     WhyModel,
     json_response,
 )
-from rag_demo.enclave.service.outer_app import Doors
+from rag_demo.enclave.service.outer_app import OuterApp
 from rag_demo.enclave.service.prompt_note import note_of
 from rag_demo.enclave.service.replay import open_window
 from rag_demo.enclave.service.resources import OpenBench
@@ -89,7 +89,7 @@ class RagService:
             per_minute=settings.limits.offers_per_minute,
         )
         self.channel = self._open_channel()
-        self.app = Doors(
+        self.app = OuterApp(
             channel=self.channel.current,
             state=lambda: json_response(self.state()),
             is_ready=lambda: self.enclave.state is LifecycleState.READY,
@@ -113,7 +113,7 @@ class RagService:
             )
         )
         if settings.prompt_key is None or settings.replay_window is None:
-            return BornChannel(inside, settings, offers=self.offers, clock=clock, random=self._random)
+            return EphemeralChannel(inside, settings, offers=self.offers, clock=clock, random=self._random)
         return ReleasedChannel(
             inside,
             settings,

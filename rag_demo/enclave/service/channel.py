@@ -35,7 +35,7 @@ from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 
-__all__ = ["BornChannel", "Channel", "NoteOf", "ReleasedChannel"]
+__all__ = ["Channel", "EphemeralChannel", "NoteOf", "ReleasedChannel"]
 
 REFRESH_SECONDS: Final = 60.0
 _log = logging.getLogger("rag.enclave")
@@ -64,7 +64,7 @@ class Channel(Protocol):
         ...
 
 
-class BornChannel:
+class EphemeralChannel:
     """A channel under keys of this process alone; evidence commits to them.
 
     Args:

@@ -15,7 +15,7 @@ from rag_demo.enclave.documents import ReadingProgress as Read
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import open_sealed_embedder
 from rag_demo.enclave.interfaces import Embedder, IndexedPassage, Page
-from rag_demo.enclave.service.resources import Answerer, Bench, OpenBench, Progress, ReleasedKeys
+from rag_demo.enclave.service.resources import Answerer, OpenBench, Progress, ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
@@ -45,7 +45,7 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
         unconfined=settings.unconfined_documents,
     )
 
-    def opened(keys: ReleasedKeys) -> Bench:
+    def opened(keys: ReleasedKeys) -> ReadyResources:
         with ExitStack() as undo:
             embedder = open_sealed_embedder(
                 settings.model.place,
@@ -62,7 +62,7 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
                 limits=StoreLimits(documents=settings.limits.documents_per_user),
             )
             undo.pop_all()
-        return Bench(
+        return ReadyResources(
             model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
         )
 

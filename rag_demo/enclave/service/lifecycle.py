@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 from attest.errors import AttestError, LeaseLostError, ReleaseRefusedError
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
-from rag_demo.enclave.service.resources import Bench, OpenBench, ReleasedKeys
+from rag_demo.enclave.service.resources import OpenBench, ReadyResources, ReleasedKeys
 
 __all__ = ["Enclave", "Life", "LifecycleState", "Why"]
 
@@ -78,7 +78,7 @@ class Life:
         bench: model and store.
     """
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: ReadyResources) -> None:
         """Begin."""
         self.bench = bench
         self._over = asyncio.Event()
@@ -212,7 +212,7 @@ class Enclave:
         finally:
             await self._end(keyring)
 
-    async def _opened(self, keyring: HeldKeys) -> Bench:
+    async def _opened(self, keyring: HeldKeys) -> ReadyResources:
         material = ReleasedKeys(model=keyring.key("model").material, database=keyring.key("database").material)
         opening = asyncio.ensure_future(asyncio.to_thread(self._open_bench, material))
         try:
@@ -309,6 +309,6 @@ def _unheard(doing: asyncio.Future[Any]) -> None:  # Any: the result is ignored
         doing.exception()
 
 
-def _close_late(opening: asyncio.Future[Bench]) -> None:
+def _close_late(opening: asyncio.Future[ReadyResources]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

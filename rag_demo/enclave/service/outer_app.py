@@ -33,7 +33,7 @@ from rag_demo.enclave.service.concurrency import busy, too_often
 from rag_demo.enclave.service.refusals import defect, problem
 from rag_demo.enclave.service.settings import ServiceLimits
 
-__all__ = ["STATE_PATH", "Doors"]
+__all__ = ["STATE_PATH", "OuterApp"]
 
 STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
@@ -42,7 +42,7 @@ _ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 _log = logging.getLogger("rag.enclave")
 
 
-class Doors:
+class OuterApp:
     """An ASGI application.
 
     Args:

@@ -12,7 +12,7 @@ from rag_demo.enclave.interfaces import Found
 from rag_demo.enclave.service.events import event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageEvent, TextEvent
-from rag_demo.enclave.service.resources import Bench
+from rag_demo.enclave.service.resources import ReadyResources
 from rag_demo.enclave.service.threads import in_thread
 
 __all__ = ["FOUND", "answered"]
@@ -71,7 +71,7 @@ def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bo
     return bench.answerer.extract(question, _found(bench, collection, question), bench.embedder)
 
 
-def _found(bench: Bench, collection: bytes, question: str) -> tuple[Found, ...]:
+def _found(bench: ReadyResources, collection: bytes, question: str) -> tuple[Found, ...]:
     vector = bench.embedder.embed([question])[0]
     return bench.store.search(collection, question, vector, limit=FOUND)
 

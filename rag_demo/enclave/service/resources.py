@@ -13,7 +13,7 @@ from typing import Protocol
 from rag_demo.enclave.answers.extracts import Extract
 from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
 
-__all__ = ["Answerer", "Bench", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "ReleasedKeys", "Split"]
+__all__ = ["Answerer", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "ReadyResources", "ReleasedKeys", "Split"]
 
 
 class OpenEmbedder(Embedder, Protocol):
@@ -57,7 +57,7 @@ Split = Callable[[Iterator[Page], Embedder], Iterator[IndexedPassage]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class ReadyResources:
     """Everything that exists only while the service is ready.
 
     Attributes:
@@ -97,5 +97,5 @@ class ReleasedKeys:
     database: memoryview
 
 
-OpenBench = Callable[[ReleasedKeys], Bench]
+OpenBench = Callable[[ReleasedKeys], ReadyResources]
 """Function that opens model and store; blocks. On failure it closes what it opened."""

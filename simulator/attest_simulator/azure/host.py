@@ -22,7 +22,7 @@ from attest_simulator.azure.keys import derived_bytes, derived_uuid
 from attest_simulator.guest import SimulatedChip, SimulatedGuest
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.intel.certificates import pem_text
-from attest_simulator.intel.quoting import Values
+from attest_simulator.intel.quote_template import Values
 from attest_simulator.intel.td_report import TD_REPORT_BYTES, quote_of_td_report, td_report
 
 __all__ = ["AzureHost", "SimulatedSnpHost", "SimulatedTdxHost"]

@@ -21,7 +21,7 @@ from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.tpm import ALL_PCRS, SimulatedTpm, boot_registers
 from attest_simulator.intel.certificates import pem_text
 from attest_simulator.intel.eventlog import LogEntry
-from attest_simulator.intel.quoting import Values
+from attest_simulator.intel.quote_template import Values
 from attest_simulator.tpm_log import replayed_pcrs
 
 __all__ = ["FORMS", "AzureForm", "AzurePieces", "SimulatedAzureVm"]

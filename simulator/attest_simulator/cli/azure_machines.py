@@ -12,7 +12,7 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip
 from attest_simulator.azure import AzureForm, SimulatedAzureVm, SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
-from attest_simulator.azure.serving import imds_handler
+from attest_simulator.azure.metadata_service import imds_handler
 from attest_simulator.cli.choices import HostChoice
 from attest_simulator.cli.services import out_of_date, serve_handler, simulated_bundle
 from attest_simulator.intel import SimulatedPlatform

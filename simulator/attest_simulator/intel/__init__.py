@@ -24,7 +24,7 @@ from attest_simulator.intel.eventlog import LogEntry, MeasuredEvent, application
 from attest_simulator.intel.keys import IntelAuthority
 from attest_simulator.intel.machine import SIMULATED_FMSPC, SimulatedPlatform
 from attest_simulator.intel.pcs import PcsAnswer, SimulatedPcs
-from attest_simulator.intel.quoting import QuoteTemplate
+from attest_simulator.intel.quote_template import QuoteTemplate
 from attest_simulator.intel.tcb import QeIdentity, SvnLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity
 from attest_simulator.intel.td import SimulatedEnclave, SimulatedTd
 

@@ -36,7 +36,7 @@ from attest_simulator.intel.collateral import (
     intel_collateral,
 )
 from attest_simulator.intel.keys import IntelAuthority, derived_bytes, p256_key, spki_of
-from attest_simulator.intel.quoting import QuoteTemplate, Values, body_descriptor, quote_header
+from attest_simulator.intel.quote_template import QuoteTemplate, Values, body_descriptor, quote_header
 from attest_simulator.intel.tcb import QeIdentity, TcbInfo
 
 __all__ = ["SIMULATED_FMSPC", "SimulatedPlatform"]

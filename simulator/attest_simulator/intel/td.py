@@ -14,7 +14,7 @@ from typing import Final
 from attest_simulator.intel.eventlog import LogEntry, MeasuredEvent, replayed, typical_boot, write_event_log
 from attest_simulator.intel.keys import derived_bytes
 from attest_simulator.intel.machine import SimulatedPlatform
-from attest_simulator.intel.quoting import QuoteTemplate, Values, sgx_report
+from attest_simulator.intel.quote_template import QuoteTemplate, Values, sgx_report
 from attest_simulator.intel.structure import TD_REPORTS
 
 __all__ = ["REPORT_DATA_BYTES", "SEPT_VE_DISABLE", "TD_DEBUG", "SimulatedEnclave", "SimulatedTd"]

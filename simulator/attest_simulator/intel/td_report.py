@@ -14,7 +14,7 @@ from typing import Final
 
 from attest_simulator.intel.keys import derived_bytes
 from attest_simulator.intel.machine import SimulatedPlatform
-from attest_simulator.intel.quoting import Values
+from attest_simulator.intel.quote_template import Values
 from attest_simulator.intel.td import SimulatedTd
 
 __all__ = ["TD_REPORT_BYTES", "quote_of_td_report", "td_report"]

@@ -10,7 +10,7 @@ from attest.endorsements.pool import NO_ENDORSEMENTS
 from attest.errors import AttestError
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.intel.verify import verify_intel_quote
-from tests.simulator_intel.test_quoting import AT, HONEST, changed, qe
+from tests.simulator_intel.test_quote_template import AT, HONEST, changed, qe
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from rag_demo.demo.cli import main
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import PREFIX, Options, staged
 from rag_demo.demo.programs import environment, run, start
-from rag_demo.demo.recording_relay import Tap
+from rag_demo.demo.recording_relay import RecordingRelay
 
 pytestmark = pytest.mark.loopback
 
@@ -239,7 +239,7 @@ def _holds(file: Path, data: bytes) -> bool:
 
 
 def test_a_tap_relays_and_keeps_every_byte(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, Tap("x", port=0, folder=tmp_path) as tap:
+    with socket.create_server(("127.0.0.1", 0)) as server, RecordingRelay("x", port=0, folder=tmp_path) as tap:
         with pytest.raises((httpx.HTTPError, OSError)):
             httpx.get(tap.url, trust_env=False)
         tap.to(server.getsockname()[1])

@@ -12,7 +12,7 @@ import numpy as np
 from attest.errors import EvidenceError
 from rag_demo.enclave.answers.extracts import Cited, Extract
 from rag_demo.enclave.interfaces import Embedder, Found, IndexedDocument, IndexedPassage, Page, Vectors
-from rag_demo.enclave.service.resources import Bench, Progress, ReleasedKeys
+from rag_demo.enclave.service.resources import Progress, ReadyResources, ReleasedKeys
 
 DIMENSIONS = 64
 
@@ -156,12 +156,12 @@ class Workshop:
     answers: Answers = field(default_factory=Answers)
     store: MemoryStore = field(default_factory=MemoryStore)
     during_embedding: Callable[[], object] = lambda: None
-    opened: list[Bench] = field(default_factory=list)
+    opened: list[ReadyResources] = field(default_factory=list)
     keys: list[tuple[bytes, bytes]] = field(default_factory=list)
 
-    def __call__(self, keys: ReleasedKeys) -> Bench:
+    def __call__(self, keys: ReleasedKeys) -> ReadyResources:
         self.keys.append((bytes(keys.model), bytes(keys.database)))
-        bench = Bench(
+        bench = ReadyResources(
             model_name="words",
             embedder=WordEmbedder(during=self.during_embedding),
             store=replace(self.store, closed=False),

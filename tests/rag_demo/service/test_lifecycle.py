@@ -26,7 +26,7 @@ from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport
 from rag_demo.enclave.service.lifecycle import Enclave, Life, LifecycleState, Why
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
-from rag_demo.enclave.service.resources import Bench, ReleasedKeys
+from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import ServiceLimits
 from tests.rag_demo.service.parts import WordEmbedder, Workshop
 from tests.rag_demo.service.support import (
@@ -204,7 +204,7 @@ class Scene:
         self.taken = 0
         self.keyrings: list[FakeKeyring] = []
         self.workshop = Workshop()
-        self.open_bench: Callable[[ReleasedKeys], Bench] = self.workshop
+        self.open_bench: Callable[[ReleasedKeys], ReadyResources] = self.workshop
         self.enclave = Enclave(
             keyring=self._keyring,  # type: ignore[arg-type]  # stands in for the real one
             open_bench=self._opened,
@@ -226,7 +226,7 @@ class Scene:
         if self.unlocking is not None:
             raise self.unlocking
 
-    def _opened(self, keys: ReleasedKeys) -> Bench:
+    def _opened(self, keys: ReleasedKeys) -> ReadyResources:
         return self.open_bench(keys)
 
     def _wiped(self) -> None:
@@ -342,7 +342,7 @@ def test_a_lease_that_is_lost_while_it_is_opened_lets_nobody_in() -> None:
     scene = Scene()
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(keys: ReleasedKeys) -> Bench:
+    def slow(keys: ReleasedKeys) -> ReadyResources:
         opening.set()
         assert go_on.wait(60)
         return scene.workshop(keys)
@@ -381,7 +381,7 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
     scene = Scene()
     failures = [error, error]
 
-    def fail(keys: ReleasedKeys) -> Bench:
+    def fail(keys: ReleasedKeys) -> ReadyResources:
         if failures:
             raise failures.pop()
         return scene.workshop(keys)
@@ -401,7 +401,7 @@ def test_a_model_that_does_not_open_leaves_it_locked_and_says_why(error: Excepti
 def test_the_log_says_what_to_do_about_a_lock(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
 
-    def fail(_: ReleasedKeys) -> Bench:
+    def fail(_: ReleasedKeys) -> ReadyResources:
         raise ConfigurationError("no such folder", code="rag-store-unavailable", hint="make the folder")
 
     async def story() -> None:
@@ -433,7 +433,7 @@ def test_ending_while_the_model_is_being_opened_closes_it_afterwards() -> None:
     scene = Scene()
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(keys: ReleasedKeys) -> Bench:
+    def slow(keys: ReleasedKeys) -> ReadyResources:
         opening.set()
         assert go_on.wait(60)
         return scene.workshop(keys)

@@ -22,7 +22,7 @@ from rag_demo.enclave.service.composition import bench_of
 from rag_demo.enclave.service.concurrency import take_turn
 from rag_demo.enclave.service.lifecycle import Life
 from rag_demo.enclave.service.refusals import problem, status_of
-from rag_demo.enclave.service.resources import Bench, ReleasedKeys
+from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import LlmSettings, ModelSettings, ServiceLimits
 from rag_demo.enclave.service.threads import Threads
 from rag_demo.enclave.service.users import collection_of
@@ -38,7 +38,7 @@ WORDS = b"The lease ends in March."
 class Ready:
     """An enclave that is ready, whatever happens."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: ReadyResources) -> None:
         self.life = Life(bench)
 
     def require_ready(self) -> Life:

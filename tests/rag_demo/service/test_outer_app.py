@@ -32,7 +32,7 @@ from attest.policy import load_policy
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.enclave.service.assembly import RagService, attester_of
 from rag_demo.enclave.service.attestation import KEPT, Offers, Vendors, files_of
-from rag_demo.enclave.service.outer_app import Doors
+from rag_demo.enclave.service.outer_app import OuterApp
 from rag_demo.enclave.service.settings import MachineSettings, ServiceLimits
 from tests.rag_demo.service.parts import Workshop
 from tests.rag_demo.service.support import NAME, Site, machine, serving, settings_of, source_nowhere
@@ -186,7 +186,7 @@ def at_the_doors(channel: Any, *, begin: bool = False) -> _Rest:  # noqa: ANN401
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    doors = Doors(
+    doors = OuterApp(
         channel=lambda: application,
         state=Response,
         is_ready=lambda: True,

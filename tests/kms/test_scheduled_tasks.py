@@ -6,7 +6,7 @@ from datetime import timedelta
 from attest.release import KeyReference
 from kms.keys.destruction import schedule_destruction
 from kms.keys.rotation import Rotator, set_schedule
-from kms.running.upkeep import LEAP_SECONDS, SETTLING_SECONDS, SteadyClock, Upkeep, kept_up
+from kms.running.scheduled_tasks import LEAP_SECONDS, SETTLING_SECONDS, SteadyClock, Upkeep, kept_up
 from tests.kms.support import ACTOR, AT, MODEL, FakeClock, Harness
 
 DAY = timedelta(days=1)

@@ -13,12 +13,12 @@ from attest.checks import Unchecked
 from attest.errors import InvalidValueError
 from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
-from attest.policy.decode import RelaxedDemand
+from attest.policy.decoder import RelaxedDemand
 from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES
 from attest.policy.model import decode_policy
-from attest.policy.prepare import prepared, tolerated
+from attest.policy.preparation import prepared, tolerated
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import reference_digest
 from attest.policy.rule_tree import SET, AllBranch, Leaf, PlacedRule, kinds_of, placed_rules

@@ -26,7 +26,7 @@ from attest.errors import EvidenceError
 from attest.rego.policy import REFERENCE_FUNCTION, TRUST_CLAIMS, RegoForm, RegoPolicy, misleading_mention
 from attest.results.ear import tier_of_value
 
-__all__ = ["CHECK_ID", "DEFAULT_LIMITS", "RegoLimits", "RegoVerdict", "also_refuses"]
+__all__ = ["CHECK_ID", "DEFAULT_LIMITS", "RegoLimits", "RegoOutcome", "also_refuses"]
 
 CHECK_ID = "policy.rego"
 CLAUSE = "must-check.md section 4; kbs-protocol.md 11.5, 13"
@@ -64,7 +64,7 @@ DEFAULT_LIMITS = RegoLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegoVerdict:
+class RegoOutcome:
     """The outcome of a Rego policy: a refusal, or none. The absence of a refusal allows nothing.
 
     Attributes:
@@ -92,7 +92,7 @@ class RegoVerdict:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        msg = "a RegoVerdict is no condition; ask .refused"
+        msg = "a RegoOutcome is no condition; ask .refused"
         raise TypeError(msg)
 
 
@@ -103,7 +103,7 @@ def also_refuses(
     *,
     data: Mapping[str, JsonValue] = _NO_DATA,
     limits: RegoLimits = DEFAULT_LIMITS,
-) -> RegoVerdict:
+) -> RegoOutcome:
     """Evaluate a policy for one document. Nothing is raised: a failure is a refusal.
 
     Args:
@@ -115,7 +115,7 @@ def also_refuses(
     """
     refused = _unfit(policy, document, references, data)
     if refused is not None:
-        return RegoVerdict(refused=True, reason=refused, digest=policy.digest)
+        return RegoOutcome(refused=True, reason=refused, digest=policy.digest)
     request: dict[str, JsonValue] = {
         "modules": [policy.source, _SHIM],
         "rules": list(policy.rules),
@@ -126,8 +126,8 @@ def also_refuses(
         results = _ask(request, limits)
         claims = _not_refused(policy, results)
     except _RefusedError as exc:
-        return RegoVerdict(refused=True, reason=str(exc), digest=policy.digest)
-    return RegoVerdict(refused=False, reason="not refused", digest=policy.digest, claims=claims)
+        return RegoOutcome(refused=True, reason=str(exc), digest=policy.digest)
+    return RegoOutcome(refused=False, reason="not refused", digest=policy.digest, claims=claims)
 
 
 class _RefusedError(Exception):

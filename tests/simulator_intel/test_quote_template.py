@@ -34,7 +34,7 @@ from attest_simulator.intel import (
 )
 from attest_simulator.intel.collateral import QE_MR_SIGNER, current_period, default_qe_identity
 from attest_simulator.intel.keys import p256_key, raw_public_key
-from attest_simulator.intel.quoting import QE_AUTH_DATA, Values, quote_header, sgx_report
+from attest_simulator.intel.quote_template import QE_AUTH_DATA, Values, quote_header, sgx_report
 from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT, TD_REPORTS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -24,7 +24,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import AppraisalError, BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.binding import NONCE_BYTES, Binding, ExpectedBinding
 from attest.evidence.envelope import Evidence
-from attest.policy.load import Policy
+from attest.policy.loader import Policy
 from attest.release.identity import (
     ANYBODY,
     CONTEXT,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances
 from attest.policy.azure import azure_rules, rules_of_cpu
-from attest.policy.decode import refuse
+from attest.policy.decoder import refuse
 from attest.policy.devices import cpu_rule, device_set_rules
 from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules, tolerances_of
 from attest.policy.intel import sgx_rules, tdx_rules
