@@ -18,18 +18,6 @@ from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, No
 from attest.policy.rules import Rule, Subject
 from attest.verification import Freshness, VerifiedEvidence
 
-__all__ = [
-    "AttestationResult",
-    "Judged",
-    "Judgement",
-    "appraise",
-    "device_set",
-    "freshness_check",
-    "judge_items",
-    "reasons_of",
-    "simulation_check",
-]
-
 _NO_KINDS: frozenset[str] = frozenset()
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
 

@@ -6,8 +6,6 @@ import enum
 from dataclasses import dataclass
 from typing import NoReturn
 
-__all__ = ["Check", "Outcome", "Tier", "Unchecked"]
-
 
 class Outcome(enum.StrEnum):
     """The outcome of one check. Only ``PASS`` counts in favour of an Attester."""

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-__all__ = ["Clock", "since_boot", "system_clock", "this_second", "ticks"]
-
 Clock = Callable[[], datetime]
 """Returns the present moment, aware and in UTC."""
 

@@ -6,8 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Hashable
 
-__all__ = ["ConcurrencyLimit"]
-
 
 class ConcurrencyLimit:
     """Counter of work in progress, for threads and for an event loop, which never waits.

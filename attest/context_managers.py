@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-__all__ = ["ClosedOnExit"]
-
 
 class ClosedOnExit(ABC):
     """An object whose ``with`` block ends by ``close``."""

@@ -48,39 +48,6 @@ if TYPE_CHECKING:
     from attest.checks import Check
     from attest.json_types import JsonValue
 
-__all__ = [
-    "AgentRefusedError",
-    "AgentUnavailableError",
-    "AppraisalError",
-    "AttestError",
-    "BindingError",
-    "ChainError",
-    "ChannelError",
-    "ChannelRefusedError",
-    "ChannelTamperError",
-    "CollectionError",
-    "ConfigurationError",
-    "EndorsementError",
-    "EvidenceError",
-    "InvalidValueError",
-    "KeyUnknownError",
-    "LeaseEndedError",
-    "LeaseLostError",
-    "LogForkedError",
-    "OutputError",
-    "PolicyNotMetError",
-    "ReleaseRefusedError",
-    "RevokedError",
-    "SealedFileError",
-    "SealedSourceError",
-    "SealedTamperError",
-    "ServiceNotGenuineError",
-    "ServiceUnreachableError",
-    "SignatureError",
-    "UnsupportedError",
-    "VerificationError",
-]
-
 _CONTEXT = ("check", "field", "offset", "line", "column", "expected", "got", "clause", "hint")
 _HTTP_ASK_AGAIN = frozenset({409, 410, 429, 502, 503, 504})
 """A challenge that was used or is too old, too many requests, and a service or a proxy that cannot answer now."""

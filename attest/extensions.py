@@ -10,8 +10,6 @@ from typing import Any
 
 from attest.errors import ConfigurationError
 
-__all__ = ["load_extension"]
-
 
 def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  the entry point decides
     """Return the object that a distribution registers under a name.

@@ -24,20 +24,6 @@ from typing import Final
 
 from attest.errors import OutputError
 
-__all__ = [
-    "OWNER_ONLY",
-    "PART_SUFFIX",
-    "NewFile",
-    "flush_folder",
-    "new_file",
-    "output_errors",
-    "rename_new",
-    "require_absent",
-    "write_all",
-    "write_file",
-    "write_result",
-]
-
 Content = bytes | bytearray | memoryview
 OWNER_ONLY: Final = 0o600
 PART_SUFFIX: Final = ".part"

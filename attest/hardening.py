@@ -13,8 +13,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["harden"]
-
 _PR_GET_DUMPABLE: Final = 3
 _PR_SET_DUMPABLE: Final = 4
 _MCL_CURRENT_AND_FUTURE: Final = 1 | 2

@@ -16,8 +16,6 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEAD_SECONDS", "EmbeddedServer", "PatientLoop", "PatientProtocol", "client_certificate", "expecting_heads"]
-
 HEAD_SECONDS: Final = 10.0
 """From the connection, or from the first byte of a later request, until its head is there."""
 _STARTED_POLL_SECONDS: Final = 0.01

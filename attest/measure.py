@@ -18,15 +18,6 @@ from uuid import UUID
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.reader import ByteReader
 
-__all__ = [
-    "MAX_VCPUS",
-    "SnpLaunch",
-    "Vmm",
-    "launch_digest",
-    "parse_firmware",
-    "vcpu_types",
-]
-
 MAX_VCPUS = 4096
 """More than any machine; each costs a page of hashing."""
 MAX_FIRMWARE_BYTES = 64 * 1024 * 1024

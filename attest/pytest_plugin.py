@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attest.policy import Policy
     from attest.policy.authoring.policy_cases import PolicyCase
 
-__all__ = ["PolicyTestsFile", "pytest_collect_file"]
-
 _SUFFIX = ".tests.yaml"
 _SCHEMA = b"attest.policy-tests/"
 _HEAD_BYTES = 65536

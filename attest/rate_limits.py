@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-__all__ = ["MAX_CALLERS", "Bucket", "Rate", "RateTable", "caller_of"]
-
 MAX_CALLERS: Final = 16_384
 """Callers that are remembered; whoever was not heard of for longest is forgotten first."""
 _IPV6_PREFIX_BITS: Final = 64

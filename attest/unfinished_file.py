@@ -18,8 +18,6 @@ from typing import Final
 from attest.errors import OutputError
 from attest.files import OWNER_ONLY, NewFile, output_errors, rename_new, require_absent
 
-__all__ = ["UNFINISHED_SUFFIX", "UnfinishedFile", "tidy_unfinished", "unfinished_file"]
-
 UNFINISHED_SUFFIX: Final = ".new"
 _OTHERS: Final = 0o077
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from attest.agent.peers import PeerRule
     from attest.encoding import JsonValue
 
-__all__ = ["agent"]
-
 DRY_RUN_SCHEMA = "attest.agent-config/1"
 
 

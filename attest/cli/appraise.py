@@ -10,8 +10,6 @@ from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
 from attest.terminal.lazy_commands import ExampleCommand
 
-__all__ = ["appraise"]
-
 
 @click.command(
     cls=ExampleCommand,

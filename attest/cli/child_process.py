@@ -20,8 +20,6 @@ from attest.release.names import KeyReference
 from attest.session import SessionKey
 from attest.terminal.boundary import report_error
 
-__all__ = ["VARIABLE_PREFIX", "ChildProgram", "WantedKey", "descriptor_of"]
-
 VARIABLE_PREFIX: Final = "ATTEST_KEY_FD_"
 _SIGNAL_BASE: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

@@ -9,8 +9,6 @@ from rich.text import Text
 from attest.encoding import JsonValue
 from attest.terminal.console import plain
 
-__all__ = ["claim_rows"]
-
 _Claims = Mapping[str, JsonValue]
 _TCBS = ("reported_tcb", "current_tcb", "committed_tcb", "launch_tcb")
 _SHOWN_WHEN_SET = ("host_data", "family_id", "image_id", "id_key_digest", "author_key_digest")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attest.collect import CollectedGpu, GpuState
     from attest.encoding import JsonValue
 
-__all__ = ["collect"]
-
 COLLECTED_SCHEMA = "attest.collected/1"
 GPU_STATE_SCHEMA = "attest.gpu-state/1"
 STDOUT = "-"

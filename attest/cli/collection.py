@@ -12,8 +12,6 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import EXTRA_DATA_BYTES, NONCE_BYTES, Binding
 from attest.release.wire import CONTEXT, ROLE, Challenge
 
-__all__ = ["CollectionOptions", "collect_requested", "collected_document"]
-
 COLLECTED_SCHEMA = "attest.collected-evidence/1"
 MAX_CHALLENGE_BYTES = 64 * 1024
 

@@ -6,8 +6,6 @@ import click
 
 from attest.terminal.lazy_commands import ExampleCommand
 
-__all__ = ["completion"]
-
 
 @click.command(
     cls=ExampleCommand,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.errors import ConfigurationError
 
-__all__ = ["doctor"]
-
 DOCTOR_SCHEMA = "attest.doctor/1"
 EXIT_MISSING = 6
 

@@ -31,8 +31,6 @@ from attest.policy.loader import Policy
 from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
-__all__ = ["PolicyQuestion", "judge_machine"]
-
 _FIXES = (
     ("freshness", "collect anew; the report answers another question"),
     ("policy.not_simulated", "simulated evidence meets no policy that does not say 'simulated'"),

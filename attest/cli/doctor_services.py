@@ -9,8 +9,6 @@ from attest.collect.detect import Detected
 from attest.collect.doctor import DoctorFinding
 from attest.fetch import KDS_URL, OCSP_URL, PCS_URL, RIM_URL
 
-__all__ = ["reach_services"]
-
 CONNECT_SECONDS = 5.0
 
 

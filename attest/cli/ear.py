@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from attest.results.ear_verify import VerifiedEar
     from attest.results.jose import TokenKey
 
-__all__ = [
-    "EarCase",
-    "appraise_ear_case",
-    "judge_ear_case",
-    "open_ear",
-    "show_ear",
-    "token",
-    "verify_ear_case",
-]
-
 # -- reading: attest verify TOKEN --trust ISSUER=JWKS
 
 

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from attest.results.issuer import TokenIssuer
     from attest.results.raw_signatures import SigningKey
 
-__all__ = [
-    "DEFAULT_ISSUER",
-    "DEVELOPER",
-    "TokenRequest",
-    "prepare_token",
-    "read_token_key",
-    "token_options",
-    "write_token",
-]
-
 MAX_KEY_BYTES = 64 * 1024
 DEVELOPER = "attest-kms"
 """``ear_verifier_id.developer``: the developer of the Verifier. Its operator is ``iss``."""

@@ -40,8 +40,6 @@ from attest.fetch import (
 from attest.terminal.display import Display
 from attest.terminal.visible_text import visible
 
-__all__ = ["fetch_missing"]
-
 
 def fetch_missing(
     evidence: Evidence,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from attest.endorsements.bundle import BundleEntry, ParsedBundle
 
-__all__ = ["endorsements"]
-
 MAX_KEY_BYTES = 64 * 1024
 
 

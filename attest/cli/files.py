@@ -11,8 +11,6 @@ from pathlib import Path
 from attest.errors import ConfigurationError
 from attest.files import write_result
 
-__all__ = ["STDIN", "read_file", "read_inputs", "walk_endorsements", "write_output"]
-
 STDIN = "-"
 _MAX_DEPTH = 32
 """Of directories below one that was named."""

@@ -7,8 +7,6 @@ import click
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
-__all__ = ["inspect", "show_files"]
-
 NOTICE = "nothing here was verified: this is what the file says, whoever wrote it"
 
 

@@ -40,8 +40,6 @@ from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, 
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS, ParsedSnpReport, layout_of_version
 from attest.evidence.snp.tcb import tcb_from_bytes
 
-__all__ = ["INSPECTION_SCHEMA", "certificate_facts", "crl_facts", "inspection"]
-
 INSPECTION_SCHEMA = "attest.inspection/1"
 _Facts = dict[str, JsonValue]
 _MAX_SERIALS = 256

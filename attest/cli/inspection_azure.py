@@ -10,8 +10,6 @@ from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.tpm.structure import parse_tpm_quote
 
-__all__ = ["azure_evidence"]
-
 _Facts = dict[str, JsonValue]
 
 

@@ -10,8 +10,6 @@ from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog, parse_event_log
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA384
 
-__all__ = ["event_log"]
-
 _Facts = dict[str, JsonValue]
 _SHOWN_DATA_BYTES = 256
 """Data that is no text is shown in hex up to here; the digest stands for the rest."""

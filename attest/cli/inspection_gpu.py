@@ -11,8 +11,6 @@ from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device,
 from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.rim import read_rim
 
-__all__ = ["nvidia_device", "nvidia_report", "ocsp_facts", "rim_facts"]
-
 _Facts = dict[str, JsonValue]
 
 

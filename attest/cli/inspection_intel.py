@@ -8,8 +8,6 @@ from attest.evidence.reader import Layout
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS, ENCLAVE_REPORT, ParsedEnclaveReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, ParsedTdReport, layout_of_type
 
-__all__ = ["intel_quote"]
-
 _Facts = dict[str, JsonValue]
 
 

@@ -6,8 +6,6 @@ from attest.encoding import JsonValue, base64url_bytes, json_value
 from attest.errors import UnsupportedError
 from attest.results.token_services import service_of
 
-__all__ = ["token_facts"]
-
 _Facts = dict[str, JsonValue]
 _NOT_VERIFIED = "no: whoever wrote it may have written anything; 'attest verify --trust' checks the signature"
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from attest.encoding import JsonValue
 
-__all__ = [
-    "JsonSchema",
-    "array",
-    "bit_table",
-    "demanded",
-    "hex_text",
-    "integer",
-    "mapping",
-    "table",
-]
-
 JsonSchema = dict[str, JsonValue]
 _REASON: JsonSchema = {
     "type": "object",

@@ -10,8 +10,6 @@ from attest.encoding import JsonValue
 from attest.terminal.console import console, facts, plain
 from attest.terminal.display import Display
 
-__all__ = ["print_tree"]
-
 
 def print_tree(document: JsonValue, *, display: Display) -> None:
     """Print a document."""

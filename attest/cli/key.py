@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.session import SessionKey
 
-__all__ = ["key"]
-
 GOT_SCHEMA = "attest.key/1"
 SETTINGS_SCHEMA = "attest.session-settings/1"
 

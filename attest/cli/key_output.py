@@ -12,8 +12,6 @@ from typing import Final
 from attest.errors import ConfigurationError
 from attest.files import output_errors, require_absent, write_all, write_file
 
-__all__ = ["KeyPlace", "place_of", "require_in_memory"]
-
 STDOUT: Final = "-"
 _IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _JOURNAL: Final = "JOURNAL_STREAM"

@@ -9,8 +9,6 @@ import click
 if TYPE_CHECKING:
     from attest.collect.access import MachineAccess
 
-__all__ = ["TCTI", "TCTI_VARIABLE", "machine_of"]
-
 TCTI_VARIABLE = "ATTEST_TCTI"
 
 TCTI = click.option(

@@ -13,8 +13,6 @@ from attest import __version__
 from attest.terminal.boundary import ReaderGoneError, guarded
 from attest.terminal.lazy_commands import LazyEntry, LazyGroup
 
-__all__ = ["cli", "main"]
-
 _COMMANDS = {
     "verify": LazyEntry("attest.cli.verify:verify", "Verify that evidence is genuine."),
     "appraise": LazyEntry("attest.cli.appraise:appraise", "Appraise evidence: verify it, and apply a policy."),

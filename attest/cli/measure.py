@@ -13,8 +13,6 @@ from attest.terminal.lazy_commands import ExampleGroup
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
-__all__ = ["measure"]
-
 MEASUREMENT_SCHEMA = "attest.measurement/1"
 MAX_COUNTS = 256
 """Different numbers of virtual processors in one call."""

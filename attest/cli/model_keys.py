@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from attest.release.notes import VerifierKey
     from attest.sealed import SealedManifest, SealingNames
 
-__all__ = ["MODEL_ID", "TRUST", "KeyOptions", "key_options", "signing_key", "trusted_keys"]
-
 MAX_PEM_BYTES = 64 * 1024
 _MAX_KEY_BYTES = 4096
 """Of a key file: more than any key has, so that the message can say what is wrong with it."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attest.evidence.gpu.evidence import ParsedGpuEvidence
     from attest.nvsdk import NvsdkEnvironment
 
-__all__ = ["nvsdk"]
-
 STATUS_SCHEMA = "attest.nvsdk-status/1"
 TIMES_SCHEMA = "attest.nvsdk-times/1"
 EXITS = {"accepts": 0, "refuses": 4, "undecided": 5}

@@ -10,8 +10,6 @@ import click
 if TYPE_CHECKING:
     from attest.checks import Unchecked
 
-__all__ = ["TIME", "Hex", "NonceText", "Relaxation", "TrustedIssuer"]
-
 
 class _Time(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """An RFC 3339 moment."""

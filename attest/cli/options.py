@@ -14,16 +14,6 @@ from attest.terminal.display import Command, Display, display_options, gathered,
 if TYPE_CHECKING:
     from attest.checks import Unchecked
 
-__all__ = [
-    "FORMS",
-    "PRODUCTS",
-    "Network",
-    "VerificationOptions",
-    "network_options",
-    "nonce_options",
-    "question_options",
-]
-
 FORMS = (
     "envelope",
     "snp-report",

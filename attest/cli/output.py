@@ -22,19 +22,6 @@ from attest.terminal.boundary import report_error
 from attest.terminal.display import Display
 from attest.verification import VerifiedEvidence
 
-__all__ = [
-    "RefusedEvidence",
-    "appraised_documents",
-    "combined_documents",
-    "print_document",
-    "show_appraised",
-    "show_refusal",
-    "show_verified",
-    "take_refusal",
-    "tell_appraised",
-    "tell_verified",
-]
-
 EXIT_NOT_AFFIRMED = 1
 _T = TypeVar("_T")
 

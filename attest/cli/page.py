@@ -13,8 +13,6 @@ from attest.encoding import JsonValue
 from attest.terminal.console import banner, console, facts, plain, sign
 from attest.terminal.display import Display
 
-__all__ = ["SIMULATED_LINES", "print_appraised", "print_refused", "print_verified"]
-
 SIMULATED_LINES = ("SIMULATED: everybody has the keys; it proves nothing about hardware",)
 _Document = Mapping[str, JsonValue]
 

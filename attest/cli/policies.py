@@ -18,8 +18,6 @@ from attest.policy.reference_values.reference_documents import (
 from attest.policy.signatures import MAX_SIGNATURE_BYTES, read_public_key, read_signature
 from attest.policy.signed_documents import read_signed_document
 
-__all__ = ["read_policies", "read_policy", "read_reference_documents", "relaxations"]
-
 MAX_KEY_BYTES = 64 * 1024
 
 

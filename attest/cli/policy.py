@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.policy import Policy
 
-__all__ = ["policy"]
-
 POLICY_CHECK_SCHEMA = "attest.policy-check/1"
 
 

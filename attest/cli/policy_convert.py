@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attest.policy.foreign.convert import Conversion, Language, Loss
     from attest.policy.foreign.export_skr import GuestLayout
 
-__all__ = ["convert"]
-
 CONVERSION_SCHEMA = "attest.policy-conversion/1"
 EXIT_NOT_ACCEPTED = 1
 _NAME = "converted"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.policy.authoring.policy_diff import PolicyDifference
 
-__all__ = ["diff"]
-
 DIFF_SCHEMA = "attest.policy-diff/1"
 EXIT_DIFFERENT = 1
 _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "label": "dim"}

@@ -16,16 +16,6 @@ from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCU
 from attest.policy.signatures import DocumentIdentity, identity_of
 from attest.terminal.display import Display
 
-__all__ = [
-    "PolicyFile",
-    "PolicyText",
-    "SignableFile",
-    "policies_among",
-    "read_policy_file",
-    "read_policy_text",
-    "read_signable",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyText:

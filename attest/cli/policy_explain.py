@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.policy import Policy
 
-__all__ = ["explain"]
-
 EXIT_NOT_AFFIRMED = 1
 
 

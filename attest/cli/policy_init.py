@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from attest.policy.authoring.draft import DraftSource, PolicyDraft
     from attest.verification import VerifiedEvidence
 
-__all__ = ["init", "optional_inputs", "source_of"]
-
 INIT_SCHEMA = "attest.policy-init/1"
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.policy.authoring.lint import LintFinding
 
-__all__ = ["lint"]
-
 LINT_SCHEMA = "attest.policy-lint/1"
 EXIT_FINDINGS = 1
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}

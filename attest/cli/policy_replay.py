@@ -22,8 +22,6 @@ from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
 from attest.policy.loader import Policy
 from attest.terminal.display import Display
 
-__all__ = ["INDEX", "PolicyComparison", "PolicyOutcome", "replay"]
-
 INDEX = "evidence.yaml"
 INDEX_SCHEMA = "attest.evidence-index/1"
 MAX_CASES = 10_000

@@ -19,8 +19,6 @@ from attest.cli.policy_schema_sections import (
 from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 
-__all__ = ["policy_schema"]
-
 
 def policy_schema() -> JsonSchema:
     """Return the schema."""

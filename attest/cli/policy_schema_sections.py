@@ -30,16 +30,6 @@ from attest.policy.gpu import (
 )
 from attest.policy.versions import Numbering
 
-__all__ = [
-    "azure_schema",
-    "devices_schema",
-    "gpu_schema",
-    "nvswitch_schema",
-    "sgx_schema",
-    "snp_schema",
-    "tdx_schema",
-]
-
 
 def azure_schema() -> JsonSchema:
     """Return the schema of the key ``azure``."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.policy.signatures import DocumentIdentity, DocumentSignature, PolicyPublicKey
 
-__all__ = ["sign", "verify"]
-
 VERIFICATION_SCHEMA = "attest.policy-verification/1"
 _MAX_KEY_BYTES = 64 * 1024
 

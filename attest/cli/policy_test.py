@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attest.policy import Policy
     from attest.policy.authoring.policy_cases import CaseResult, PolicyCase, PolicyTests
 
-__all__ = ["Tried", "read_tests", "test_", "try_case"]
-
 TEST_SCHEMA = "attest.policy-test/1"
 EXIT_FAILED = 1
 MAX_TESTS_BYTES = 1024 * 1024

@@ -18,8 +18,6 @@ from attest.evidence.eventlog.replay import continuation, replay
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.registry import FORMATS
 
-__all__ = ["ReferenceLog", "compared_document", "read_reference_log"]
-
 _WHERE = {
     "CCEL": ("the event log of a TDX guest (CCEL)", "/sys/firmware/acpi/tables/data/CCEL"),
     "TCG2": ("the event log of a TPM (TCG2)", "/sys/kernel/security/tpm0/binary_bios_measurements"),

@@ -9,8 +9,6 @@ import click
 
 from attest.terminal.display import Command, stacked
 
-__all__ = ["NO_REFERENCES", "References", "references_options"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attest.endorsements.cose import CoseKey
     from attest.policy.reference_values.reference_documents import ReferenceDocument
 
-__all__ = ["references"]
-
 LIST_SCHEMA = "attest.references-list/1"
 MADE_SCHEMA = "attest.references-made/1"
 MAX_KEY_BYTES = 64 * 1024

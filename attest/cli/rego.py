@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.rego import RegoPolicy
 
-__all__ = ["RegoQuestion", "read_rego", "rego_options"]
-
 MAX_REGO_DATA_BYTES = 1024 * 1024
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.release.client import KeyReleaseClient, ReleasedKey
 
-__all__ = ["release"]
-
 RELEASED_SCHEMA = "attest.released/1"
 
 

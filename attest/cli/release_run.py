@@ -32,8 +32,6 @@ from attest.release.mutual_attestation import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
 from attest.terminal.display import Display
 
-__all__ = ["Expected", "Places", "expectation", "open_client"]
-
 MAX_SMALL_FILE_BYTES = 1024 * 1024
 STDOUT = "-"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from attest.cli.child_process import WantedKey
     from attest.encoding import JsonValue
 
-__all__ = ["run"]
-
 RUN_SCHEMA = "attest.run/1"
 
 

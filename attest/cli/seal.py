@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from attest.sealed.inventory import ModelScan
     from attest.sealed.stores import FileStore
 
-__all__ = ["THREADS", "manifest_document", "seal", "show", "unseal"]
-
 SEALED_SCHEMA = "attest.sealed-model/1"
 UNSEALED_SCHEMA = "attest.unsealed-model/1"
 THREADS = click.option(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.sealed import SealedManifest, SealingNames
 
-__all__ = ["sealed"]
-
 INFO_SCHEMA = "attest.sealed-info/1"
 VERIFIED_SCHEMA = "attest.sealed-verification/1"
 REWRAPPED_SCHEMA = "attest.sealed-rewrapped/1"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.sealed import FileStore, SealedReader
 
-__all__ = ["cat", "ls"]
-
 LISTED_SCHEMA = "attest.sealed-files/1"
 MAX_HEADERS_BYTES = 64 * 1024
 PIECE_BYTES = 32 << 20

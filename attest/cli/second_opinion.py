@@ -15,8 +15,6 @@ from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.nvsdk import pair_documents, second_opinion, side_by_side
 
-__all__ = ["second_opinion_document"]
-
 
 def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, JsonValue]:
     """Verify the GPUs and switches with NVIDIA's SDK, and put its findings beside these checks.

@@ -18,8 +18,6 @@ from attest.terminal.display import Decorator, Display, gathered
 if TYPE_CHECKING:
     from attest.release.client import Attester, KeyReleaseClient
 
-__all__ = ["SERVICE_MACHINE_OPTIONS", "ServiceOptions", "asked_service", "service_options"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceOptions:

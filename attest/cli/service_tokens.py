@@ -19,8 +19,6 @@ from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.token_services import service_of
 
-__all__ = ["ServiceCase", "appraise_service", "judge_service", "open_service", "show_service", "verify_service_case"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceCase:

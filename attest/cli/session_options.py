@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attest.errors import LeaseLostError
     from attest.session import Session, SessionKey, SessionSettings
 
-__all__ = ["SessionOptions", "service_options", "settings_document"]
-
 _OPTIONS = (
     click.option("--kms", metavar="URL", help="Where the service is. Also ATTEST_KMS_URL."),
     click.option("--identity", metavar="TEXT", help="Its verifier key, never from itself. Also ATTEST_KMS_KEY."),

@@ -13,8 +13,6 @@ from attest.cli.service_tokens import ServiceCase, appraise_service, judge_servi
 from attest.cli.tokens import TokenCase, appraise_token, judge_token, require_for_tokens, show_token, verify_token_case
 from attest.policy.loader import Policy
 
-__all__ = ["AnyTokenCase", "appraise_token_case", "judge_token_case", "verify_any_token"]
-
 _T = TypeVar("_T")
 AnyTokenCase: TypeAlias = TokenCase | ServiceCase | EarCase
 

@@ -33,24 +33,6 @@ from attest.results.token_roots import is_certificate, read_token_roots
 from attest.terminal.display import Display
 from attest.verification import Freshness
 
-__all__ = [
-    "StatedToken",
-    "TokenCase",
-    "TokenTrust",
-    "appraise_stated",
-    "appraise_token",
-    "freshness_of_token",
-    "judge_stated",
-    "judge_token",
-    "open_token",
-    "read_trust",
-    "read_trusted",
-    "require_for_tokens",
-    "show_token",
-    "tell_judged",
-    "verify_token_case",
-]
-
 NONCE_BYTES = 32
 
 

@@ -33,8 +33,6 @@ from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
-__all__ = ["Case", "one_nonce", "one_report_data", "open_case", "read_bundle_keys", "verify_case"]
-
 MAX_SMALL_FILE_BYTES = 1024 * 1024
 """Anchor files, keys, token signers."""
 REPORT_DATA_BYTES = 64

@@ -12,8 +12,6 @@ from attest.terminal.lazy_commands import ExampleCommand
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
-__all__ = ["verify"]
-
 
 @click.command(
     cls=ExampleCommand,

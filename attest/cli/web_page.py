@@ -9,8 +9,6 @@ import click
 from attest.terminal.lazy_commands import ExampleCommand
 from attest.terminal.signals import stopped_by_signals
 
-__all__ = ["page"]
-
 
 @click.command(
     cls=ExampleCommand,

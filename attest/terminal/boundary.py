@@ -18,8 +18,6 @@ import click
 from attest.errors import AttestError
 from attest.terminal.visible_text import visible
 
-__all__ = ["DEBUG_VARIABLE", "EXIT_DEFECT", "ReaderGoneError", "guarded", "report_error"]
-
 DEBUG_VARIABLE = "ATTEST_DEBUG"
 """Prints the traceback of a defect if set, and neither empty nor 0."""
 

@@ -16,8 +16,6 @@ from attest.terminal.boundary import ReaderGoneError
 from attest.terminal.display import Display
 from attest.terminal.visible_text import visible
 
-__all__ = ["SIGNS", "banner", "console", "facts", "plain", "sign"]
-
 WIDTH_OF_A_FILE = 200
 """The width without a terminal: enough for every value of a report in one piece, so that output can be searched."""
 

@@ -11,8 +11,6 @@ import click
 
 from attest.terminal.visible_text import visible
 
-__all__ = ["Command", "Decorator", "Display", "display_options", "gathered", "stacked"]
-
 Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
 Decorator: TypeAlias = Callable[[Command], Command]
 

@@ -13,8 +13,6 @@ import click
 
 from attest.errors import ConfigurationError
 
-__all__ = ["ExampleCommand", "ExampleGroup", "LazyEntry", "LazyGroup"]
-
 _GROUP = "attest.commands"
 
 

@@ -14,8 +14,6 @@ import click
 
 from attest.clock import ticks
 
-__all__ = ["CLEARED_LINE", "bar", "byte_count", "shown_progress"]
-
 CLEARED_LINE: Final = "\r\x1b[K"
 _BAR_WIDTH: Final = 24
 _TERMINAL: Final = (100, 24)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["visible"]
-
 
 def visible(text: str) -> str:
     """Replace characters that do not print by their escapes, line breaks included.
