@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.machine import TCTI
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
@@ -51,7 +51,7 @@ def collect() -> None:
 )
 @click.option(
     "--nonce",
-    type=Hex(length=32),
+    type=hex_of(32),
     metavar="HEX",
     help="The verifier's challenge, 32 bytes. Default: a random one, which proves freshness to nobody else.",
 )
@@ -130,14 +130,12 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
 )
 @click.option(
     "--nonce",
-    type=Hex(longest=64),
+    type=hex_of(longest=64),
     metavar="HEX",
     help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness to "
     "nobody else.",
 )
-@click.option(
-    "--report-data", type=Hex(length=64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only."
-)
+@click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only.")
 @click.option(
     "--challenge",
     metavar="FILE",
@@ -145,7 +143,7 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
 )
 @click.option(
     "--key",
-    type=Hex(longest=4096),
+    type=hex_of(longest=4096),
     metavar="HEX",
     help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is to be sealed to.",
 )

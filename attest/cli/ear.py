@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attest.cli.ear_output import DEFAULT_ISSUER, DEVELOPER, read_token_key
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def keygen(output: str, algorithm: str) -> int:
     multiple=True,
     help="A key that signed, and until when its tokens live. Repeatable.",
 )
-@click.option("--at", type=TIME, metavar="TIME", help="For this moment, RFC 3339. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="For this moment, RFC 3339. Default: now.")
 @click.option("--cose", is_flag=True, help="As a COSE_KeySet in CBOR instead of a JWKS.")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where to. Default: standard output.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
@@ -228,4 +228,4 @@ def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is 
     file, _, until = entry.rpartition("=")
     if not file:
         raise click.UsageError(f"--retired: expected FILE=TIME, got {entry!r}")
-    return IssuerKey(key=read_token_key(file), state=SigningKeyState.RETIRED, until=TIME.convert(until, None, None))
+    return IssuerKey(key=read_token_key(file), state=SigningKeyState.RETIRED, until=utc(until))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.terminal.display import Command, stacked
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ _TOKEN_OPTIONS = (
     ),
     click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
     click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: anybody."),
-    click.option("--token-nonce", type=Hex(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
+    click.option("--token-nonce", type=hex_of(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
     click.option("--token-force", is_flag=True, help="Replace the file if it is there."),
 )
 

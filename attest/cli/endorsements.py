@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.cli.options import Network, network_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -127,7 +127,7 @@ def show(files: tuple[str, ...], display: Display) -> int:
     multiple=True,
     help="The bundle must be signed by this key (PEM, Ed25519). Repeatable: one of them is enough.",
 )
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
 @display_options
 def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, display: Display) -> int:
     """Check that a bundle is usable: its dates, and with --bundle-key its signature.

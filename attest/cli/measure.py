@@ -18,32 +18,20 @@ MAX_COUNTS = 256
 """Different numbers of virtual processors in one call."""
 
 
-class _Counts(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``1,2,4``: numbers of virtual processors, each once."""
-
-    name = "counts"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """Read them, or fail as wrong usage."""
-        if isinstance(value, tuple):
-            return value
-        words = str(value).split(",")
-        if not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words) or len(words) > MAX_COUNTS:
-            self.fail(f"expected numbers with commas between, such as 1,2,4; got {value!r}", param, ctx)
-        return tuple(dict.fromkeys(map(int, words)))
+def _counts(text: str) -> tuple[int, ...]:
+    """Read ``1,2,4``: numbers of virtual processors, each once."""
+    words = text.split(",")
+    if not all(word.isascii() and word.isdigit() and len(word) <= 5 for word in words) or len(words) > MAX_COUNTS:
+        raise click.BadParameter(f"expected numbers with commas between, such as 1,2,4; got {text!r}")
+    return tuple(dict.fromkeys(map(int, words)))
 
 
-class _Features(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A number, decimal or with 0x in front."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it, or fail as wrong usage."""
-        try:
-            return value if isinstance(value, int) else int(str(value), 0)
-        except ValueError:
-            self.fail(f"expected a number such as 0x1, got {value!r}", param, ctx)
+def _features(text: str) -> int:
+    """Read a number, decimal or with 0x in front."""
+    try:
+        return int(text, 0)
+    except ValueError as exc:
+        raise click.BadParameter(f"expected a number such as 0x1, got {text!r}") from exc
 
 
 @click.group(
@@ -64,7 +52,7 @@ def measure() -> None:
     ),
 )
 @click.option("--ovmf", metavar="FILE", required=True, help="Firmware image, the very file that the VMM loads.")
-@click.option("--vcpus", type=_Counts(), metavar="N[,N...]", required=True, help="Numbers of virtual processors.")
+@click.option("--vcpus", type=_counts, metavar="N[,N...]", required=True, help="Numbers of virtual processors.")
 @click.option("--vcpu-type", metavar="TYPE", help="QEMU's processor model, such as EPYC-Genoa. Needed with QEMU.")
 @click.option(
     "--vmm", type=click.Choice(["qemu", "ec2", "gce"]), default="qemu", show_default=True, help="Who starts it."
@@ -74,7 +62,7 @@ def measure() -> None:
 @click.option("--cmdline", metavar="TEXT", help="Its command line, as the VMM passes it.")
 @click.option(
     "--guest-features",
-    type=_Features(),
+    type=_features,
     metavar="NUMBER",
     default="0x1",
     show_default=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.cli.options import Network
 from attest.cli.service_options import ServiceOptions, asked_service
 from attest.terminal.display import Command, Display, stacked
@@ -38,7 +38,7 @@ TRUST = click.option(
 
 MODEL_ID = click.option(
     "--model-id",
-    type=Hex(length=16),
+    type=hex_of(16),
     metavar="HEX",
     help="Which sealing it must be, as 'attest sealed info' shows it; otherwise an older one of its owner passes.",
 )

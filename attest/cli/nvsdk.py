@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME, Hex
+from attest.cli.option_values import hex_of, utc
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
@@ -116,7 +116,7 @@ def status(*, folder: str | None, display: Display) -> int:
     examples=("attest nvsdk collect --nonce 00112233... -o gpu.json",),
 )
 @FOLDER
-@click.option("--nonce", type=Hex(length=32), metavar="HEX", required=True, help="The verifier's challenge, 32 bytes.")
+@click.option("--nonce", type=hex_of(32), metavar="HEX", required=True, help="The verifier's challenge, 32 bytes.")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; '-', the default: standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @display_options
@@ -152,8 +152,8 @@ def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, displ
 @click.argument("inputs", metavar="EVIDENCE...", nargs=-1, required=True)
 @FOLDER
 @click.option("--endorsements", metavar="PATH", multiple=True, help="File or directory with RIMs. Repeatable.")
-@click.option("--nonce", type=Hex(length=32), metavar="HEX", help="What the reports must carry, 32 bytes.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now.")
+@click.option("--nonce", type=hex_of(32), metavar="HEX", help="What the reports must carry, 32 bytes.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now.")
 @click.option("--bench", type=click.IntRange(1, 10_000), metavar="N", help="Time N verifications of the first device.")
 @display_options
 def verify(

@@ -1,7 +1,11 @@
-"""Types of option values: moments, hex, nonces as text, relaxations, issuers."""
+"""Values of options, read from their text: moments, hex, nonces, relaxations, issuers.
+
+Each function is the ``type`` of an option of click. What it cannot read is wrong usage (``click.BadParameter``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,104 +14,67 @@ import click
 if TYPE_CHECKING:
     from attest.checks import Unchecked
 
-
-class _Time(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """An RFC 3339 moment."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, datetime):
-            return value
-        from attest.encoding import rfc3339
-        from attest.errors import EvidenceError
-
-        try:
-            return rfc3339(str(value), what="time")
-        except EvidenceError as exc:
-            self.fail(exc.message.removeprefix("time: "), param, ctx)
+MAX_NONCE_BYTES = 64
 
 
-class Hex(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Bytes as hex digits.
+def utc(text: str) -> datetime:
+    """Read an RFC 3339 moment."""
+    from attest.encoding import rfc3339
+    from attest.errors import EvidenceError
+
+    try:
+        return rfc3339(text, what="time")
+    except EvidenceError as exc:
+        raise click.BadParameter(exc.message.removeprefix("time: ")) from exc
+
+
+def hex_of(length: int | None = None, *, longest: int | None = None) -> Callable[[str], bytes]:
+    """Return a reader of hex digits.
 
     Args:
         length: exactly so many bytes, if given.
         longest: at most so many bytes, at least one.
     """
 
-    name = "hex"
-
-    def __init__(self, *, length: int | None = None, longest: int | None = None) -> None:
-        """Keep the bounds."""
-        self._length = length
-        self._longest = longest
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, bytes):
-            return value
+    def read_hex(text: str) -> bytes:
         from attest.encoding import hex_bytes
         from attest.errors import EvidenceError
 
         try:
-            data = hex_bytes(str(value), what="hex", length=self._length)
+            data = hex_bytes(text, what="hex", length=length)
         except EvidenceError as exc:
-            self.fail(exc.message.removeprefix("hex: "), param, ctx)
-        if self._longest is not None and not 0 < len(data) <= self._longest:
-            self.fail(f"expected 1 to {self._longest} bytes of hex, got {len(data) or 'nothing'}", param, ctx)
+            raise click.BadParameter(exc.message.removeprefix("hex: ")) from exc
+        if longest is not None and not 0 < len(data) <= longest:
+            raise click.BadParameter(f"expected 1 to {longest} bytes of hex, got {len(data) or 'nothing'}")
         return data
 
-
-class NonceText(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """Text whose UTF-8 bytes are the nonce."""
-
-    name = "text"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, bytes):
-            return value
-        data = str(value).encode("utf-8", "surrogateescape")
-        if not 0 < len(data) <= 64:
-            self.fail(f"expected text of 1 to 64 bytes, got {len(data) or 'nothing'}", param, ctx)
-        return data
+    return read_hex
 
 
-class Relaxation(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``CHECK=REASON``."""
-
-    name = "check=reason"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Unchecked:
-        """Read it, or fail as wrong usage."""
-        from attest.checks import Unchecked
-
-        if isinstance(value, Unchecked):
-            return value
-        check, sign, reason = str(value).partition("=")
-        if not sign:
-            self.fail(f"expected CHECK=REASON, got {value!r}", param, ctx)
-        try:
-            return Unchecked(check=check, reason=reason)
-        except ValueError as exc:
-            self.fail(str(exc), param, ctx)
+def nonce_text(text: str) -> bytes:
+    """Read text whose UTF-8 bytes are the nonce."""
+    data = text.encode("utf-8", "surrogateescape")
+    if not 0 < len(data) <= MAX_NONCE_BYTES:
+        raise click.BadParameter(f"expected text of 1 to {MAX_NONCE_BYTES} bytes, got {len(data) or 'nothing'}")
+    return data
 
 
-class TrustedIssuer(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``ISSUER=FILE``."""
+def relaxation(text: str) -> Unchecked:
+    """Read ``CHECK=REASON``."""
+    from attest.checks import Unchecked
 
-    name = "issuer=file"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, tuple):
-            return value
-        issuer, _, file = str(value).rpartition("=")
-        if not issuer or not file:
-            self.fail(f"expected ISSUER=FILE, got {value!r}", param, ctx)
-        return issuer, file
+    check, sign, reason = text.partition("=")
+    if not sign:
+        raise click.BadParameter(f"expected CHECK=REASON, got {text!r}")
+    try:
+        return Unchecked(check=check, reason=reason)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc
 
 
-TIME = _Time()
+def trusted_issuer(text: str) -> tuple[str, str]:
+    """Read ``ISSUER=FILE``."""
+    issuer, _, file = text.rpartition("=")
+    if not issuer or not file:
+        raise click.BadParameter(f"expected ISSUER=FILE, got {text!r}")
+    return issuer, file

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from attest.cli.option_values import TIME, Hex, NonceText, Relaxation, TrustedIssuer
+from attest.cli.option_values import hex_of, nonce_text, relaxation, trusted_issuer, utc
 from attest.terminal.display import Command, Display, display_options, gathered, stacked
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def nonce_options(command: Command) -> Command:
         [
             click.option(
                 "--nonce",
-                type=Hex(longest=64),
+                type=hex_of(longest=64),
                 metavar="HEX",
                 help="The freshness value that the evidence carries: left-aligned in REPORT_DATA, rest zero.",
             ),
-            click.option("--nonce-text", type=NonceText(), metavar="TEXT", help="The same, as text."),
-            click.option("--report-data", type=Hex(length=64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
+            click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text."),
+            click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
         ]
     )(command)
 
@@ -149,12 +149,12 @@ question_options = gathered(
             multiple=True,
             help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
         ),
-        click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
+        click.option("--at", type=utc, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
         nonce_options,
         click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
         click.option(
             "--unchecked",
-            type=Relaxation(),
+            type=relaxation,
             metavar="CHECK=REASON",
             multiple=True,
             help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or topology. "
@@ -168,7 +168,7 @@ question_options = gathered(
         ),
         click.option(
             "--trust",
-            type=TrustedIssuer(),
+            type=trusted_issuer,
             metavar="ISSUER=FILE",
             multiple=True,
             help="Keys or certificate that may sign tokens of this issuer. Repeatable.",

@@ -21,19 +21,12 @@ _NAME = "converted"
 _LOSS = ("name", "demand", "why", "remedy", "accepted")
 
 
-class _Acceptance(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``NAME=REASON``."""
-
-    name = "name=reason"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Read it, or fail as wrong usage."""
-        if isinstance(value, tuple):
-            return value
-        name, sign, reason = str(value).partition("=")
-        if not sign or not name or not reason.strip():
-            self.fail(f"expected NAME=REASON, got {value!r}", param, ctx)
-        return name, reason
+def _acceptance(text: str) -> tuple[str, str]:
+    """Read ``NAME=REASON``."""
+    name, _, reason = text.partition("=")
+    if not name or not reason.strip():
+        raise click.BadParameter(f"expected NAME=REASON, got {text!r}")
+    return name, reason
 
 
 @click.command(
@@ -63,7 +56,7 @@ class _Acceptance(click.ParamType):  # type: ignore[type-arg]  # generic only in
 @click.option(
     "--accept-loss",
     "accepted",
-    type=_Acceptance(),
+    type=_acceptance,
     metavar="NAME=REASON",
     multiple=True,
     help="Accept that a demand is not carried. Repeatable; the reason is kept in a policy of ours.",

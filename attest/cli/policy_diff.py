@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -47,7 +47,7 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
     multiple=True,
     help="File or directory with endorsements of the evidence. Nothing is fetched. Repeatable.",
 )
-@click.option("--at", type=TIME, metavar="TIME", help="Moment of appraisal of evidence without one. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="Moment of appraisal of evidence without one. Default: now.")
 @click.option("--allow-simulated", is_flag=True, help="Also accept the simulator's roots, as a policy may.")
 @references_options
 @click.option("--references-a", metavar="FILE", multiple=True, help="The same, for A alone. Repeatable.")

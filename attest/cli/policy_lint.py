@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -34,7 +34,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
     ),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--at", type=TIME, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @references_options
 @display_options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -33,7 +33,7 @@ _MAX_KEY_BYTES = 64 * 1024
     "--key", metavar="PEM", required=True, help="Private key: Ed25519, P-256 or P-384; PEM, PKCS #8, not encrypted."
 )
 @click.option("-o", "--output", metavar="FILE", help="Where the signature goes. Default: FILE.sig beside the document.")
-@click.option("--at", type=TIME, metavar="TIME", help="When it was signed, for people, RFC 3339. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="When it was signed, for people, RFC 3339. Default: now.")
 @click.option("--force", is_flag=True, help="Replace the signature file if it is there.")
 @display_options
 def sign(*, file: str, key: str, output: str | None, at: datetime | None, force: bool, display: Display) -> int:
@@ -68,15 +68,9 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     return 0
 
 
-class _VersionOrFile(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """A number, or a file."""
-
-    name = "version|file"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Read it; a file whose name is a number needs ``./`` in front."""
-        del param, ctx
-        return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else str(value)
+def _version_or_file(text: str) -> int | str:
+    """Read a number, or the name of a file; one that is a number needs ``./`` in front."""
+    return int(text) if text.isascii() and text.isdigit() else text
 
 
 @click.command(
@@ -103,7 +97,7 @@ class _VersionOrFile(click.ParamType):  # type: ignore[type-arg]  # generic only
 )
 @click.option(
     "--newer-than",
-    type=_VersionOrFile(),
+    type=_version_or_file,
     metavar="VERSION|FILE",
     help="Refuse a version that is not above this one, or above that of the document in this file.",
 )

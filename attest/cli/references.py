@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME
+from attest.cli.option_values import utc
 from attest.cli.options import VerificationOptions, question_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -56,7 +56,7 @@ _FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there
     examples=("attest references list *.json", "attest references list fleet.json --at 2027-01-01T00:00:00Z --json"),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
 @display_options
 def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> int:
     """Show documents of reference values: digest, dates, each value, and which have ended or are revoked.
@@ -95,7 +95,7 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
 @click.option("--key", metavar="FILE", help="The CoRIM must be signed by this public key (PEM: Ed25519, P-256, P-384).")
 @click.option("--unverified", is_flag=True, help="Read it without verifying who wrote it. The document says so.")
 @click.option("--name", metavar="NAME", help="Name of the document. Default: the CoRIM's id.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Issue of a CoRIM that names none. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Issue of a CoRIM that names none. Default: now.")
 @_VERSION
 @_OUTPUT
 @_FORCE
@@ -198,7 +198,7 @@ def from_evidence(
 @click.argument("files", metavar="RIM...", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", required=True, help="Name of the document.")
 @click.option("--origin", metavar="TEXT", required=True, help="Why these RIMs are the accepted ones.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment at which they must be valid. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment at which they must be valid. Default: now.")
 @click.option("--allow-simulated", is_flag=True, help="Accept RIMs of the simulator. The document says so.")
 @_DAYS
 @_VERSION

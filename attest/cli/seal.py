@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
-from attest.cli.option_values import TIME, Hex
+from attest.cli.option_values import hex_of, utc
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
 from attest.terminal.display import Display, display_options, gathered
@@ -60,15 +60,13 @@ _SEAL = (
     click.option(
         "--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256."
     ),
-    click.option(
-        "--policy-digest", type=Hex(length=32), metavar="HEX", help="The policy that the key is released under."
-    ),
+    click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under."),
     click.option("--creator", metavar="TEXT", help="Who seals, for people."),
     click.option(
         "--no-fingerprints", is_flag=True, help="Leave the SHA-256 of plaintexts out: they identify a public model."
     ),
     click.option("--follow-symlinks", is_flag=True, help="Seal the files that links lead to."),
-    click.option("--at", type=TIME, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now."),
+    click.option("--at", type=utc, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now."),
     click.option("--dry-run", is_flag=True, help="Say what would be sealed, and ask for no key."),
     THREADS,
     service_options(required=False),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.cli.options import Network, network_options
 from attest.cli.seal import THREADS, manifest_document, show
 from attest.cli.sealed_access import cat, ls
@@ -139,7 +139,7 @@ def verify(
 @click.option("--new-key", metavar="KEY[@VERSION]", required=True, help="Which key it is to be under.")
 @click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service is asked.")
 @click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
-@click.option("--policy-digest", type=Hex(length=32), metavar="HEX", help="The policy that the key is released under.")
+@click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under.")
 @service_options(required=False)
 @key_options
 @network_options

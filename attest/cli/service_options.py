@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from attest.cli.machine import TCTI, machine_of
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.cli.options import Network
 from attest.terminal.display import Decorator, Display, gathered
 
@@ -47,7 +47,7 @@ SERVICE_MACHINE_OPTIONS: Final = (
     ),
     click.option(
         "--expect-configuration",
-        type=Hex(length=32),
+        type=hex_of(32),
         metavar="HEX",
         help="SHA-256 of the configuration that the service has to decide under.",
     ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from attest.cli.option_values import TIME, Hex
+from attest.cli.option_values import hex_of, utc
 from attest.cli.options import PRODUCTS, nonce_options
 from attest.terminal.lazy_commands import ExampleCommand
 from attest_simulator.cli.choices import DeviceChoice
@@ -74,14 +74,14 @@ def chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: the
     ),
 )
 @chip_options
-@click.option("--measurement", type=Hex(length=48), metavar="HEX", help="Launch digest, 48 bytes.")
+@click.option("--measurement", type=hex_of(48), metavar="HEX", help="Launch digest, 48 bytes.")
 @nonce_options
-@click.option("--host-data", type=Hex(length=32), metavar="HEX", help="HOST_DATA, 32 bytes.")
+@click.option("--host-data", type=hex_of(32), metavar="HEX", help="HOST_DATA, 32 bytes.")
 @click.option("--vmpl", type=click.IntRange(0, 3), default=0, show_default=True, help="Privilege level of who asks.")
 @click.option("--debug", is_flag=True, help="A guest that the host may debug.")
 @click.option("--vlek", metavar="CSP", help="Signed with the VLEK of this cloud provider instead of the chip's VCEK.")
 @click.option("--no-crl", is_flag=True, help="Leave the revocation list out of what comes with the report.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="The revocation list covers this year. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="The revocation list covers this year. Default: now.")
 @click.option(
     "--form",
     type=click.Choice(["snp-extended", "snp-report", "envelope"]),
@@ -152,7 +152,7 @@ def evidence(
     ),
 )
 @chip_options
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment from which it may be used. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment from which it may be used. Default: now.")
 @click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it may be used.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Bundle to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from attest.cli.option_values import TIME, Hex, NonceText
+from attest.cli.option_values import hex_of, nonce_text, utc
 from attest.cli.options import PRODUCTS
 from attest.terminal.lazy_commands import ExampleCommand
 from attest_simulator.cli.choices import DeviceChoice, HostChoice
@@ -82,7 +82,7 @@ def _vm_options(command: _Command) -> _Command:
         (
             click.option("--vm", metavar="NAME", default="VM 0", show_default=True, help="Another name, another VM."),
             click.option("--vm-id", metavar="TEXT", help="vmUniqueId. Default: a UUID of the name."),
-            click.option("--measurement", type=Hex(length=48), metavar="HEX", help="Of the paravisor, 48 bytes."),
+            click.option("--measurement", type=hex_of(48), metavar="HEX", help="Of the paravisor, 48 bytes."),
             click.option("--out-of-date", is_flag=True, help="TDX: on a host that Intel calls OutOfDate."),
             click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot, also in PCR 7."),
             click.option("--no-console", is_flag=True, help="The host has no console of the VM."),
@@ -113,11 +113,14 @@ def _vm_options(command: _Command) -> _Command:
 )
 @_vm_options
 @click.option(
-    "--nonce", type=Hex(longest=MAX_EXTRA_BYTES), metavar="HEX", help="What the virtual TPM is asked under (extraData)."
+    "--nonce",
+    type=hex_of(longest=MAX_EXTRA_BYTES),
+    metavar="HEX",
+    help="What the virtual TPM is asked under (extraData).",
 )
-@click.option("--nonce-text", type=NonceText(), metavar="TEXT", help="The same, as text.")
-@click.option("--report-data", type=Hex(length=64), metavar="HEX", help="User data among the runtime claims, 64 bytes.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
+@click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text.")
+@click.option("--report-data", type=hex_of(64), metavar="HEX", help="User data among the runtime claims, 64 bytes.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
 @click.option(
     "--form",
     type=click.Choice(["coco-v0", "coco-v1", "coco-v2", "attestation-rs", "envelope"]),

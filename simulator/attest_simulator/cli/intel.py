@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import TIME, Hex
+from attest.cli.option_values import hex_of, utc
 from attest.cli.options import nonce_options
 from attest.terminal.lazy_commands import ExampleCommand
 from attest_simulator.cli.choices import DeviceChoice
@@ -41,13 +41,13 @@ __all__ = ["collateral", "pcs", "td"]
     show_default=True,
     help="Version of the quote; 5 carries a TD report of TDX 1.5.",
 )
-@click.option("--mr-td", type=Hex(length=48), metavar="HEX", help="Build-time measurement, 48 bytes.")
+@click.option("--mr-td", type=hex_of(48), metavar="HEX", help="Build-time measurement, 48 bytes.")
 @nonce_options
 @click.option("--command-line", metavar="TEXT", help="The kernel's command line, in the log and in RTMR2.")
 @click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot.")
 @click.option("--debug", is_flag=True, help="A TD that the host may debug.")
 @click.option("--out-of-date", "old", is_flag=True, help="On a platform that Intel calls OutOfDate.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of which the collateral is. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the collateral is. Default: now.")
 @click.option(
     "--form",
     type=click.Choice(["quote", "envelope"]),
@@ -130,7 +130,7 @@ def td(
     "--tee", type=click.Choice(["tdx", "sgx"]), default="tdx", show_default=True, help="For TDX or for SGX quotes."
 )
 @click.option("--revoke", is_flag=True, help="The revocation list names the machine's certificate.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Current from the first of this month. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Current from the first of this month. Default: now.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None, output: str, force: bool) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from attest.cli.option_values import TIME, Hex
+from attest.cli.option_values import hex_of, utc
 from attest.terminal.lazy_commands import ExampleCommand
 from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice
 from attest_simulator.cli.warning import shout
@@ -167,8 +167,8 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
     ),
 )
 @device_options(gpus=1)
-@click.option("--nonce", type=Hex(length=NONCE_BYTES), metavar="HEX", help="The verifier's challenge, 32 bytes.")
-@click.option("--at", "moment", type=TIME, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
+@click.option("--nonce", type=hex_of(NONCE_BYTES), metavar="HEX", help="The verifier's challenge, 32 bytes.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, output: str, force: bool) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.option_values import Hex
+from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 from attest_simulator.cli.amd import chip_of, chip_options, endorsements, evidence, kds
@@ -76,7 +76,7 @@ def anchors(display: Display) -> int:
 )
 @click.argument("arguments", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @chip_options
-@click.option("--measurement", type=Hex(length=48), metavar="HEX", help="Launch digest, 48 bytes.")
+@click.option("--measurement", type=hex_of(48), metavar="HEX", help="Launch digest, 48 bytes.")
 def machine(
     *,
     arguments: tuple[str, ...],
