@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.session_options import SessionOptions, service_options, settings_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -52,11 +54,10 @@ def agent(  # noqa: PLR0917  click passes them by name
     SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy yet or no
     answer, 4 another program listens there, 5 no program listens.
     """
-    from pathlib import Path
+    from attest.agent.config import load_config
 
     if check:
         return _check(_required(path, "--socket"), display=display)
-    from attest.agent.config import load_config
 
     config = load_config(Path(_required(rules, "--rules")))
     if dry_run:
@@ -72,13 +73,10 @@ def _required(value: str | None, option: str) -> str:
     return value
 
 
-def _serve(
-    ctx: click.Context, config: AgentConfig, path: os.PathLike[str], service: SessionOptions, *, display: Display
-) -> None:
+def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
     import logging
     from contextlib import closing
     from functools import partial
-    from pathlib import Path
 
     from attest.agent.logs import set_up_logs
     from attest.agent.server import Agent
@@ -87,8 +85,7 @@ def _serve(
     from attest.terminal.signals import stopping
 
     settings = service.settings()
-    level = logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO
-    set_up_logs(level=level)
+    set_up_logs(level=logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO)
     log = logging.getLogger("attest.agent")
     if not harden():
         log.warning("this system does not keep other processes of the same user out of this one's memory")
@@ -96,7 +93,7 @@ def _serve(
         log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
     with (
         closing(Agent(config)) as serving,
-        AgentSocket(Path(path), config.socket) as place,
+        AgentSocket(path, config.socket) as place,
         service.session(ctx, display=display, on_lost=serving.lost) as session,
         stopping(serving.stop),
     ):
@@ -111,36 +108,22 @@ def _check(path: str, *, display: Display) -> int:
 
     with AgentClient(path, uid=os.geteuid(), timeout=5.0) as client:
         document = client.health()
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        print_tree(document, display=display)
+    show_document(document, display=display, tree=document)
     return 0 if isinstance(document, dict) and document.get("status") == "ok" else 1
 
 
 def _show(config: AgentConfig, service: SessionOptions, *, display: Display) -> None:
-    document: dict[str, JsonValue] = {
+    models: JsonValue = {
+        one.name: {"place": one.place, "peers": [_peer(rule) for rule in one.peers]} for one in config.models
+    }
+    document: JsonValue = {
         "schema": DRY_RUN_SCHEMA,
         "keys": {str(one.reference): [_peer(rule) for rule in one.peers] for one in config.keys},
-        "models": {
-            one.name: {"place": one.place, "peers": [_peer(rule) for rule in one.peers]} for one in config.models
-        },
+        "models": models,
         "socket": {"mode": f"{config.socket.mode:04o}", "group": config.socket.group},
         "settings": settings_document(service.settings()),
     }
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    else:
-        from attest.cli.json_tree import print_tree
-
-        del document["schema"]
-        print_tree(document, display=display)
+    show_document(document, display=display)
 
 
 def _peer(rule: PeerRule) -> JsonValue:

@@ -53,6 +53,7 @@ def appraise(
     from attest.cli.policies import read_policies, relaxations
     from attest.cli.verification_inputs import Case, open_case, verify_case
     from attest.clock import this_second
+    from attest.errors import ConfigurationError
 
     at = question.at or this_second()
     loaded = read_policies(policies, references=references)
@@ -61,16 +62,13 @@ def appraise(
     if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
     if not isinstance(case, Case):
-        from attest.cli.token_answers import appraise_token_case
-        from attest.errors import ConfigurationError
-
         if token_request is not None or rego:
             raise ConfigurationError(
                 "--token, --rego: they are for evidence, and the input is a token already",
                 code="option-not-applicable",
                 hint="leave them out, or give the evidence instead of the token",
             )
-        return appraise_token_case(case, policies=loaded if policies else ())
+        return case.show_appraised(loaded if policies else ())
     issuer = None if token_request is None else prepare_token(token_request)
     results = []
     for policy in loaded:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.machine import TCTI
 from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
-    from attest.collect import CollectedGpu, GpuState
+    from attest.collect import CollectedGpu, GpuIdentity, GpuState
     from attest.encoding import JsonValue
 
 COLLECTED_SCHEMA = "attest.collected/1"
@@ -68,8 +69,6 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
     them. Without -o that array is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 a GPU,
     the driver or its library did not give evidence; nothing is written then.
     """
-    from attest.cli.files import write_output
-    from attest.cli.output import print_document
     from attest.collect import NONCE_BYTES, collect_gpus
 
     if nonce is None:
@@ -79,43 +78,29 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
         if not display.quiet:
             click.echo(f"nonce: {nonce.hex()}", err=True)
     collected = collect_gpus(nonce, timeout=timeout)
-    _warn_of_modes(collected[0], display)
+    if collected[0].settings.dev_tools_mode:
+        display.warn("developer tools mode is on: whoever has the host can look into the GPU, and no report says so")
     data = b"[" + b",\n ".join(one.item() for one in collected) + b"]\n"
-    if output == STDOUT:
-        click.echo(data.decode(), nl=False)
-        return 0
-    write_output(output, data, force=force)
-    if display.json:
-        print_document(_collected(nonce, output, collected))
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        print_tree(_collected(nonce, output, collected), display=display)
+    _write(data, output, _collected(nonce, output, collected), force=force, display=display)
     return 0
 
 
-def _warn_of_modes(one: CollectedGpu, display: Display) -> None:
-    if one.settings.dev_tools_mode:
-        display.warn("developer tools mode is on: whoever has the host can look into the GPU, and no report says so")
+def _write(data: bytes, output: str, document: dict[str, JsonValue], *, force: bool, display: Display) -> None:
+    """Write evidence; describe it on standard output, unless that has the evidence."""
+    from attest.cli.files import write_text
+
+    write_text(output, data.decode(), force=force)
+    if output != STDOUT:
+        show_document(document, display=display, tree=document)
 
 
 def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -> dict[str, JsonValue]:
-    gpus: list[JsonValue] = [
-        {
-            "index": one.index,
-            "uuid": one.uuid,
-            "architecture": one.architecture,
-            "vbios_version": one.vbios_version,
-            "report_bytes": len(one.report),
-        }
-        for one in collected
-    ]
     return {
         "schema": COLLECTED_SCHEMA,
         "file": output,
         "nonce": nonce.hex(),
         "driver_version": collected[0].driver_version,
-        "gpus": gpus,
+        "gpus": [{**_gpu(one), "report_bytes": len(one.report)} for one in collected],
     }
 
 
@@ -186,7 +171,6 @@ def evidence(
     evidence ('attest doctor' says why); nothing is written then.
     """
     from attest.cli.collection import CollectionOptions, collect_requested, collected_document
-    from attest.cli.files import write_output
     from attest.cli.machine import machine_of
 
     request = CollectionOptions(
@@ -204,20 +188,8 @@ def evidence(
         click.echo(f"nonce: {told.hex()}", err=True)
     for note in collected.notes:
         display.warn(note)
-    data = collected.evidence.to_json()
-    if output == STDOUT:
-        click.echo(data.decode(), nl=False)
-        return 0
-    write_output(output, data, force=force)
     document = collected_document(collected, output)
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        print_tree(document, display=display)
+    _write(collected.evidence.to_json(), output, document, force=force, display=display)
     return 0
 
 
@@ -242,7 +214,6 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     software. --set-ready changes the ready state, which the driver leaves off in CC mode until the GPUs' evidence was
     verified. It is a dry run without --yes. Exit codes: 0 done, 2 usage, 6 the driver gave no answer.
     """
-    from attest.cli.output import print_document
     from attest.collect import gpu_state as ask
     from attest.collect import set_gpus_ready
 
@@ -254,12 +225,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     document = _state(ask(timeout=timeout))
     if set_ready:
         document["set_ready"] = "done" if done else "dry run: nothing was changed"
-    if display.json:
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        print_tree(document, display=display)
+    show_document(document, display=display, tree=document)
     if set_ready and not done:
         click.echo("dry run: the driver would be told that all GPUs may take work; add --yes to do it", err=True)
     return 0
@@ -267,15 +233,6 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
 
 def _state(state: GpuState) -> dict[str, JsonValue]:
     settings = state.settings
-    gpus: list[JsonValue] = [
-        {
-            "index": one.index,
-            "uuid": one.uuid,
-            "architecture": one.architecture,
-            "vbios_version": one.vbios_version,
-        }
-        for one in state.gpus
-    ]
     return {
         "schema": GPU_STATE_SCHEMA,
         "driver_version": state.driver_version,
@@ -284,5 +241,14 @@ def _state(state: GpuState) -> dict[str, JsonValue]:
         "dev_tools_mode": settings.dev_tools_mode,
         "multi_gpu_mode": settings.multi_gpu_mode,
         "ready": settings.ready,
-        "gpus": gpus,
+        "gpus": [{**_gpu(one)} for one in state.gpus],
+    }
+
+
+def _gpu(one: CollectedGpu | GpuIdentity) -> dict[str, JsonValue]:
+    return {
+        "index": one.index,
+        "uuid": one.uuid,
+        "architecture": one.architecture,
+        "vbios_version": one.vbios_version,
     }

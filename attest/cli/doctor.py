@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.machine import TCTI, machine_of
 from attest.cli.options import Network, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
@@ -130,8 +131,6 @@ def _cache(network: Network) -> Path | ConfigurationError:
 
 def _show(findings: Sequence[DoctorFinding], detected: Detected, display: Display) -> None:
     if display.json:
-        from attest.cli.output import print_document
-
         print_document(_document(findings, detected))
     elif not display.quiet:
         _print(findings, display)

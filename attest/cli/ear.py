@@ -1,11 +1,9 @@
-"""EARs on the command line: verification and appraisal of a token, and the keys of an issuer."""
+"""``attest token``: the keys that sign Attestation Results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,106 +12,7 @@ from attest.cli.option_values import utc
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
-    from attest.appraisal import Judgement
-    from attest.cli.options import VerificationOptions
-    from attest.policy.loader import Policy
-    from attest.results.ear_verify import VerifiedEar
-    from attest.results.jose import TokenKey
-
-# -- reading: attest verify TOKEN --trust ISSUER=JWKS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarCase:
-    """An EAR with the keys, moment and options of its verification."""
-
-    data: bytes
-    trusted: dict[str, tuple[TokenKey, ...]]
-    nonce: bytes | None
-    audience: str | None
-    at: datetime
-    question: VerificationOptions
-
-
-def open_ear(
-    files: Sequence[tuple[str, bytes]],
-    question: VerificationOptions,
-    *,
-    nonce: bytes | None,
-    at: datetime,
-    audience: str | None = None,
-) -> EarCase | None:
-    """Return the EAR, if the one input is an EAR. Call this before other forms are tried: a CWT is binary.
-
-    Raises:
-        ConfigurationError: options that mean nothing for a token, or a key set that cannot be read.
-    """
-    from attest.cli.tokens import read_trusted
-    from attest.errors import ConfigurationError
-    from attest.results.ear import NONCE_BYTES
-    from attest.results.ear_verify import is_ear
-
-    if len(files) != 1 or not is_ear(files[0][1]):
-        return None
-    if question.report_data is not None:
-        raise ConfigurationError(
-            "--report-data: a token has none", code="option-not-applicable", hint="give --nonce: a token repeats one"
-        )
-    if nonce is not None and len(nonce) not in NONCE_BYTES:
-        raise ConfigurationError(
-            "the nonce of an EAR has 8 to 64 bytes",
-            code="token-nonce-length",
-            expected="8 to 64 bytes",
-            got=f"{len(nonce)} bytes",
-        )
-    return EarCase(
-        data=files[0][1], trusted=read_trusted(question), nonce=nonce, audience=audience, at=at, question=question
-    )
-
-
-def verify_ear_case(case: EarCase) -> VerifiedEar:
-    """Verify the EAR; errors as ``verify_ear``."""
-    from attest.results.ear_verify import ExpectedEar, verify_ear
-
-    expected = ExpectedEar(nonce=case.nonce, audience=case.audience)
-    return verify_ear(case.data, trusted=case.trusted, at=case.at, expected=expected)
-
-
-def show_ear(verified: VerifiedEar, *, question: VerificationOptions) -> int:
-    """Print that the EAR is genuine, and return 0."""
-    from attest.cli.output import tell_verified
-    from attest.results.document import ear_document
-
-    return tell_verified(ear_document(verified, unchecked=question.unchecked), display=question.display)
-
-
-def judge_ear_case(verified: VerifiedEar, policy: Policy, *, question: VerificationOptions) -> Judgement:
-    """Appraise the EAR by one policy."""
-    from attest.results.token_policy import judge_ear
-
-    return judge_ear(verified, policy=policy, at=verified.at, unchecked=question.unchecked)
-
-
-def appraise_ear_case(verified: VerifiedEar, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
-    """Appraise the EAR by policies; without one by the baseline: everything affirming, on hardware, and fresh."""
-    from attest.cli.output import tell_appraised
-    from attest.cli.tokens import freshness_of_token, tell_judged
-    from attest.results.document import ear_document
-    from attest.results.ear_appraise import appraise_ear
-
-    if policies:
-        judgements = [judge_ear_case(verified, policy, question=question) for policy in policies]
-        document = ear_document(verified, unchecked=question.unchecked)
-        return tell_judged(document, judgements, verified.checks, display=question.display)
-
-    simulated = "--allow-simulated" if question.allow_simulated else None
-    fresh = freshness_of_token(verified.freshness, question)
-    checks = (fresh, *appraise_ear(verified, simulated=simulated))
-    document = ear_document(verified, unchecked=question.unchecked, policy_checks=checks)
-    return tell_appraised(document, display=question.display)
-
-
-# -- attest token
+    from attest.results.issuer import IssuerKey
 
 
 @click.group(
@@ -222,7 +121,7 @@ def jwks(
     return 0
 
 
-def _retired(entry: str) -> Any:  # noqa: ANN401  an IssuerKey, whose module is imported when it is needed
+def _retired(entry: str) -> IssuerKey:
     from attest.results.issuer import IssuerKey, SigningKeyState
 
     file, _, until = entry.rpartition("=")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.cli.options import Network, network_options
 from attest.terminal.display import Display, display_options
@@ -73,7 +74,6 @@ def fetch(
     from attest.cli.endorsement_fetch import fetch_missing
     from attest.cli.files import read_inputs, write_output
     from attest.cli.inspection import inspection
-    from attest.cli.output import print_document
     from attest.clock import this_second
     from attest.endorsements.bundle import build_bundle, sign_bundle
     from attest.evidence.input_files import read_evidence
@@ -135,7 +135,6 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     'attest verify' checks the certificates and lists in it. Exit codes: 0 usable, 2 usage, 5 not usable.
     """
     from attest.cli.files import read_file
-    from attest.cli.output import print_document
     from attest.cli.verification_inputs import read_bundle_keys
     from attest.clock import this_second
     from attest.encoding import rfc3339_text

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import click
+
 from attest.errors import ConfigurationError
 from attest.files import write_result
 
@@ -97,25 +99,33 @@ def _is_regular(name: str) -> bool:
 def write_output(name: str, data: bytes, *, force: bool = False, option: str = "--force") -> None:
     """Write a file, or standard output for ``-`` unless that is a terminal.
 
-    Args:
-        name: where to write.
-        data: what to write.
-        force: replace a file that is there.
-        option: of the command, which says so.
+    ``force`` replaces an existing file; ``option`` is the name of that option in hints.
 
     Raises:
         ConfigurationError: ``output-exists``, ``output-unwritable``, or ``output-terminal``.
     """
-    if name == STDIN:
-        if sys.stdout.isatty():
-            raise ConfigurationError(
-                "binary data is not written to a terminal", code="output-terminal", hint="name a file with -o FILE"
-            )
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+    if name != STDIN:
+        write_result(name, data, replace=force, hint=f"name another file, or replace it with {option}")
         return
-    write_result(name, data, replace=force, hint=f"name another file, or replace it with {option}")
+    if sys.stdout.isatty():
+        raise ConfigurationError(
+            "binary data is not written to a terminal", code="output-terminal", hint="name a file with -o FILE"
+        )
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def write_text(name: str, text: str, *, force: bool = False) -> None:
+    """Write text to a file, or to standard output for ``-``, which may be a terminal.
+
+    Raises:
+        ConfigurationError: ``output-exists`` or ``output-unwritable``.
+    """
+    if name == STDIN:
+        click.echo(text, nl=False)
+    else:
+        write_output(name, text.encode(), force=force)
 
 
 def _unreadable(name: str, what: str, exc: OSError) -> ConfigurationError:

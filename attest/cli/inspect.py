@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from attest.cli.documents import print_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -39,7 +40,6 @@ def show_files(inputs: tuple[str, ...], *, display: Display) -> int:
     """
     from attest.cli.files import read_inputs
     from attest.cli.inspection import inspection
-    from attest.cli.output import print_document
     from attest.endorsements.bundle import MAX_BUNDLE_BYTES
 
     document = inspection(read_inputs(inputs, limit=MAX_BUNDLE_BYTES))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.session_options import SessionOptions, service_options, settings_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -82,15 +83,8 @@ def get(  # noqa: PLR0917  click passes them by name
 @display_options
 def settings(service: SessionOptions, display: Display) -> int:
     """Show the effective settings, and the source of each. No request is made, and none of them is secret."""
-    document: dict[str, JsonValue] = {"schema": SETTINGS_SCHEMA, "settings": settings_document(service.settings())}
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    else:
-        from attest.cli.json_tree import print_tree
-
-        print_tree(document["settings"], display=display)
+    found: JsonValue = settings_document(service.settings())
+    show_document({"schema": SETTINGS_SCHEMA, "settings": found}, display=display, tree=found)
     return 0
 
 
@@ -108,12 +102,4 @@ def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
         "expires_at": found.expires_at.isoformat().replace("+00:00", "Z"),
         "file": file,
     }
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        del document["schema"]
-        print_tree(document, display=display)
+    show_document(document, display=display)

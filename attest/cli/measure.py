@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
@@ -90,7 +91,6 @@ def snp(
     Number and type of virtual processors are part of it, so that one image has many; --vcpus 1,2,4 gives one each.
     A file that cannot be measured is exit 2.
     """
-    from attest.cli.output import print_document
     from attest.measure import SnpLaunch, Vmm, launch_digest
 
     if policy_snippet and display.json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import hex_of, utc
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -65,7 +66,6 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
     """
     import sys
 
-    from attest.cli.output import print_document
     from attest.nvsdk import install as make
     from attest.nvsdk import install_commands, sdk_versions
 
@@ -91,7 +91,6 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
 @display_options
 def status(*, folder: str | None, display: Display) -> int:
     """Import NVIDIA's packages in their environment and show their versions. Exit codes: 0 they work, 2 they do not."""
-    from attest.cli.output import print_document
     from attest.nvsdk import sdk_versions
 
     environment = _environment(folder)
@@ -128,15 +127,12 @@ def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, displ
     """
     import json
 
-    from attest.cli.files import STDIN, write_output
+    from attest.cli.files import STDIN, write_text
     from attest.nvsdk import collect_with_sdk
 
     devices = collect_with_sdk(nonce, environment=_environment(folder))
-    text = json.dumps(devices) + "\n"
-    if output == STDIN:
-        click.echo(text, nl=False)
-    else:
-        write_output(output, text.encode(), force=force)
+    write_text(output, json.dumps(devices) + "\n", force=force)
+    if output != STDIN:
         display.note(f"{output}: {len(devices)} devices")
     return 0
 
@@ -171,7 +167,6 @@ def verify(
     Revocation is not asked. Exit codes: 0 every step that they have says yes, 2 usage, 3 malformed evidence, 4 a step
     says no, 5 a step had nothing to go by: a RIM, or the nonce, is missing.
     """
-    from attest.cli.output import print_document
     from attest.clock import this_second
     from attest.nvsdk import second_opinion
 
@@ -202,7 +197,6 @@ def _bench(
     rounds: int,
     environment: NvsdkEnvironment,
 ) -> int:
-    from attest.cli.output import print_document
     from attest.nvsdk import device_with_rims, time_sdk
 
     device = device_with_rims(devices[0][1], rims=pool.rims, certificates=pool.certificates)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
-import click
-
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
+from attest.cli.documents import print_document
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
@@ -39,11 +37,6 @@ def take_refusal(step: Callable[[], _T]) -> _T | RefusedEvidence:
         return step()
     except (EvidenceError, VerificationError, EndorsementError) as exc:
         return RefusedEvidence(error=exc)
-
-
-def print_document(document: JsonValue) -> None:
-    """Print one JSON document."""
-    click.echo(json.dumps(document, indent=2))
 
 
 def show_refusal(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.policy_convert import convert
 from attest.cli.policy_diff import diff
 from attest.cli.policy_explain import explain
@@ -44,7 +45,6 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
 
     Exit codes: 0 all of them load, 2 one does not.
     """
-    from attest.cli.output import print_document
     from attest.cli.policies import read_policies
     from attest.cli.policy_documents import policies_among
 
@@ -91,7 +91,6 @@ def _described(one: Policy) -> dict[str, JsonValue]:
 )
 def schema(editor_line: str | None) -> None:
     """Print the JSON Schema of policy documents, for editors; loading a policy checks more than it can say."""
-    from attest.cli.output import print_document
     from attest.cli.policy_schema import policy_schema
 
     if editor_line is None:

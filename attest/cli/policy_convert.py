@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -194,7 +195,6 @@ def _show(
     conversion: Conversion, language: str, target: str, *, output: str | None, force: bool, display: Display
 ) -> int:
     """Write the result and report it; while a loss is not accepted, report only, and return 1."""
-    from attest.cli.output import print_document
     from attest.terminal.boundary import report_error
 
     if conversion.document is not None and output is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
@@ -74,7 +75,6 @@ def diff(
 
     Exit codes: 0 both accept the same, 1 they do not, 2 usage.
     """
-    from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import read_policy_file
     from attest.cli.policy_replay import replay

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.policy_init import optional_inputs
 from attest.cli.reference_options import References, references_options
@@ -54,8 +55,6 @@ def explain(
     if sources:
         return _against(policy, replace(question, inputs=(*sources, *question.inputs)))
     if display.json:
-        from attest.cli.output import print_document
-
         print_document(explanation_document(policy, values))
     elif not display.quiet:
         from attest.terminal.visible_text import visible
@@ -87,7 +86,6 @@ def _against(policy: Policy, question: VerificationOptions) -> int:
 
 
 def _told(result: AttestationResult, question: VerificationOptions) -> int:
-    from attest.cli.output import print_document
     from attest.encoding import rfc3339_text
     from attest.policy.authoring.explanation import failures_document, failures_text
     from attest.terminal.visible_text import visible

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.options import VerificationOptions, question_options
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -162,7 +163,6 @@ def _written(
 ) -> int:
     """Write the draft, and warn of its weak demands."""
     from attest.cli.files import STDIN, write_output
-    from attest.cli.output import print_document
 
     display = question.display
     if simulated:

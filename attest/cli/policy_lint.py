@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
@@ -47,7 +48,6 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
     Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
     """
-    from attest.cli.output import print_document
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import policies_among, read_policy_text
     from attest.clock import this_second

@@ -13,7 +13,7 @@ from attest.cli.files import read_file
 from attest.cli.options import VerificationOptions
 from attest.cli.output import RefusedEvidence, take_refusal
 from attest.cli.policies import relaxations
-from attest.cli.token_answers import AnyTokenCase, judge_token_case
+from attest.cli.tokens import AnyTokenCase
 from attest.cli.verification_inputs import Case, open_case, verify_case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, InvalidValueError
@@ -139,7 +139,7 @@ def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> Pol
 
 def _judged(opened: Case | AnyTokenCase, policy: Policy, *, question: VerificationOptions, at: datetime) -> Judgement:
     if not isinstance(opened, Case):
-        return judge_token_case(opened, policy)
+        return opened.judged_by(policy)
     verified = verify_case(opened, unchecked=relaxations(question, policy), tolerances=policy.tolerances)
     return appraise(verified, policy=policy, at=at)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -47,7 +48,6 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     import json
 
     from attest.cli.files import STDIN, read_file, write_output
-    from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
     from attest.clock import this_second
     from attest.policy.signatures import read_private_key, sign_policy, signature_json
@@ -118,7 +118,6 @@ def verify(
     Exit codes: 0 enough of them signed, 2 usage, 4 they did not, or the version goes back.
     """
     from attest.cli.files import STDIN
-    from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
     from attest.policy.signatures import key_id, require_newer, verify_signatures
 

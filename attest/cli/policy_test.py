@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.reference_options import References
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -61,8 +62,6 @@ def test_(files: tuple[str, ...], display: Display) -> int:
 
     Exit codes: 0 every case came out as expected, 1 one did not, 2 a file is wrong or there is no case.
     """
-    from attest.cli.output import print_document
-
     listed = [path for name in files or (".",) for path in _cases_files(Path(name))]
     if not listed:
         raise click.UsageError("there is no file of cases (*.tests.yaml)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.cli.options import VerificationOptions, question_options
 from attest.terminal.display import Display, display_options
@@ -64,7 +65,6 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
     A value that one of the documents revokes is shown as revoked in all of them. Signatures are for 'attest policy
     verify'. Exit codes: 0 all of them load, 2 one does not.
     """
-    from attest.cli.output import print_document
     from attest.clock import this_second
     from attest.encoding import rfc3339_text
 
@@ -272,7 +272,6 @@ def _write(
 ) -> int:
     """Write a document; with ``--json`` to a file, print a description of it on standard output."""
     from attest.cli.files import write_output
-    from attest.cli.output import print_document
     from attest.policy.reference_values.reference_documents import reference_json
 
     data = reference_json(document)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import ServiceOptions, asked_service, service_options
 from attest.terminal.display import Display, display_options
@@ -86,13 +87,5 @@ def _tell(
         }
         if proven.result.verified.simulated:
             display.warn("the service's machine is SIMULATED; it proves nothing about hardware")
-    if "-" in written:
-        return
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document({"schema": RELEASED_SCHEMA, "keys": rows, "service": service})
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        print_tree({"keys": rows, "service": service}, display=display)
+    if "-" not in written:
+        show_document({"schema": RELEASED_SCHEMA, "keys": rows, "service": service}, display=display)

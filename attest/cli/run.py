@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.session_options import SessionOptions, service_options, settings_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -95,23 +96,11 @@ def _show(
     on_lost: str,
     display: Display,
 ) -> None:
-    document: dict[str, JsonValue] = {
+    document: JsonValue = {
         "schema": RUN_SCHEMA,
         "command": list(command),
         "keys": [{"key": one.reference, "variable": one.variable, "as": kind} for one in wanted],
         "on_lost": on_lost,
         "settings": settings_document(service.settings()),
     }
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    else:
-        from attest.cli.json_tree import print_tree
-
-        del document["schema"]
-        print_tree(document, display=display)
-
-
-if TYPE_CHECKING:
-    from attest.cli.child_process import WantedKey
+    show_document(document, display=display)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import show_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of, utc
 from attest.cli.options import Network, network_options
@@ -349,15 +350,6 @@ def _warn_of_swap(*, display: Display) -> None:
 
 
 def show(document: dict[str, JsonValue], *, display: Display) -> None:
-    """Print a document: as JSON for programs, or as a tree for people."""
-    if display.json:
-        from attest.cli.output import print_document
-
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.json_tree import print_tree
-
-        known: dict[str, JsonValue] = {
-            name: value for name, value in document.items() if name != "schema" and value is not None
-        }
-        print_tree(known, display=display)
+    """Print a document; the tree for people leaves out absent values."""
+    known: JsonValue = {name: value for name, value in document.items() if name != "schema" and value is not None}
+    show_document(document, display=display, tree=known)

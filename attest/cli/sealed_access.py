@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, trusted_keys
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
@@ -84,8 +85,6 @@ def ls(
             hint="leave FOLDER out to list everything",
         )
     if display.json:
-        from attest.cli.output import print_document
-
         rows: list[JsonValue] = [{"path": one.path, "size": one.size} for one in files]
         print_document({"schema": LISTED_SCHEMA, "model": manifest.model.hex(), "files": rows})
         return 0

@@ -1,24 +1,38 @@
-"""Tokens of other Verifiers as input, verified with keys that the command line names for their issuers."""
+"""Tokens of other Verifiers as input, verified with keys that the command line names for their issuers.
+
+Three kinds: NVIDIA's (NRAS), those of the attestation services of Azure, Intel and Google, and EARs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from cryptography.x509 import Certificate
 
-from attest.appraisal import Judgement, freshness_check
+from attest.appraisal import Judgement, freshness_check, reasons_of
 from attest.checks import Check
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import VerificationOptions
-from attest.cli.output import combined_documents, tell_appraised, tell_verified
+from attest.cli.output import (
+    RefusedEvidence,
+    combined_documents,
+    show_refusal,
+    take_refusal,
+    tell_appraised,
+    tell_verified,
+)
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
 from attest.policy.loader import Policy
-from attest.results.document import judged_document, token_document
+from attest.results.document import ear_document, judged_document, service_token_document, token_document
+from attest.results.ear import NONCE_BYTES as EAR_NONCE_BYTES
+from attest.results.ear_appraise import appraise_ear
+from attest.results.ear_verify import ExpectedEar, VerifiedEar, is_ear, verify_ear
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
 from attest.results.nras import (
     NRAS_INTERMEDIATE_SPKI,
@@ -27,57 +41,14 @@ from attest.results.nras import (
     appraise_nras,
     verify_nras_token,
 )
-from attest.results.token_facts import TokenFacts
-from attest.results.token_policy import judge_facts
+from attest.results.service_appraise import appraise_service_token
+from attest.results.service_token import VerifiedServiceToken, verify_service_token
+from attest.results.token_policy import judge_ear, judge_facts
 from attest.results.token_roots import is_certificate, read_token_roots
-from attest.terminal.display import Display
+from attest.results.token_services import service_of
 from attest.verification import Freshness
 
-NONCE_BYTES = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCase:
-    """A token with the keys, moment and options of its verification."""
-
-    data: bytes
-    trusted: dict[str, tuple[TokenKey, ...]]
-    nonce: bytes | None
-    at: datetime
-    question: VerificationOptions
-
-
-def open_token(
-    files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
-) -> TokenCase | None:
-    """Return the token, if the one input is a token.
-
-    Raises:
-        EvidenceError: the input is in no known form.
-        ConfigurationError: a token beside other input, options that mean nothing for a token, or a key set that
-            cannot be read.
-    """
-    if len(files) != 1 or recognise(*files[0]).form != "token":
-        return None
-    if question.report_data is not None:
-        raise ConfigurationError(
-            "--report-data: a token has none", code="option-not-applicable", hint="give --nonce: a token repeats one"
-        )
-    if question.audience is not None:
-        raise ConfigurationError(
-            "--audience: tokens of NVIDIA's service name none",
-            code="option-not-applicable",
-            field="--audience",
-            hint="leave --audience out; a nonce that you handed out yourself shows for whom the token was made",
-        )
-    if nonce is not None and len(nonce) != NONCE_BYTES:
-        raise ConfigurationError(
-            f"the nonce of a GPU has {NONCE_BYTES} bytes",
-            code="nonce-length",
-            expected=f"{NONCE_BYTES} bytes",
-            got=f"{len(nonce)} bytes",
-        )
-    return TokenCase(data=files[0][1], trusted=_trusted(question, at=at), nonce=nonce, at=at, question=question)
+GPU_NONCE_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,41 +81,91 @@ def read_trust(question: VerificationOptions) -> TokenTrust:
     return trust
 
 
-def read_trusted(question: VerificationOptions) -> dict[str, tuple[TokenKey, ...]]:
-    """Read the key sets that ``--trust`` names; errors as ``read_trust``."""
-    return read_trust(question).keys
+class GenuineToken(Protocol):
+    """A verified token of any kind."""
+
+    @property
+    def freshness(self) -> Freshness:
+        """The comparison of the token's nonce with the expected one."""
+        ...
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The checks of its verification."""
+        ...
 
 
-def _trusted(question: VerificationOptions, *, at: datetime) -> dict[str, tuple[TokenKey, ...]]:
-    """Return the named keys; and of key sets among the endorsements those that NVIDIA's pinned CA certifies."""
-    trusted = read_trusted(question)
-    certified: list[TokenKey] = []
-    for name, data in walk_endorsements(question.endorsements, limit=MAX_JWKS_BYTES, warn=question.display.note):
-        if not is_jwks(data):
-            continue
-        try:
-            keys = read_jwks(data)
-        except ConfigurationError as exc:
-            if exc.code != "jwks-invalid":
-                raise
-            question.display.warn(f"{name}: {exc.message}")
-            continue
-        found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]
-        question.display.note(f"{name}: {len(found)} of {len(keys)} keys are certified by NVIDIA's pinned CA")
-        certified += found
-    if certified and NRAS_ISSUER not in trusted:  # the pin is for NVIDIA's production service only
-        trusted[NRAS_ISSUER] = tuple(certified)
-    return trusted
+_T = TypeVar("_T", bound=GenuineToken)
 
 
-def verify_token_case(case: TokenCase) -> VerifiedNrasToken:
-    """Verify the token; errors as ``verify_nras_token``."""
-    return verify_nras_token(case.data, trusted=case.trusted, at=case.at, nonce=case.nonce)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCase(ABC, Generic[_T]):
+    """A token with the keys, moment and options of its verification; a subclass for each kind."""
+
+    data: bytes
+    trust: TokenTrust
+    nonce: bytes | None
+    at: datetime
+    question: VerificationOptions
+
+    @abstractmethod
+    def verify(self) -> _T:
+        """Verify the token; errors as for the procedure of its kind."""
+
+    @abstractmethod
+    def document(self, token: _T, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
+        """Describe the genuine token and, given the checks of the baseline, whether it is acceptable."""
+
+    @abstractmethod
+    def baseline(self, token: _T) -> tuple[Check, ...]:
+        """Appraise the token by the baseline of its kind, except for its freshness."""
+
+    @abstractmethod
+    def judge(self, token: _T, policy: Policy) -> Judgement:
+        """Appraise the token by one policy."""
+
+    def show_verified(self) -> int:
+        """Verify the token and print the outcome; return 0, 3, 4 or 5."""
+        token = take_refusal(self.verify)
+        if isinstance(token, RefusedEvidence):
+            return self._refused(token, "verify")
+        return tell_verified(self.document(token), display=self.question.display)
+
+    def show_appraised(self, policies: Sequence[Policy]) -> int:
+        """Appraise the token by policies, or else by the baseline, and print the outcome; return 0, 1, 3, 4 or 5.
+
+        Raises:
+            ConfigurationError: ``policy-not-for-tokens``, one of them names no Verifier.
+        """
+        require_for_tokens(policies)
+        token = take_refusal(self.verify)
+        if isinstance(token, RefusedEvidence):
+            return self._refused(token, "appraise")
+        judgements = [self.judge(token, policy) for policy in policies]
+        if judgements:
+            verified = self.document(token)
+            documents = [judged_document(verified, judgement, token.checks) for judgement in judgements]
+            document = combined_documents(documents, judgements, token.checks)
+        else:
+            fresh = freshness_check(token.freshness, reasons_of(self.question.unchecked).get("freshness"))
+            document = self.document(token, (fresh, *self.baseline(token)))
+        return tell_appraised(document, display=self.question.display)
+
+    def judged_by(self, policy: Policy) -> Judgement:
+        """Verify the token and appraise it by one policy, without output.
+
+        Raises:
+            AttestError: the token is refused; ``policy-not-for-tokens``.
+        """
+        require_for_tokens([policy])
+        return self.judge(self.verify(), policy)
+
+    def _refused(self, refusal: RefusedEvidence, command: str) -> int:
+        question = self.question
+        return show_refusal(refusal, command=command, at=self.at, question=question, unchecked=question.unchecked)
 
 
-def show_token(token: VerifiedNrasToken, *, question: VerificationOptions) -> int:
-    """Print that the token is genuine, and return 0."""
-    return tell_verified(token_document(token, unchecked=question.unchecked), display=question.display)
+AnyTokenCase: TypeAlias = TokenCase[Any]  # Any: of which kind decides the input
 
 
 def require_for_tokens(policies: Sequence[Policy]) -> None:
@@ -162,101 +183,169 @@ def require_for_tokens(policies: Sequence[Policy]) -> None:
             )
 
 
-def tell_judged(
-    verified: dict[str, JsonValue], judgements: Sequence[Judgement], checks: Sequence[Check], *, display: Display
-) -> int:
-    """Print the outcome of each policy for a genuine token, and return 0 when all of them affirm, else 1.
+class NrasCase(TokenCase[VerifiedNrasToken]):
+    """A token of NVIDIA's service. Its baseline: NRAS affirms, and every device's measurements matched."""
 
-    Args:
-        verified: the document that says that the token is genuine.
-        judgements: one for each policy, at least one.
-        checks: those of the token's verification.
-        display: settings of the output.
-    """
-    documents = [judged_document(verified, judgement, checks) for judgement in judgements]
-    return tell_appraised(combined_documents(documents, judgements, checks), display=display)
+    def verify(self) -> VerifiedNrasToken:
+        """Verify the token; errors as ``verify_nras_token``."""
+        return verify_nras_token(self.data, trusted=self.trust.keys, at=self.at, nonce=self.nonce)
 
+    def document(self, token: VerifiedNrasToken, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
+        """Describe the token."""
+        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
 
-def freshness_of_token(freshness: Freshness, question: VerificationOptions) -> Check:
-    """Judge a token's freshness by the baseline."""
-    reason = next((entry.reason for entry in question.unchecked if entry.check == "freshness"), None)
-    return freshness_check(freshness, reason)
+    def baseline(self, token: VerifiedNrasToken) -> tuple[Check, ...]:
+        """Appraise the token by its baseline."""
+        return appraise_nras(token)
 
-
-class StatedToken(Protocol):
-    """A genuine token with claims, of any service."""
-
-    @property
-    def facts(self) -> tuple[TokenFacts, ...]:
-        """The claims about each TEE and device."""
-        ...
-
-    @property
-    def freshness(self) -> Freshness:
-        """The comparison of the token's nonce with the expected one."""
-        ...
-
-    @property
-    def at(self) -> datetime:
-        """The moment for which it is genuine."""
-        ...
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The checks of its verification."""
-        ...
+    def judge(self, token: VerifiedNrasToken, policy: Policy) -> Judgement:
+        """Appraise the token by one policy."""
+        return _judge_facts(self, token, policy)
 
 
-def judge_stated(
-    token: StatedToken, policy: Policy, *, baseline: tuple[Check, ...], question: VerificationOptions
-) -> Judgement:
-    """Appraise a token's facts by one policy; ``baseline`` are the checks of its kind's baseline."""
+class ServiceCase(TokenCase[VerifiedServiceToken]):
+    """A token of Azure, Intel or Google. Its baseline: a compliant TEE without debugging."""
+
+    def verify(self) -> VerifiedServiceToken:
+        """Verify the token; errors as ``verify_service_token``."""
+        return verify_service_token(
+            self.data,
+            trusted=self.trust.keys,
+            roots=self.trust.roots,
+            at=self.at,
+            nonce=self.nonce,
+            audience=self.question.audience,
+        )
+
+    def document(self, token: VerifiedServiceToken, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
+        """Describe the token."""
+        return service_token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
+
+    def baseline(self, token: VerifiedServiceToken) -> tuple[Check, ...]:
+        """Appraise the token by its baseline."""
+        return appraise_service_token(token)
+
+    def judge(self, token: VerifiedServiceToken, policy: Policy) -> Judgement:
+        """Appraise the token by one policy."""
+        return _judge_facts(self, token, policy)
+
+
+_Stated = TypeVar("_Stated", VerifiedNrasToken, VerifiedServiceToken)
+
+
+def _judge_facts(case: TokenCase[_Stated], token: _Stated, policy: Policy) -> Judgement:
     return judge_facts(
         token.facts,
         freshness=token.freshness,
         policy=policy,
         at=token.at,
-        baseline=baseline,
-        unchecked=question.unchecked,
+        baseline=case.baseline(token),
+        unchecked=case.question.unchecked,
     )
 
 
-def appraise_stated(
-    token: StatedToken,
-    policies: Sequence[Policy],
-    *,
-    baseline: tuple[Check, ...],
-    document: Callable[[tuple[Check, ...] | None], dict[str, JsonValue]],
-    question: VerificationOptions,
-) -> int:
-    """Appraise a token's facts by policies, or by the baseline where there are none; return 0 or 1.
+class EarCase(TokenCase[VerifiedEar]):
+    """An EAR, JWT or CWT. Its baseline: everything affirming, on hardware."""
 
-    Args:
-        token: the token, verified.
-        policies: those that were named.
-        baseline: the checks of its kind's baseline.
-        document: states that it is genuine and, given checks of the baseline, whether it is acceptable.
-        question: the command line.
+    def verify(self) -> VerifiedEar:
+        """Verify the EAR; errors as ``verify_ear``."""
+        expected = ExpectedEar(nonce=self.nonce, audience=self.question.audience)
+        return verify_ear(self.data, trusted=self.trust.keys, at=self.at, expected=expected)
+
+    def document(self, token: VerifiedEar, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
+        """Describe the EAR."""
+        return ear_document(token, unchecked=self.question.unchecked, policy_checks=checks)
+
+    def baseline(self, token: VerifiedEar) -> tuple[Check, ...]:
+        """Appraise the EAR by its baseline."""
+        return appraise_ear(token, simulated="--allow-simulated" if self.question.allow_simulated else None)
+
+    def judge(self, token: VerifiedEar, policy: Policy) -> Judgement:
+        """Appraise the EAR by one policy."""
+        return judge_ear(token, policy=policy, at=token.at, unchecked=self.question.unchecked)
+
+
+# -- opening
+
+
+def open_token(
+    files: Sequence[tuple[str, bytes]], question: VerificationOptions, *, nonce: bytes | None, at: datetime
+) -> AnyTokenCase | None:
+    """Return the token, if the one input is a token.
+
+    Raises:
+        EvidenceError: the input is in no known form.
+        ConfigurationError: options that mean nothing for a token of this kind, or a key set that cannot be read.
     """
-    if policies:
-        judgements = [judge_stated(token, policy, baseline=baseline, question=question) for policy in policies]
-        return tell_judged(document(None), judgements, token.checks, display=question.display)
-    checks = (freshness_of_token(token.freshness, question), *baseline)
-    return tell_appraised(document(checks), display=question.display)
+    if len(files) != 1:
+        return None
+    # The order counts: Google's tokens look like EARs, and a CWT is binary, which other forms could claim.
+    data = files[0][1]
+    if service_of(data) is not None:
+        _refuse_report_data(question, "a token is asked by its nonce")
+        return ServiceCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
+    if is_ear(data):
+        _refuse_report_data(question, "a token has none")
+        _require_ear_nonce(nonce)
+        return EarCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
+    if recognise(*files[0]).form != "token":
+        return None
+    _refuse_report_data(question, "a token has none")
+    _require_nras_options(question, nonce)
+    return NrasCase(data=data, trust=_nras_trust(question, at=at), nonce=nonce, at=at, question=question)
 
 
-def judge_token(token: VerifiedNrasToken, policy: Policy, *, question: VerificationOptions) -> Judgement:
-    """Appraise the token by one policy."""
-    return judge_stated(token, policy, baseline=appraise_nras(token), question=question)
+def _refuse_report_data(question: VerificationOptions, reason: str) -> None:
+    if question.report_data is not None:
+        raise ConfigurationError(
+            f"--report-data: {reason}", code="option-not-applicable", hint="give --nonce: a token repeats one"
+        )
 
 
-def appraise_token(token: VerifiedNrasToken, *, question: VerificationOptions, policies: Sequence[Policy]) -> int:
-    """Appraise the token by policies; without one by the baseline.
+def _require_ear_nonce(nonce: bytes | None) -> None:
+    if nonce is not None and len(nonce) not in EAR_NONCE_BYTES:
+        raise ConfigurationError(
+            "the nonce of an EAR has 8 to 64 bytes",
+            code="token-nonce-length",
+            expected="8 to 64 bytes",
+            got=f"{len(nonce)} bytes",
+        )
 
-    That is: NRAS affirms, every device's measurements matched, and it is fresh.
-    """
 
-    def document(checks: tuple[Check, ...] | None) -> dict[str, JsonValue]:
-        return token_document(token, unchecked=question.unchecked, policy_checks=checks)
+def _require_nras_options(question: VerificationOptions, nonce: bytes | None) -> None:
+    if question.audience is not None:
+        raise ConfigurationError(
+            "--audience: tokens of NVIDIA's service name none",
+            code="option-not-applicable",
+            field="--audience",
+            hint="leave --audience out; a nonce that you handed out yourself shows for whom the token was made",
+        )
+    if nonce is not None and len(nonce) != GPU_NONCE_BYTES:
+        raise ConfigurationError(
+            f"the nonce of a GPU has {GPU_NONCE_BYTES} bytes",
+            code="nonce-length",
+            expected=f"{GPU_NONCE_BYTES} bytes",
+            got=f"{len(nonce)} bytes",
+        )
 
-    return appraise_stated(token, policies, baseline=appraise_nras(token), document=document, question=question)
+
+def _nras_trust(question: VerificationOptions, *, at: datetime) -> TokenTrust:
+    """Return the named keys; and of key sets among the endorsements those that NVIDIA's pinned CA certifies."""
+    trust = read_trust(question)
+    certified: list[TokenKey] = []
+    for name, data in walk_endorsements(question.endorsements, limit=MAX_JWKS_BYTES, warn=question.display.note):
+        if not is_jwks(data):
+            continue
+        try:
+            keys = read_jwks(data)
+        except ConfigurationError as exc:
+            if exc.code != "jwks-invalid":
+                raise
+            question.display.warn(f"{name}: {exc.message}")
+            continue
+        found = [key for key in keys if key.is_certified_by(NRAS_INTERMEDIATE_SPKI, at=at)]
+        question.display.note(f"{name}: {len(found)} of {len(keys)} keys are certified by NVIDIA's pinned CA")
+        certified += found
+    if certified and NRAS_ISSUER not in trust.keys:  # the pin is for NVIDIA's production service only
+        trust.keys[NRAS_ISSUER] = tuple(certified)
+    return trust

@@ -12,12 +12,10 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from attest.checks import Unchecked
-from attest.cli.ear import EarCase, open_ear
 from attest.cli.files import read_file, read_inputs, walk_endorsements
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, read_reference_log
-from attest.cli.service_tokens import ServiceCase, open_service
-from attest.cli.tokens import TokenCase, open_token, read_trust
+from attest.cli.tokens import AnyTokenCase, open_token, read_trust
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
@@ -51,7 +49,7 @@ class Case:
     reference: ReferenceLog | None
 
 
-def open_case(question: VerificationOptions, *, at: datetime) -> Case | TokenCase | ServiceCase | EarCase:
+def open_case(question: VerificationOptions, *, at: datetime) -> Case | AnyTokenCase:
     """Read everything that the command line names.
 
     Raises:
@@ -64,9 +62,7 @@ def open_case(question: VerificationOptions, *, at: datetime) -> Case | TokenCas
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
     nonce = one_nonce(question.nonce, question.nonce_text)
-    token: TokenCase | ServiceCase | EarCase | None = open_service(files, question, nonce=nonce, at=at)
-    token = token or open_ear(files, question, nonce=nonce, at=at, audience=question.audience)
-    token = token or open_token(files, question, nonce=nonce, at=at)
+    token = open_token(files, question, nonce=nonce, at=at)
     if token is not None:
         return token
     if question.audience is not None:

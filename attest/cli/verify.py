@@ -49,9 +49,7 @@ def verify(question: VerificationOptions, other: str | None) -> int:
     if isinstance(case, RefusedEvidence):
         return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)
     if not isinstance(case, Case):
-        from attest.cli.token_answers import verify_any_token
-
-        return verify_any_token(case)
+        return case.show_verified()
     outcome = take_refusal(lambda: verify_case(case, unchecked=question.unchecked))
     opinion: dict[str, JsonValue] = {}
     if other is not None:

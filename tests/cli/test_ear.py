@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from attest.checks import Unchecked
-from attest.cli.ear import appraise_ear_case, open_ear, show_ear, token, verify_ear_case
+from attest.cli.ear import token
 from attest.cli.ear_output import TokenRequest, prepare_token, token_options, write_token
 from attest.cli.options import Network, VerificationOptions
-from attest.cli.tokens import require_for_tokens
+from attest.cli.tokens import open_token, require_for_tokens
 from attest.errors import AttestError, ConfigurationError, EndorsementError
 from attest.policy.loader import Policy
 from attest.results.ear_verify import ExpectedEar, verify_ear
@@ -201,11 +201,9 @@ def test_a_token_is_read_verified_and_shown(
     written: Callable[..., bytes], form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = written(form=form, nonce=bytes(8), audience=("kms",))
-    question = asked(ME)
-    case = open_ear([("out", data)], question, nonce=bytes(8), at=AT, audience="kms")
+    case = open_token([("out", data)], asked(ME, audience="kms"), nonce=bytes(8), at=AT)
     assert case is not None
-    verified = verify_ear_case(case)
-    assert show_ear(verified, question=question) == 0
+    assert case.show_verified() == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["outcome"], document["freshness"]) == (
         "attest.result/1",
@@ -213,7 +211,7 @@ def test_a_token_is_read_verified_and_shown(
         "matched",
     )
     assert document["items"][0]["claims"]["ear"]["ear_status"] == "affirming"
-    assert appraise_ear_case(verified, question=question, policies=()) == 0
+    assert case.show_appraised(()) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "affirmed"
 
 
@@ -221,26 +219,24 @@ def test_a_token_that_answers_nobody_is_not_affirmed(
     written: Callable[..., bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = asked(ME)
-    case = open_ear([("out", written())], question, nonce=None, at=AT)
+    case = open_token([("out", written())], question, nonce=None, at=AT)
     assert case is not None
-    verified = verify_ear_case(case)
-    assert appraise_ear_case(verified, question=question, policies=()) == 1
+    assert case.show_appraised(()) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "not-affirmed"
     relaxed = replace(question, unchecked=(Unchecked(check="freshness", reason="recorded"),))
-    assert appraise_ear_case(verified, question=relaxed, policies=()) == 0
+    assert replace(case, question=relaxed).show_appraised(()) == 0
     with pytest.raises(ConfigurationError) as outcome:
         require_for_tokens([Policy.baseline()])
     assert outcome.value.code == "policy-not-for-tokens"
 
 
 def test_people_get_a_page(written: Callable[..., bytes], capsys: pytest.CaptureFixture[str]) -> None:
-    case = open_ear([("out", written())], asked(ME), nonce=None, at=AT)
-    assert case is not None
-    verified = verify_ear_case(case)
+    files = [("out", written())]
     for display, printed in ((Display(), True), (Display(quiet=True), False)):
-        question = asked(ME, display=display)
-        show_ear(verified, question=question)
-        appraise_ear_case(verified, question=question, policies=())
+        case = open_token(files, asked(ME, display=display), nonce=None, at=AT)
+        assert case is not None
+        case.show_verified()
+        case.show_appraised(())
         assert bool(capsys.readouterr().out) is printed
 
 
@@ -248,17 +244,17 @@ def test_options_that_mean_nothing_for_a_token_are_refused(written: Callable[...
     files = [("out", written())]
     for question, nonce in ((asked(ME, report_data=bytes(64)), None), (asked(ME), bytes(7))):
         with pytest.raises(ConfigurationError) as outcome:
-            open_ear(files, question, nonce=nonce, at=AT)
+            open_token(files, question, nonce=nonce, at=AT)
         assert outcome.value.code in {"option-not-applicable", "token-nonce-length"}
-    assert open_ear([("x", b"evidence")], asked(ME), nonce=None, at=AT) is None
-    assert open_ear([*files, *files], asked(ME), nonce=None, at=AT) is None
+    assert open_token([("x", b"{}")], asked(ME), nonce=None, at=AT) is None
+    assert open_token([*files, *files], asked(ME), nonce=None, at=AT) is None
 
 
 def test_nobody_is_trusted_by_default(written: Callable[..., bytes]) -> None:
-    case = open_ear([("out", written())], asked(), nonce=None, at=AT)
+    case = open_token([("out", written())], asked(), nonce=None, at=AT)
     assert case is not None
     with pytest.raises(EndorsementError):
-        verify_ear_case(case)
+        case.verify()
 
 
 def test_a_result_is_signed_and_read_again_at_the_command_line(attest: Attest, files: Files) -> None:

@@ -190,6 +190,7 @@ def test_the_settings_say_where_they_come_from(run: Run, tmp_path: Path, served:
     assert settings["log_memory"] == {"value": str(tmp_path / "log"), "from": f"{config} [kms] log_memory"}
     assert settings["policy"] == {"value": None, "from": "default"}
     assert "ATTEST_KMS_KEY" in run("key", "settings").stdout
+    assert run("key", "settings", "--quiet").stdout == ""
 
 
 # -- attest run
@@ -290,6 +291,7 @@ def test_a_dry_run_asks_nobody_and_starts_nothing(run: Run, tmp_path: Path, serv
     assert not (tmp_path / "started").exists()
     assert _requests(served) == asked
     assert "ATTEST_KEY_FD_MODEL" in run("run", "--key", f"model={KEY}", "--dry-run", "--", "x").stdout
+    assert run("run", "--key", f"model={KEY}", "--dry-run", "--quiet", "--", "x").stdout == ""
 
 
 def test_signals_are_passed_on(served: ServedProcess, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.cli.documents import print_document
 from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -49,7 +50,6 @@ def simulate() -> None:
 @display_options
 def anchors(display: Display) -> int:
     """Show the simulator's roots. They are accepted with --allow-simulated alone; an anchor file refuses them."""
-    from attest.cli.output import print_document
     from attest.endorsements.anchors import TrustAnchors
 
     shout()

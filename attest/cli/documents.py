@@ -1,0 +1,36 @@
+"""JSON documents on standard output: as they are for programs, as a tree for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from attest.terminal.display import Display
+
+if TYPE_CHECKING:
+    from attest.encoding import JsonValue
+
+
+def print_document(document: JsonValue) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2))
+
+
+def show_document(document: JsonValue, *, display: Display, tree: JsonValue = None) -> None:
+    """Print a document for programs or for people; nothing for people with ``--quiet``.
+
+    Args:
+        document: the document.
+        display: settings of the output.
+        tree: for people; None: the document without its schema.
+    """
+    if display.json:
+        print_document(document)
+    elif not display.quiet:
+        from attest.cli.json_tree import print_tree
+
+        if tree is None and isinstance(document, dict):
+            tree = {name: value for name, value in document.items() if name != "schema"}
+        print_tree(tree, display=display)
