@@ -8,7 +8,7 @@ import click
 
 from attest.cli.documents import print_document
 from attest.cli.machine import TCTI, machine_of
-from attest.cli.options import Network, network_options
+from attest.cli.options import Network, VerificationOptions, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
@@ -97,18 +97,17 @@ def doctor(
 
         findings += reach_services(detected, network)
     if policies:
-        from attest.cli.doctor_policy import PolicyQuestion, judge_machine
+        from attest.cli.doctor_policy import judge_machine
 
-        question = PolicyQuestion(
-            policies=policies,
-            references=references,
+        question = VerificationOptions(
+            inputs=(),
             endorsements=endorsements,
             allow_simulated=allow_simulated,
-            online=online,
+            offline=not online,
             network=network,
             display=display,
         )
-        findings += judge_machine(access, question, at=at, timeout=timeout)
+        findings += judge_machine(access, question, policies=policies, references=references, at=at, timeout=timeout)
     _show(findings, detected, display)
     return EXIT_MISSING if any(one.outcome == "fail" for one in findings) else 0
 

@@ -6,30 +6,22 @@ NOTE: it proves nothing to others: a compromised machine can forge its own diagn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from attest.appraisal import appraise
 from attest.checks import Check
-from attest.cli.endorsement_fetch import fetch_missing
-from attest.cli.files import walk_endorsements
-from attest.cli.options import Network
+from attest.cli.endorsement_inputs import read_anchors, read_pool
+from attest.cli.options import VerificationOptions
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
+from attest.cli.verification_inputs import Case, verify_case
 from attest.collect.access import MachineAccess
 from attest.collect.doctor import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES, UnsignedBundles
-from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, CollectionError, EndorsementError
 from attest.evidence.binding import NONCE_BYTES
-from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
-from attest.evidence.envelope import Evidence
-from attest.fetch import can_be_fetched
 from attest.policy.loader import Policy
-from attest.terminal.display import Display
-from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
+from attest.verification import ExpectedFreshness
 
 _FIXES = (
     ("freshness", "collect anew; the report answers another question"),
@@ -58,28 +50,29 @@ _FIXES = (
 _OTHERWISE = "'attest policy explain' tells what the policy demands, and why"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyQuestion:
-    """The arguments of ``attest doctor --policy``."""
-
-    policies: tuple[str, ...]
-    references: References
-    endorsements: tuple[str, ...]
-    allow_simulated: bool
-    online: bool
-    network: Network
-    display: Display
-
-
 def judge_machine(
-    access: MachineAccess, asked: PolicyQuestion, *, at: datetime, timeout: float
+    access: MachineAccess,
+    question: VerificationOptions,
+    *,
+    policies: tuple[str, ...],
+    references: References,
+    at: datetime,
+    timeout: float,
 ) -> Iterator[DoctorFinding]:
     """Collect, verify and appraise; a finding for each check that stands against this machine.
+
+    Args:
+        access: this machine.
+        question: options of the verification, without inputs.
+        policies: files of the policies.
+        references: documents of reference values for them.
+        at: moment of appraisal.
+        timeout: seconds that NVIDIA's driver may take over each question.
 
     Raises:
         ConfigurationError: a file cannot be read, or is no policy.
     """
-    policies = read_policies(asked.policies, references=asked.references)
+    loaded = read_policies(policies, references=references)
     nonce = access.random(NONCE_BYTES)
     try:
         collected = collect_all(nonce, access=access, timeout=timeout)
@@ -88,71 +81,36 @@ def judge_machine(
         return
     found = f"{collected.tee} by {collected.interface}, {collected.gpus} GPUs"
     yield DoctorFinding(id="evidence", outcome="pass", found="; ".join((found, *collected.notes)))
-    case = _Case(asked=asked, evidence=collected.evidence, nonce=nonce, at=at, endorsements=_endorsements(asked, at=at))
-    for policy in policies:
+    case = Case(
+        evidence=collected.evidence,
+        endorsements=read_pool(question.endorsements, at=at, display=question.display),
+        anchors=read_anchors(None, simulated=question.allow_simulated),
+        expected=ExpectedFreshness(nonce=nonce),
+        at=at,
+        question=question,
+    )
+    for policy in loaded:
         yield from _judged(case, policy)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """Evidence of this machine, with the inputs of its verification."""
-
-    asked: PolicyQuestion
-    evidence: Evidence
-    nonce: bytes
-    at: datetime
-    endorsements: Endorsements
-
-    def verify(self, policy: Policy) -> VerifiedEvidence:
-        """Verify; fetch what is missing if that was allowed, and verify again."""
-        try:
-            return self._verify(policy, self.endorsements)
-        except EndorsementError:
-            if not self.asked.online or not can_be_fetched(self.evidence):
-                raise
-        fetched = fetch_missing(
-            self.evidence, at=self.at, network=self.asked.network, display=self.asked.display, pool=self.endorsements
-        )
-        return self._verify(policy, self.endorsements.merged(fetched.endorsements))
-
-    def _verify(self, policy: Policy, endorsements: Endorsements) -> VerifiedEvidence:
-        anchors = TrustAnchors.vendors()
-        if self.asked.allow_simulated:
-            anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)
-        return verify(
-            self.evidence,
-            endorsements=endorsements,
-            anchors=anchors,
-            at=self.at,
-            expected=ExpectedFreshness(nonce=self.nonce),
-            unchecked=policy.unchecked,
-            tolerances=policy.tolerances,
-        )
-
-
-def _endorsements(asked: PolicyQuestion, *, at: datetime) -> Endorsements:
-    limit = max(MAX_BUNDLE_BYTES, MAX_FILE_BYTES)
-    files = walk_endorsements(asked.endorsements, limit=limit, warn=asked.display.warn)
-    return read_endorsements(files, at=at, bundle_keys=UnsignedBundles.ACCEPTED).endorsements
-
-
-def _judged(case: _Case, policy: Policy) -> Iterator[DoctorFinding]:
+def _judged(case: Case, policy: Policy) -> Iterator[DoctorFinding]:
     name = f"policy {policy.name}"
     try:
-        result = appraise(case.verify(policy), policy=policy, at=case.at)
+        verified = verify_case(case, unchecked=policy.unchecked, tolerances=policy.tolerances)
+        result = appraise(verified, policy=policy, at=case.at)
     except AttestError as exc:
         hint = exc.hint
-        if isinstance(exc, EndorsementError) and not case.asked.online:
+        if isinstance(exc, EndorsementError) and case.question.offline:
             hint = "let it be fetched with --online, or give it with --endorsements"
         yield DoctorFinding(id=name, outcome="fail", found=f"{exc.code}: {exc.message}", fix=hint)
         return
     for check in result.failed:
-        yield DoctorFinding(id=name, outcome="fail", found=_told(check), fix=_fix(check))
+        yield DoctorFinding(id=name, outcome="fail", found=_described(check), fix=_fix(check))
     if result.affirmed:
         yield DoctorFinding(id=name, outcome="pass", found=f"would be affirmed ({len(result.policy_checks)} checks)")
 
 
-def _told(check: Check) -> str:
+def _described(check: Check) -> str:
     where = f"{check.item}: " if check.item else ""
     return f"{where}{check.id}: expected {check.expected}, got {check.got}"
 

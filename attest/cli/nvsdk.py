@@ -208,34 +208,21 @@ def _bench(
 def _read(
     inputs: tuple[str, ...], endorsements: tuple[str, ...], *, at: datetime, display: Display
 ) -> tuple[Evidence, Endorsements]:
-    from attest.cli.files import read_inputs, walk_endorsements
-    from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
-    from attest.evidence.endorsement_files import read_endorsements
+    from attest.cli.endorsement_inputs import read_pool
+    from attest.cli.files import read_inputs
     from attest.evidence.input_files import read_evidence
     from attest.evidence.recognition import MAX_FILE_BYTES
 
     evidence = read_evidence(read_inputs(inputs, limit=MAX_FILE_BYTES)).evidence
-    files = walk_endorsements(endorsements, limit=MAX_ENDORSEMENT_BYTES, warn=display.warn)
-    found = read_endorsements(files, at=at)
-    for warning in found.warnings:
-        display.warn(warning)
-    return evidence, evidence.presented.merged(found.endorsements)
+    return evidence, evidence.presented.merged(read_pool(endorsements, at=at, display=display))
 
 
 def _devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
-    """Take the items that are NVIDIA's.
-
-    Raises:
-        EvidenceError: ``evidence-unsupported``, there are none; or a defect of one.
-    """
+    """Return NVIDIA's devices, at least one."""
+    from attest.cli.second_opinion import nvidia_devices
     from attest.errors import UnsupportedError
-    from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 
-    found = [
-        (item.name, NVIDIA_PARSERS[item.media_type](item.value))
-        for item in evidence.items
-        if item.media_type in NVIDIA_PARSERS
-    ]
+    found = nvidia_devices(evidence)
     if not found:
         raise UnsupportedError(
             "there is no evidence of a GPU or switch in it",

@@ -223,9 +223,9 @@ def from_rims(
     Signature, signers and dates are verified; whether a signer was revoked is for 'attest verify'. Exit codes:
     0 written, 2 usage, 3 no RIM, 4 not signed by NVIDIA, 5 outside its dates.
     """
+    from attest.cli.endorsement_inputs import read_anchors
     from attest.cli.files import read_inputs
     from attest.clock import this_second
-    from attest.endorsements.anchors import TrustAnchors
     from attest.errors import EvidenceError
     from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
     from attest.evidence.gpu.rim import VerifiedRim, find_signers, read_rim, require_window, verify_rim_signature
@@ -233,9 +233,7 @@ def from_rims(
     from attest.policy.reference_values.reference_sources import references_from_rims
 
     at = moment or this_second()
-    anchors = TrustAnchors.vendors()
-    if allow_simulated:
-        anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)
+    anchors = read_anchors(None, simulated=allow_simulated)
     verified: list[VerifiedRim] = []
     for file in read_inputs(files, limit=MAX_FILE_BYTES):
         found = read_endorsements([file], at=at).endorsements.rims

@@ -52,13 +52,13 @@ def release(
     refused, or its machine does not meet the policy, 2 usage, 4 something does not hold, 5 an endorsement is missing or
     the service cannot be reached, 6 this machine gave no evidence. Nothing is written then.
     """
-    from attest.cli.release_run import Places
+    from attest.cli.release_run import places_of, write_keys
 
-    places = Places.of(keys, output=output, directory=output_directory)
+    places = places_of(keys, output=output, directory=output_directory)
     with asked_service(ctx, service, network=network, display=display) as (client, attester):
         released = client.release(keys, attester=attester)
-        written = places.write(released)
-        _tell(client, released, written, display=display)
+        write_keys(released, places)
+        _tell(client, released, places, display=display)
     return 0
 
 

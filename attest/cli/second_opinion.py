@@ -12,8 +12,22 @@ from attest.cli.verification_inputs import Case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.composite import DEVICE_NONCE_BYTES
-from attest.evidence.gpu.evidence import NVIDIA_PARSERS
+from attest.evidence.envelope import Evidence
+from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
 from attest.nvsdk import pair_documents, second_opinion, side_by_side
+
+
+def nvidia_devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
+    """Return the GPUs and switches of the evidence, by name.
+
+    Raises:
+        EvidenceError: one of them is malformed.
+    """
+    return [
+        (item.name, NVIDIA_PARSERS[item.essence](item.value))
+        for item in evidence.items
+        if item.essence in NVIDIA_PARSERS
+    ]
 
 
 def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, JsonValue]:
@@ -23,12 +37,7 @@ def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, Js
         ConfigurationError: ``option-not-applicable``: the evidence has no device of NVIDIA's; or ``nvsdk-missing``,
             ``nvsdk-unusable`` or ``nvsdk-timeout``.
     """
-    evidence = case.recognised.evidence
-    devices = [
-        (item.name, NVIDIA_PARSERS[item.essence](item.value))
-        for item in evidence.items
-        if item.essence in NVIDIA_PARSERS
-    ]
+    devices = nvidia_devices(case.evidence)
     if not devices:
         raise ConfigurationError(
             "--second-opinion nvsdk: the evidence has no GPU and no NVSwitch",
@@ -36,7 +45,7 @@ def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, Js
             field="--second-opinion",
             hint="leave it out: NVIDIA's SDK judges NVIDIA's devices",
         )
-    pool = evidence.presented.merged(case.endorsements)
+    pool = case.evidence.presented.merged(case.endorsements)
     nonce = None if case.expected is None else case.expected.nonce
     opinion = second_opinion(
         devices,

@@ -68,11 +68,7 @@ SERVICE_MACHINE_OPTIONS: Final = (
 
 
 def service_options(*, required: bool) -> Decorator:
-    """Add the options of a service; the command gets one ``service``.
-
-    Args:
-        required: the command is about nothing else, so where the service is and who it is must be said.
-    """
+    """Add the options of a service; the command gets one ``service``. Its URL and identity may be required."""
     options = (
         click.option("--kms", metavar="URL", required=required, help="Where the service is."),
         click.option(
@@ -90,45 +86,23 @@ def service_options(*, required: bool) -> Decorator:
 def asked_service(
     ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
 ) -> Iterator[tuple[KeyReleaseClient, Attester]]:
-    """Prepare the connection to a service; no request is made yet.
-
-    Args:
-        ctx: of the command.
-        service: with where it is and who it is.
-        network: whom to ask about its machine.
-        display: how to warn.
+    """Prepare the connection to a service and the evidence of this machine; no request is made yet.
 
     Raises:
         ConfigurationError: a file is missing or wrong, a relaxation has no reason, or no such service can be.
     """
-    from attest.cli.release_run import Expected, expectation, open_client
+    from attest.cli.release_run import expectation, open_client
     from attest.collect import collect_machine
 
     if service.kms is None or service.identity is None:
         raise click.UsageError("--kms and --identity go together")
-    if (
-        service.expect_configuration is not None or service.unchecked_tls is not None
-    ) and service.expect_policy is None:
+    demands = (service.expect_configuration, service.unchecked_tls)
+    if service.expect_policy is None and demands != (None, None):
         raise click.UsageError("--expect-configuration and --unchecked-tls go with --expect-policy")
-    wanted = Expected(
-        policy=service.expect_policy,
-        configuration=service.expect_configuration,
-        unchecked_tls=service.unchecked_tls,
-        endorsements=service.endorsements,
-        anchors=service.anchors,
-        allow_simulated=service.allow_simulated,
-        offline=service.offline,
-    )
-    expect = expectation(wanted, network=network, display=display)
+    expect = expectation(service, network=network, display=display)
     if service.unchecked_tls is not None:
         display.warn(f"the TLS connection is not compared with what the service proves: {service.unchecked_tls}")
     access = machine_of(ctx, service.tcti)
     attester = partial(collect_machine, access=access, with_gpus=False if service.no_gpus else None)
-    with open_client(
-        service.kms,
-        identity=service.identity,
-        tls_ca=service.tls_ca,
-        log_memory=service.log_memory,
-        expect=expect,
-    ) as client:
+    with open_client(service.kms, service.identity, service, expect=expect) as client:
         yield client, attester

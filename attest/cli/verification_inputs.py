@@ -12,27 +12,24 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from attest.checks import Unchecked
-from attest.cli.files import read_file, read_inputs, walk_endorsements
+from attest.cli.endorsement_inputs import read_anchors, read_pool
+from attest.cli.files import read_file, read_inputs
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.tokens import AnyTokenCase, open_token, read_trust
-from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.azure.forms import AZURE_PARSERS
 from attest.evidence.composite import DEVICE_NONCE_BYTES
-from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
-from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.input_files import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
+from attest.evidence.input_files import MAX_FILE_BYTES, read_evidence
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
-from attest.terminal.display import Display
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
-MAX_SMALL_FILE_BYTES = 1024 * 1024
-"""Anchor files, keys, token signers."""
+MAX_KEY_BYTES = 1024 * 1024
 REPORT_DATA_BYTES = 64
 
 
@@ -40,13 +37,13 @@ REPORT_DATA_BYTES = 64
 class Case:
     """Evidence with the endorsements, anchors, moment and options of its verification."""
 
-    recognised: RecognisedEvidence
+    evidence: Evidence
     endorsements: Endorsements
     anchors: TrustAnchors
     expected: ExpectedFreshness | None
     at: datetime
     question: VerificationOptions
-    reference: ReferenceLog | None
+    reference: ReferenceLog | None = None
 
 
 def open_case(question: VerificationOptions, *, at: datetime) -> Case | AnyTokenCase:
@@ -58,7 +55,9 @@ def open_case(question: VerificationOptions, *, at: datetime) -> Case | AnyToken
         ChainError: a certificate that came with the evidence cannot be read.
     """
     read_trust(question)
-    anchors = _anchors(question)
+    anchors = read_anchors(question.anchors, simulated=question.allow_simulated)
+    if question.allow_simulated:
+        question.display.warn("SIMULATED evidence is accepted (--allow-simulated); it proves nothing about hardware")
     bundle_keys = read_bundle_keys(question.bundle_keys)
     files = read_inputs(question.inputs, limit=MAX_FILE_BYTES)
     nonce = one_nonce(question.nonce, question.nonce_text)
@@ -75,20 +74,17 @@ def open_case(question: VerificationOptions, *, at: datetime) -> Case | AnyToken
     if question.trust:
         question.display.note("--trust is for tokens, and this is none")
     recognised = read_evidence(files, form=question.form)
-    recognised = replace(recognised, evidence=_with_log(recognised.evidence, question.eventlog))
+    evidence = _with_log(recognised.evidence, question.eventlog)
     for (name, _), label in zip(files, recognised.forms, strict=True):
         question.display.note(f"{name}: {label}")
-    expected = _expected(question, recognised.evidence)
-    reference = read_reference_log(question.reference_log, recognised.evidence)
-    endorsements = _endorsements(question, at=at, bundle_keys=bundle_keys)
     return Case(
-        recognised=recognised,
-        endorsements=endorsements,
+        evidence=evidence,
+        expected=_expected(nonce, question.report_data, evidence),
+        reference=read_reference_log(question.reference_log, evidence),
+        endorsements=read_pool(question.endorsements, at=at, display=question.display, bundle_keys=bundle_keys),
         anchors=anchors,
-        expected=expected,
         at=at,
         question=question,
-        reference=reference,
     )
 
 
@@ -105,22 +101,16 @@ def verify_case(
     try:
         return _verify(case, unchecked, tolerances)
     except EndorsementError:
-        if case.question.offline or not _may_be_fetched(case.recognised.evidence):
+        from attest.fetch import can_be_fetched
+
+        if case.question.offline or not can_be_fetched(case.evidence):
             raise
-    fetched = _fetch(case)
-    return _verify(replace(case, endorsements=case.endorsements.merged(fetched)), unchecked, tolerances)
-
-
-def _may_be_fetched(evidence: Evidence) -> bool:
-    """Return True if a known service has the missing endorsement."""
-    from attest.fetch import can_be_fetched
-
-    return can_be_fetched(evidence)
+    return _verify(replace(case, endorsements=case.endorsements.merged(_fetch(case))), unchecked, tolerances)
 
 
 def _verify(case: Case, unchecked: tuple[Unchecked, ...], tolerances: DeviceTolerances) -> VerifiedEvidence:
     return verify(
-        case.recognised.evidence,
+        case.evidence,
         endorsements=case.endorsements,
         anchors=case.anchors,
         at=case.at,
@@ -135,11 +125,7 @@ def _fetch(case: Case) -> Endorsements:
 
     question = case.question
     gathered = fetch_missing(
-        case.recognised.evidence,
-        at=case.at,
-        network=question.network,
-        display=question.display,
-        pool=case.endorsements,
+        case.evidence, at=case.at, network=question.network, display=question.display, pool=case.endorsements
     )
     for failure in gathered.failures:
         question.display.warn(failure.message)
@@ -149,30 +135,17 @@ def _fetch(case: Case) -> Endorsements:
 # -- the options
 
 
-def _anchors(question: VerificationOptions) -> TrustAnchors:
-    anchors = TrustAnchors.vendors()
-    if question.anchors is not None:
-        text = read_file(question.anchors, limit=MAX_SMALL_FILE_BYTES, what="--anchors")
-        anchors = read_anchor_file(text, base=anchors)
-    if question.allow_simulated:
-        question.display.warn("SIMULATED evidence is accepted (--allow-simulated); it proves nothing about hardware")
-        anchors = anchors.with_anchors(TrustAnchors.simulation().anchors)
-    return anchors
-
-
 def read_bundle_keys(files: tuple[str, ...]) -> BundleTrust:
     """Read the keys that may sign bundles; without a file, no signature is demanded.
 
     Raises:
         ConfigurationError: ``file-unreadable`` or ``bundle-key-invalid``.
     """
-    if not files:
-        return UnsignedBundles.ACCEPTED
-    return BundleKeys(keys=tuple(map(_read_bundle_key, files)))
+    return BundleKeys(keys=tuple(map(_read_bundle_key, files))) if files else UnsignedBundles.ACCEPTED
 
 
 def _read_bundle_key(file: str) -> Ed25519PublicKey:
-    data = read_file(file, limit=MAX_SMALL_FILE_BYTES, what="--bundle-key")
+    data = read_file(file, limit=MAX_KEY_BYTES, what="--bundle-key")
     try:
         return read_bundle_key(data)
     except ConfigurationError as exc:
@@ -184,10 +157,8 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
         ) from exc
 
 
-def _expected(question: VerificationOptions, evidence: Evidence) -> ExpectedFreshness | None:
+def _expected(nonce: bytes | None, report_data: bytes | None, evidence: Evidence) -> ExpectedFreshness | None:
     """Return the expected freshness. With a binding, nonce and REPORT_DATA are two fields; without, they are one."""
-    nonce = one_nonce(question.nonce, question.nonce_text)
-    report_data = question.report_data
     if nonce is None and report_data is None:
         return None
     if not any(item.essence == MEDIA_BINDING for item in evidence.items):
@@ -198,11 +169,7 @@ def _expected(question: VerificationOptions, evidence: Evidence) -> ExpectedFres
 
 
 def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: Evidence) -> None:
-    """Refuse a question that no device of this evidence could answer.
-
-    Raises:
-        ConfigurationError: ``nonce-length`` or ``option-not-applicable``.
-    """
+    """Refuse a question that no device of this evidence could answer."""
     kinds = {item.essence for item in evidence.items}
     if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and kinds & set(FORMATS.peripherals):
         raise ConfigurationError(
@@ -261,12 +228,7 @@ def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
 
 
 def _with_log(evidence: Evidence, file: str | None) -> Evidence:
-    """Add the event log to the evidence whose registers it must replay to.
-
-    Raises:
-        ConfigurationError: ``eventlog-without-registers``, or the file cannot be read.
-        EvidenceError: the evidence is malformed.
-    """
+    """Add the event log to the evidence whose registers it must replay to."""
     if file is None:
         return evidence
     log = read_file(file, limit=MAX_ITEM_BYTES, what="--eventlog")
@@ -279,18 +241,5 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
             got=", ".join(kind.kind for kind in kinds) or "none",
             hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
         )
-    return replace(
-        evidence, items=(*evidence.items, EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log))
-    )
-
-
-def _endorsements(question: VerificationOptions, *, at: datetime, bundle_keys: BundleTrust) -> Endorsements:
-    display: Display = question.display
-    limit = max(MAX_BUNDLE_BYTES, MAX_ENDORSEMENT_BYTES)
-    files = walk_endorsements(question.endorsements, limit=limit, warn=display.warn)
-    found = read_endorsements(files, at=at, bundle_keys=bundle_keys)
-    for warning in found.warnings:
-        display.warn(warning)
-    for note in found.notes:
-        display.note(note)
-    return found.endorsements
+    item = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log)
+    return replace(evidence, items=(*evidence.items, item))
