@@ -75,6 +75,7 @@ def _required(value: str | None, option: str) -> str:
 
 def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
     import logging
+    import signal
     from contextlib import closing
     from functools import partial
 
@@ -82,7 +83,7 @@ def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: Session
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
     from attest.hardening import harden
-    from attest.terminal.signals import stopping
+    from attest.terminal.signals import handled_signals
 
     settings = service.settings()
     set_up_logs(level=logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO)
@@ -95,7 +96,7 @@ def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: Session
         closing(Agent(config)) as serving,
         AgentSocket(path, config.socket) as place,
         service.session(ctx, display=display, on_lost=serving.lost) as session,
-        stopping(serving.stop),
+        handled_signals(lambda *_: serving.stop(), signal.SIGINT, signal.SIGTERM),
     ):
         ready = partial(log.info, "listening at %s", place.path)
         serving.serve(place.sock, session, service=settings.service, ready=ready)

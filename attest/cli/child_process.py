@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, Literal
 
@@ -19,20 +19,14 @@ from attest.errors import ConfigurationError, LeaseLostError
 from attest.release.names import KeyReference
 from attest.session import SessionKey
 from attest.terminal.boundary import report_error
+from attest.terminal.signals import handled_signals
 
 VARIABLE_PREFIX: Final = "ATTEST_KEY_FD_"
 _SIGNAL_BASE: Final = 128
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_PASSED_ON: Final = (
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
-_OF_TERMINALS: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
+_TERMINAL_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT)
 """A terminal sends these to the program as well; a forwarded one would arrive twice."""
+_PASSED_ON: Final = (*_TERMINAL_SIGNALS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _MEMFD_NOEXEC_SEAL: Final = 0x0008
 """``MFD_NOEXEC_SEAL`` of Linux 6.3; kernels before refuse it."""
 
@@ -141,37 +135,28 @@ def _sealed_memory(material: memoryview) -> int:
     return descriptor
 
 
+@dataclass(slots=True, kw_only=True)
 class ChildProgram:
     """A program that runs with keys.
 
-    Args:
+    Attributes:
         command: the program with its arguments, looked up in PATH.
         kind: of the descriptors.
-        terminate: whether a lost lease ends it.
+        terminate: a lost lease ends it.
         grace: seconds between SIGTERM and SIGKILL then.
         warn: prints a warning.
     """
 
-    def __init__(
-        self,
-        *,
-        command: tuple[str, ...],
-        kind: Literal["memfd", "pipe"],
-        terminate: bool,
-        grace: float,
-        warn: Callable[[str], None],
-    ) -> None:
-        """Prepare to run it."""
-        self._command = command
-        self._kind = kind
-        self._terminate = terminate
-        self._grace = grace
-        self._warn = warn
-        self._process: subprocess.Popen[bytes] | None = None
-        self._versions: dict[KeyReference, int] = {}
-        self._ended_by: LeaseLostError | None = None
-        self._early: list[int] = []
-        self._lock = threading.Lock()
+    command: tuple[str, ...]
+    kind: Literal["memfd", "pipe"]
+    terminate: bool
+    grace: float
+    warn: Callable[[str], None]
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _versions: dict[KeyReference, int] = field(default_factory=dict, init=False)
+    _ended_by: LeaseLostError | None = field(default=None, init=False)
+    _early: list[int] = field(default_factory=list, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> int:
         """Start the program, wait for its end, and return the exit code.
@@ -184,7 +169,7 @@ class ChildProgram:
             ConfigurationError: ``command-unusable`` or ``descriptor-unusable``.
             LeaseLostError: a lease was lost, and the program was ended for it.
         """
-        with _handling(self._pass_on):
+        with handled_signals(self._pass_on, *_PASSED_ON):
             code = self._started(wanted, keys).wait()
         if self._ended_by is not None:
             raise self._ended_by
@@ -194,7 +179,7 @@ class ChildProgram:
         descriptors: dict[str, int] = {}
         try:
             for one, key in zip(wanted, keys, strict=True):
-                descriptors[one.variable] = descriptor_of(key.material, self._kind)
+                descriptors[one.variable] = descriptor_of(key.material, self.kind)
                 self._versions[key.reference] = key.version
             process = self._popen(descriptors)
         finally:
@@ -212,16 +197,16 @@ class ChildProgram:
     def _popen(self, descriptors: dict[str, int]) -> subprocess.Popen[bytes]:
         # Variables of an outer 'attest run' name descriptors that are not this program's.
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)}
-        told = {name: str(number) for name, number in descriptors.items()}
+        passed = {name: str(number) for name, number in descriptors.items()}
         sys.stdout.flush()
         try:
             return subprocess.Popen(  # noqa: S603  the caller's command
-                self._command, pass_fds=tuple(descriptors.values()), env=inherited | told
+                self.command, pass_fds=tuple(descriptors.values()), env=inherited | passed
             )
         except (OSError, ValueError) as exc:
             problem = getattr(exc, "strerror", None) or str(exc)
             raise ConfigurationError(
-                f"{self._command[0]} cannot be started: {problem}",
+                f"{self.command[0]} cannot be started: {problem}",
                 code="command-unusable",
                 field="COMMAND",
                 got=problem,
@@ -230,7 +215,7 @@ class ChildProgram:
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
         """Handle the loss of a lease. Called in the thread that renews."""
-        if not self._terminate:
+        if not self.terminate:
             report_error(f"{error.message}; the program goes on with {key.reference} (--on-lost continue)")
             return
         with self._lock:
@@ -244,7 +229,7 @@ class ChildProgram:
         before = self._versions.get(key.reference)
         if before is not None and before != key.version:
             self._versions[key.reference] = key.version
-            self._warn(f"{key.reference} was rotated: the program has version {before}, and {key.version} is current")
+            self.warn(f"{key.reference} was rotated: the program has version {before}, and {key.version} is current")
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         del frame
@@ -257,7 +242,7 @@ class ChildProgram:
 
     @staticmethod
     def _send(process: subprocess.Popen[bytes], number: int) -> None:
-        if number in _OF_TERMINALS and _on_a_terminal():
+        if number in _TERMINAL_SIGNALS and _on_a_terminal():
             return
         with suppress(ProcessLookupError):
             process.send_signal(number)
@@ -265,23 +250,9 @@ class ChildProgram:
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             process.terminate()
-        kill = threading.Timer(self._grace, process.kill)
+        kill = threading.Timer(self.grace, process.kill)
         kill.daemon = True
         kill.start()
-
-
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Install a signal handler for the duration of the block."""
-    before = {}
-    with suppress(ValueError):  # only the main thread may
-        for number in _PASSED_ON:
-            before[number] = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, one in before.items():
-            signal.signal(number, one)
 
 
 def _on_a_terminal() -> bool:

@@ -50,7 +50,7 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
         for file in references.signatures
     ]
     documents: dict[str, ReferenceDocument] = {}
-    for file in references.files:
+    for file in references.documents:
         data = read_file(file, limit=MAX_REFERENCE_BYTES, what="--references")
         document = read_signed_document(data, signatures=signatures, keys=keys, name=file)
         if document.name in documents:

@@ -128,7 +128,7 @@ def _beside(tests: PolicyTests, folder: Path) -> References:
     """Name the documents of reference values as the command line would."""
     rows = tests.references
     return References(
-        files=tuple(str(folder / row.document) for row in rows),
+        documents=tuple(str(folder / row.document) for row in rows),
         signatures=tuple(dict.fromkeys(str(folder / name) for row in rows for name in row.signatures)),
         keys=tuple(dict.fromkeys(str(folder / name) for row in rows for name in row.keys)),
     )

@@ -31,7 +31,8 @@ SIGNS = {
 def console(display: Display) -> Console:
     """Make a console on standard output. NO_COLOR counts when it is not empty (no-color.org)."""
     terminal = sys.stdout.isatty()
-    colour = display.colour and terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    refused = display.no_colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    colour = terminal and not refused
     width: dict[str, Any] = {}  # Any: rich takes an int or nothing
     if not terminal and not os.environ.get("COLUMNS", "").isdigit():
         width["width"] = WIDTH_OF_A_FILE

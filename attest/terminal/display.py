@@ -17,19 +17,19 @@ Decorator: TypeAlias = Callable[[Command], Command]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """The frozen settings of a command's output.
+    """The settings of a command's output.
 
     Attributes:
         json: one JSON document on standard output.
         quiet: no result for people, no warnings; errors remain.
         verbose: every detail, and notes about what was passed over.
-        colour: colours where standard output is a terminal and NO_COLOR is not set.
+        no_colour: no colours, even where standard output is a terminal and NO_COLOR is not set.
     """
 
     json: bool = False
     quiet: bool = False
     verbose: bool = False
-    colour: bool = True
+    no_colour: bool = False
 
     def warn(self, text: str) -> None:
         """Print a warning on standard error."""
@@ -77,23 +77,14 @@ def gathered(argument: str, record: type[Any], options: Sequence[Decorator]) -> 
     return decorate
 
 
-def display_options(command: Command) -> Command:
-    """Add ``--json``, ``--quiet``, ``--verbose`` and ``--no-colour``; the command gets one ``display``."""
-
-    @wraps(command)
-    def run(*, json_: bool, quiet: bool, verbose: bool, no_colour: bool, **options: object) -> object:
-        display = Display(json=json_, quiet=quiet, verbose=verbose, colour=not no_colour)
-        return command(display=display, **options)
-
-    return stacked(
-        [
-            click.option(
-                "--json", "json_", is_flag=True, help="Print one JSON document, and nothing else, on standard output."
-            ),
-            click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code tells the outcome."),
-            click.option(
-                "-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."
-            ),
-            click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
-        ]
-    )(run)
+display_options = gathered(
+    "display",
+    Display,
+    (
+        click.option("--json", is_flag=True, help="Print one JSON document, and nothing else, on standard output."),
+        click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code tells the outcome."),
+        click.option("-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."),
+        click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
+    ),
+)
+"""Add ``--json``, ``--quiet``, ``--verbose`` and ``--no-colour``; the command gets one ``display``."""

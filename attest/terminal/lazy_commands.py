@@ -43,16 +43,6 @@ class LazyEntry(NamedTuple):
         return cast("click.Command", getattr(import_module(module), name))  # the table names commands only
 
 
-def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
-    """Write the examples, never re-wrapped: they are there to be copied."""
-    if not examples:
-        return
-    formatter.write("Examples:\n")
-    for example in examples:
-        formatter.write(f"  {example}\n")
-    formatter.write("\n")
-
-
 class ExampleCommand(click.Command):
     """A command whose help starts with examples."""
 
@@ -62,25 +52,19 @@ class ExampleCommand(click.Command):
         self.examples = examples
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples first."""
-        _write_examples(self.examples, formatter)
+        """Write the examples first, never re-wrapped: they are there to be copied."""
+        if self.examples:
+            formatter.write("Examples:\n")
+            for example in self.examples:
+                formatter.write(f"  {example}\n")
+            formatter.write("\n")
         super().format_help(ctx, formatter)
 
 
-class ExampleGroup(click.Group):
+class ExampleGroup(ExampleCommand, click.Group):
     """A group whose help starts with examples, as that of each of its commands."""
 
     command_class = ExampleCommand
-
-    def __init__(self, *, examples: tuple[str, ...] = (), **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
-        """Keep the examples; the rest is click's."""
-        super().__init__(**kwargs)
-        self.examples = examples
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples first."""
-        _write_examples(self.examples, formatter)
-        super().format_help(ctx, formatter)
 
 
 class LazyGroup(ExampleGroup):
