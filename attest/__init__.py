@@ -69,44 +69,18 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.appraisal": (
-            "AttestationResult",
-            "appraise",
-        ),
-        "attest.checks": (
-            "Check",
-            "Outcome",
-            "Tier",
-            "Unchecked",
-        ),
+        "attest.appraisal": ("AttestationResult", "appraise"),
+        "attest.checks": ("Check", "Outcome", "Tier", "Unchecked"),
         "attest.endorsements.anchors": ("TrustAnchors",),
         "attest.endorsements.pool": ("Endorsements",),
         "attest.errors": ("AttestError",),
-        "attest.evidence.binding": (
-            "Binding",
-            "ExpectedBinding",
-        ),
+        "attest.evidence.binding": ("Binding", "ExpectedBinding"),
         "attest.evidence.endorsement_files": ("read_endorsements",),
-        "attest.evidence.envelope": (
-            "Evidence",
-            "EvidenceItem",
-            "parse_envelope",
-        ),
+        "attest.evidence.envelope": ("Evidence", "EvidenceItem", "parse_envelope"),
         "attest.evidence.input_files": ("read_evidence",),
-        "attest.policy": (
-            "Policy",
-            "load_policy",
-        ),
-        "attest.session": (
-            "AsyncSession",
-            "Session",
-        ),
-        "attest.verification": (
-            "ExpectedFreshness",
-            "Freshness",
-            "VerifiedEvidence",
-            "verify",
-        ),
+        "attest.policy": ("Policy", "load_policy"),
+        "attest.session": ("AsyncSession", "Session"),
+        "attest.verification": ("ExpectedFreshness", "Freshness", "VerifiedEvidence", "verify"),
     },
 )
 

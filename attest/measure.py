@@ -56,7 +56,7 @@ class SnpLaunch:
         firmware: path of an OVMF image with SEV metadata.
         vcpus: number of virtual processors, 1 to ``MAX_VCPUS``.
         vcpu_type: QEMU's name of the processor model (``EPYC-Genoa``); needed with QEMU, of no effect elsewhere.
-        vmm: who starts the guest.
+        vmm: the monitor that starts the guest.
         kernel: path of a kernel that the VMM loads directly; None when the guest boots from a disk.
         initrd: path of its initial RAM disk.
         cmdline: its command line.
@@ -121,7 +121,7 @@ def launch_digest(launch: SnpLaunch) -> bytes:
         )
     for path in (launch.kernel, launch.initrd):
         if path is not None:
-            _require_readable(path)
+            _read(path, limit=0)
     return _digest(launch, signature)
 
 
@@ -132,7 +132,7 @@ def _digest(launch: SnpLaunch, signature: int) -> bytes:
 
     vmms = {Vmm.QEMU: VMMType.QEMU, Vmm.EC2: VMMType.ec2, Vmm.GCE: VMMType.gce}
     try:
-        digest: bytes = calc_launch_digest(
+        return calc_launch_digest(  # type: ignore[no-any-return]  # the package has no types
             SevMode.SEV_SNP,
             launch.vcpus,
             signature,
@@ -147,7 +147,6 @@ def _digest(launch: SnpLaunch, signature: int) -> bytes:
         raise _unreadable(Path(str(exc.filename)), exc) from exc
     except (RuntimeError, ValueError, AssertionError, LookupError) as exc:  # what that package raises for its input
         raise _invalid(str(launch.firmware), f"it cannot be measured: {str(exc) or type(exc).__name__}") from exc
-    return digest
 
 
 def _require_options(launch: SnpLaunch) -> None:
@@ -177,24 +176,17 @@ def _vcpu_signature(launch: SnpLaunch) -> int:
     """Return CPUID(1).EAX, which QEMU puts into RDX of each virtual processor; other VMMs put a constant there."""
     from sevsnpmeasure.vcpu_types import CPU_SIGS  # noqa: PLC0415  of the extra 'cli'
 
-    if launch.vcpu_type is None:
-        if launch.vmm is Vmm.QEMU:
-            raise ConfigurationError(
-                "QEMU guests need the type of their virtual processors",
-                code="measure-vcpu-type-unknown",
-                expected=", ".join(vcpu_types()),
-                hint="--vcpu-type is what stands behind QEMU's -cpu",
-            )
+    if launch.vcpu_type in CPU_SIGS:
+        return int(CPU_SIGS[launch.vcpu_type])
+    known = ", ".join(vcpu_types())
+    if launch.vcpu_type is not None:
+        problem, hint = f"no virtual processor is called {launch.vcpu_type!r}", f"one of {known}"
+    elif launch.vmm is Vmm.QEMU:
+        problem = "QEMU guests need the type of their virtual processors"
+        hint = "--vcpu-type is what stands behind QEMU's -cpu"
+    else:
         return 0
-    signature = CPU_SIGS.get(launch.vcpu_type)
-    if signature is None:
-        raise ConfigurationError(
-            f"no virtual processor is called {launch.vcpu_type!r}",
-            code="measure-vcpu-type-unknown",
-            expected=", ".join(vcpu_types()),
-            hint=f"one of {', '.join(vcpu_types())}",
-        )
-    return int(signature)
+    raise ConfigurationError(problem, code="measure-vcpu-type-unknown", expected=known, hint=hint)
 
 
 # -- firmware
@@ -273,17 +265,10 @@ def _sections(data: bytes, from_end: int, name: str) -> tuple[tuple[int, int, in
 
 
 def _read(path: Path, *, limit: int) -> bytes:
+    """Read at most one byte more than the limit."""
     try:
         with path.open("rb") as file:
             return file.read(limit + 1)
-    except OSError as exc:
-        raise _unreadable(path, exc) from exc
-
-
-def _require_readable(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            file.read(1)
     except OSError as exc:
         raise _unreadable(path, exc) from exc
 

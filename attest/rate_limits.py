@@ -9,13 +9,13 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 MAX_CALLERS: Final = 16_384
-"""Callers that are remembered; whoever was not heard of for longest is forgotten first."""
+"""Callers that are remembered; the one with the oldest request is forgotten first."""
 _IPV6_PREFIX_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How often.
+    """A rate of requests.
 
     Attributes:
         per_second: requests a second, in the long run; more than 0.
@@ -28,21 +28,20 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """What is left of a caller's allowance.
+    """The rest of a caller's allowance.
 
     Attributes:
         tokens: requests that may come at once, 0 to ``burst``.
-        at: when that was so, in seconds of a clock that never goes back.
+        at: the moment of this count, in seconds of a clock that never goes back.
     """
 
     tokens: float
     at: float
 
     def taken(self, rate: Rate, *, at: float) -> tuple[Bucket, float]:
-        """Take one request out.
+        """Take one request out, and return the rest and the seconds to wait: 0 if the request may go on.
 
-        Returns:
-            What is left, and how many seconds to wait: 0 when the request may go on. A refused one takes nothing.
+        A refused request takes nothing.
         """
         tokens = min(float(rate.burst), self.tokens + max(0.0, at - self.at) * rate.per_second)
         if tokens < 1.0:
@@ -59,7 +58,7 @@ class RateTable:
     """
 
     def __init__(self, rate: Rate, *, size: int = MAX_CALLERS) -> None:
-        """Begin with nobody."""
+        """Start with an empty table."""
         self._rate = rate
         self._size = size
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
@@ -80,7 +79,7 @@ class RateTable:
 
 
 def caller_of(address: str) -> str:
-    """Return whom an address stands for: itself, or of IPv6 the /64 that one customer is given."""
+    """Return the caller behind an address: the address itself, or of IPv6 the /64 that one customer is given."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -64,13 +65,14 @@ def get(  # noqa: PLR0917  click passes them by name
     1 the service refused, 2 usage, 4 what answers is not the service, 5 it cannot be reached, 6 this machine gave no
     evidence. Nothing is written then.
     """
-    from attest.cli.key_output import place_of
+    from attest.cli.key_output import place_of, write_key
 
     place = place_of(out=out, out_fd=out_fd, allow_disk=allow_disk)
     with service.session(ctx, display=display, background=False) as session:
         found = session.key(name)
-        place.write(found.material)
-        _tell(found, None if place.is_stream else out, display=display)
+        write_key(place, found.material)
+        if isinstance(place, Path):
+            show_document(_document(found, place), display=display)
     return 0
 
 
@@ -88,11 +90,8 @@ def settings(service: SessionOptions, display: Display) -> int:
     return 0
 
 
-def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
-    """Print a description of the written key, unless standard output is its destination."""
-    if file is None:
-        return
-    document: dict[str, JsonValue] = {
+def _document(found: SessionKey, file: Path) -> dict[str, JsonValue]:
+    return {
         "schema": GOT_SCHEMA,
         "key": found.name,
         "version": found.version,
@@ -100,6 +99,5 @@ def _tell(found: SessionKey, file: str | None, *, display: Display) -> None:
         "policy_sha256": found.policy_digest.hex(),
         "lease_id": found.lease_id,
         "expires_at": found.expires_at.isoformat().replace("+00:00", "Z"),
-        "file": file,
+        "file": str(file),
     }
-    show_document(document, display=display)

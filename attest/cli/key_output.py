@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -20,37 +19,20 @@ _EXISTS_HINT: Final = "remove it, or name another file"
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPlace:
-    """The destination of a key.
+def write_key(place: Path | int, material: memoryview) -> None:
+    """Write the key to a new file or an open descriptor: all of it, or nothing that has the file's name.
 
-    Attributes:
-        descriptor: an open one; None: a file that is to be made.
-        file: that file.
+    Raises:
+        ConfigurationError: ``output-exists`` or ``output-unwritable``.
     """
-
-    descriptor: int | None
-    file: Path | None
-
-    @property
-    def is_stream(self) -> bool:
-        """True if the descriptor was open before."""
-        return self.file is None
-
-    def write(self, material: memoryview) -> None:
-        """Write the key, all of it or nothing that has the file's name.
-
-        Raises:
-            ConfigurationError: ``output-exists`` or ``output-unwritable``.
-        """
-        if self.file is not None:
-            write_file(self.file, material, hint=_EXISTS_HINT)
-        elif self.descriptor is not None:
-            write_all(self.descriptor, material, name=f"descriptor {self.descriptor}")
+    if isinstance(place, Path):
+        write_file(place, material, hint=_EXISTS_HINT)
+    else:
+        write_all(place, material, name=f"descriptor {place}")
 
 
-def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPlace:
-    """Check the destination of a key.
+def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> Path | int:
+    """Check the destination of a key: a new file, or an open descriptor.
 
     Raises:
         ConfigurationError: no place, or two (``option-not-applicable``); a terminal (``output-terminal``); a file
@@ -69,7 +51,8 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPla
     sys.stdout.flush()
     descriptor = sys.stdout.fileno() if out_fd is None else out_fd
     name = "standard output" if out_fd is None else f"descriptor {out_fd}"
-    found = _status(descriptor, name)
+    with output_errors(name):
+        found = os.fstat(descriptor)
     if os.isatty(descriptor):
         raise ConfigurationError(
             f"a key is not written to a terminal ({name})",
@@ -78,12 +61,7 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> KeyPla
         )
     if not allow_disk:
         _require_nothing_kept(found, name)
-    return KeyPlace(descriptor=descriptor, file=None)
-
-
-def _status(descriptor: int, name: str) -> os.stat_result:
-    with output_errors(name):
-        return os.fstat(descriptor)
+    return descriptor
 
 
 def _require_nothing_kept(found: os.stat_result, name: str) -> None:
@@ -95,13 +73,13 @@ def _require_nothing_kept(found: os.stat_result, name: str) -> None:
         raise _kept(name, "the system's journal")
 
 
-def _file_place(file: Path, *, allow_disk: bool) -> KeyPlace:
+def _file_place(file: Path, *, allow_disk: bool) -> Path:
     require_absent(file, hint=_EXISTS_HINT)
     with output_errors(str(file)):
         device = file.parent.stat().st_dev
     if not allow_disk:
         require_in_memory(device, str(file))
-    return KeyPlace(descriptor=None, file=file)
+    return file
 
 
 def require_in_memory(device: int, name: str) -> None:

@@ -28,19 +28,9 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.terminal.boundary": (
-            "ReaderGoneError",
-            "guarded",
-        ),
-        "attest.terminal.lazy_commands": (
-            "ExampleCommand",
-            "ExampleGroup",
-        ),
-        "attest.terminal.progress": (
-            "CLEARED_LINE",
-            "bar",
-            "shown_progress",
-        ),
+        "attest.terminal.boundary": ("ReaderGoneError", "guarded"),
+        "attest.terminal.lazy_commands": ("ExampleCommand", "ExampleGroup"),
+        "attest.terminal.progress": ("CLEARED_LINE", "bar", "shown_progress"),
         "attest.terminal.signals": ("stopped_by_signals",),
         "attest.terminal.visible_text": ("visible",),
     },

@@ -1,8 +1,8 @@
 """The boundary of a command: every failure becomes an ``error:`` line, a ``hint:`` line and an exit code.
 
 Exit codes: 0 verified or affirmed · 1 not affirmed · 2 usage · 3 malformed or unsupported evidence · 4 verification
-failed · 5 endorsement missing or stale · 6 collection failed · 70 a defect of ours · 130 interrupted · 141 whoever
-read our output went away.
+failed · 5 endorsement missing or stale · 6 collection failed · 70 a defect of attest · 130 interrupted · 141 the
+reader of the output went away.
 """
 
 from __future__ import annotations
@@ -40,11 +40,7 @@ def report_error(message: str, hint: str | None = None) -> None:
 
 
 def guarded(run: Callable[[], object]) -> int:
-    """Run a command and turn its return value or exception into an exit code.
-
-    Args:
-        run: returns an exit code, or None for 0.
-    """
+    """Run a command and turn its return value, an exit code or None for 0, or its exception into an exit code."""
     try:
         code = run()
         sys.stdout.flush()
