@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def print_document(document: JsonValue) -> None:
     """Print one JSON document."""
+    import json
+
     click.echo(json.dumps(document, indent=2))
 
 

@@ -51,8 +51,7 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
     named = policies_among(files, display=display)
     loaded = read_policies(named, references=references, what="FILE")
     if display.json:
-        document: list[JsonValue] = [_described(one) for one in loaded]
-        print_document({"schema": POLICY_CHECK_SCHEMA, "policies": document})
+        print_document({"schema": POLICY_CHECK_SCHEMA, "policies": [_described(one) for one in loaded]})
     elif not display.quiet:
         from attest.cli.json_tree import print_tree
 
@@ -62,18 +61,17 @@ def check(files: tuple[str, ...], *, references: References, display: Display) -
 
 
 def _described(one: Policy) -> dict[str, JsonValue]:
-    rules: dict[str, JsonValue] = {
-        rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}"
-        for kind in (*one.rules.values(), one.set_rules)
-        for rule in kind
-    }
     return {
         "name": one.name,
         "version": one.version,
         "digest": one.digest.hex(),
         "simulated": "refused" if one.simulated is None else f"UNCHECKED: {one.simulated}",
         "unchecked": {entry.check: entry.reason for entry in one.unchecked},
-        "rules": rules,
+        "rules": {
+            rule.id: rule.expected if rule.relaxed is None else f"UNCHECKED: {rule.relaxed}"
+            for kind in (*one.rules.values(), one.set_rules)
+            for rule in kind
+        },
     }
 
 
@@ -101,11 +99,5 @@ def schema(editor_line: str | None) -> None:
         click.echo(f"# yaml-language-server: $schema={editor_line}")
 
 
-policy.add_command(convert)
-policy.add_command(init)
-policy.add_command(explain)
-policy.add_command(test_)
-policy.add_command(diff)
-policy.add_command(lint)
-policy.add_command(sign)
-policy.add_command(verify)
+for _command in (convert, init, explain, test_, diff, lint, sign, verify):
+    policy.add_command(_command)

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 from attest.checks import Unchecked
 from attest.cli.json_schema import JsonSchema, array, demanded, hex_text, integer, mapping, table
-from attest.cli.policy_schema_sections import (
-    azure_schema,
-    devices_schema,
-    gpu_schema,
-    nvswitch_schema,
-    sgx_schema,
-    snp_schema,
-    tdx_schema,
-)
+from attest.cli.policy_schema_sections import AZURE, DEVICES, GPU, NVSWITCH, SGX, SNP, TDX
 from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 
@@ -51,13 +43,13 @@ def policy_schema() -> JsonSchema:
                     "description": "expected measurements by name",
                     "additionalProperties": _reference(),
                 },
-                "azure": azure_schema(),
-                "snp": snp_schema(),
-                "tdx": tdx_schema(),
-                "sgx": sgx_schema(),
-                "gpu": gpu_schema(),
-                "nvswitch": nvswitch_schema(),
-                "devices": devices_schema(),
+                "azure": AZURE,
+                "snp": SNP,
+                "tdx": TDX,
+                "sgx": SGX,
+                "gpu": GPU,
+                "nvswitch": NVSWITCH,
+                "devices": DEVICES,
                 **_combinators(),
             },
             required=["schema", "name", "version"],

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from attest.cli.json_schema import (
-    JsonSchema,
-    array,
-    bit_table,
-    demanded,
-    hex_text,
-    integer,
-    mapping,
-    table,
-)
+from attest.cli.json_schema import JsonSchema, array, bit_table, demanded, hex_text, integer, mapping, table
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
@@ -30,197 +21,15 @@ from attest.policy.gpu import (
 )
 from attest.policy.versions import Numbering
 
-
-def azure_schema() -> JsonSchema:
-    """Return the schema of the key ``azure``."""
-    registers_stated: list[JsonSchema] = [{"required": [key]} for key in PCR_KEYS]
-    with_loader: JsonSchema = {
-        "required": ["event_log"],
-        "properties": {"event_log": {"anyOf": [{"required": [name]} for name in LOADER_LISTS]}},
-    }
-    registers = {key: demanded(array({"type": "string"}), "names under reference_values") for key in PCR_KEYS}
-    texts = array({"type": "string", "minLength": 1})
-    return {
-        **mapping(
-            {
-                **registers,
-                "vm_configuration": bit_table(
-                    VM_SWITCHES,
-                    "what the paravisor says; secure_boot and tpm_enabled true, console_enabled false when left out",
-                ),
-                "vm_unique_ids": demanded(texts, "VMs that are accepted"),
-                "root_cert_thumbprints": demanded(texts, "thumbprints that are accepted"),
-                "user_data": demanded(array(hex_text(64)), "what the guest wrote before the report was made"),
-                "tpm_clock_safe": demanded({"const": True}, "the virtual TPM kept track of its clock"),
-                "maximum_restart_count": integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
-                "event_log": _event_log(AZURE_LOG),
-            },
-            required=[],
-        ),
-        "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
-        "anyOf": [*registers_stated, with_loader],
-    }
+_STRICT = "demanded when left out"
+_NAMES = demanded(array({"type": "string"}), "names under reference_values")
+_TEXT: JsonSchema = {"type": "string", "minLength": 1}
+_MOMENT: JsonSchema = {"type": "string", "format": "date-time"}
 
 
-def snp_schema() -> JsonSchema:
-    """Return the schema of the key ``snp``."""
-    tcbs = table({str(product): _tcb(product) for product in SnpProduct})
-    exact = table({str(product): array(_tcb(product)) for product in SnpProduct})
-    strict = "demanded when left out"
-    section = mapping(
-        {
-            "products": demanded(array({"enum": [str(p) for p in SnpProduct]}), "product lines that are accepted"),
-            "measurement": demanded(array({"type": "string"}), "names under reference_values"),
-            "minimum_tcb": demanded(tcbs, "lowest REPORTED_TCB of each product line; a line without one is refused"),
-            "minimum_committed_tcb": demanded(tcbs, "the same for COMMITTED_TCB"),
-            "minimum_launch_tcb": demanded(tcbs, "the same for LAUNCH_TCB"),
-            "exact_tcb": demanded(exact, "the only REPORTED_TCBs of each product line; a line without any is refused"),
-            "exact_committed_tcb": demanded(exact, "the same for COMMITTED_TCB"),
-            "exact_launch_tcb": demanded(exact, "the same for LAUNCH_TCB"),
-            "vmpl": demanded(array(integer(0, 3)), "privilege levels that may ask; [0] when left out"),
-            "signing_key": demanded(array({"enum": ["vcek", "vlek"]}), "either when left out"),
-            "guest_policy": bit_table(
-                GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"
-            ),
-            "platform_info": bit_table(
-                PLATFORM_INFO_BITS, "bits of PLATFORM_INFO; alias_check_complete is true when left out"
-            ),
-            "provisional_firmware": demanded({"const": False}, strict),
-            "masked_chip_id": demanded({"const": False}, strict),
-            "rollback_protection": demanded({"const": True}, strict),
-            "chip_ids": demanded(array(hex_text(64)), "chips that are accepted"),
-            "denied_chip_ids": array(hex_text(64)),
-            "host_data": demanded(array(hex_text(32)), "HOST_DATA"),
-            "id_key_digests": demanded(array(hex_text(48)), "ID_KEY_DIGEST"),
-            "author_key_digests": demanded(array(hex_text(48)), "AUTHOR_KEY_DIGEST"),
-            "family_ids": demanded(array(hex_text(16)), "FAMILY_ID"),
-            "image_ids": demanded(array(hex_text(16)), "IMAGE_ID"),
-            "csp_ids": demanded(array({"type": "string"}), "cloud provider of a VLEK"),
-            "minimum_abi": demanded(
-                mapping({"major": integer(0, 255), "minor": integer(0, 255)}, required=["major", "minor"]),
-                "least version of the firmware's interface that POLICY demands",
-            ),
-            "minimum_guest_svn": integer(0, 2**32 - 1),
-            "mitigations_at_launch": integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
-            "mitigations_now": integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
-        },
-        required=["products", "measurement"],
-    )
-    return {**section, "anyOf": [{"required": ["minimum_tcb"]}, {"required": ["exact_tcb"]}]}
-
-
-def tdx_schema() -> JsonSchema:
-    """Return the schema of the key ``tdx``."""
-    strict = "demanded when left out"
-    digests = array(hex_text(48))
-    rtmrs = {f"rtmr{i}": demanded(array({"type": "string"}), "names under reference_values") for i in range(4)}
-    modules: JsonSchema = {
-        "type": "object",
-        "minProperties": 1,
-        "propertyNames": {"pattern": "^[0-9]{1,3}$"},
-        "additionalProperties": integer(0, 255),
-    }
-    return mapping(
-        {
-            "mr_td": demanded(array({"type": "string"}), "names under reference_values"),
-            **rtmrs,
-            "td_attributes": bit_table(
-                TD_ATTRIBUTE_BITS,
-                "bits of TDATTRIBUTES; debug false, sept_ve_disable true, migratable false when left out",
-            ),
-            "unnamed_attributes": demanded({"const": False}, strict),
-            "unknown_xfam": demanded({"const": False}, strict),
-            "service_td": demanded({"const": False}, "demanded when left out and mr_service_td is not stated"),
-            "mr_service_td": demanded(digests, "MRSERVICETD"),
-            "mr_seam": demanded(digests, "MRSEAM"),
-            "mr_config_id": demanded(digests, "MRCONFIGID"),
-            "mr_owner": demanded(digests, "MROWNER"),
-            "mr_owner_config": demanded(digests, "MROWNERCONFIG"),
-            "minimum_tdx_module_svn": demanded(
-                modules, "for each version of the TDX module its least SVN; a version without one is refused"
-            ),
-            **_intel_tcb(),
-            "event_log": _event_log(TDX_LOG),
-        },
-        required=["mr_td"],
-    )
-
-
-def sgx_schema() -> JsonSchema:
-    """Return the schema of the key ``sgx``."""
-    return mapping(
-        {
-            "mr_enclave": demanded(array({"type": "string"}), "names under reference_values, with 32-byte digests"),
-            "attributes": bit_table(ATTRIBUTE_BITS, "bits of ATTRIBUTES; debug is false when left out"),
-            "mr_signer": demanded(array(hex_text(32)), "MRSIGNER"),
-            "isv_prod_id": demanded(array(integer(0, 0xFFFF)), "ISVPRODID"),
-            "minimum_isv_svn": integer(0, 0xFFFF),
-            "config_id": demanded(array(hex_text(64)), "CONFIGID"),
-            **_intel_tcb(),
-        },
-        required=["mr_enclave"],
-    )
-
-
-def gpu_schema() -> JsonSchema:
-    """Return the schema of the key ``gpu``."""
-    strict = "demanded when left out"
-    names = array({"type": "string"})
-    return mapping(
-        {
-            "architectures": demanded(array({"enum": [*ARCHITECTURES]}), "architectures that are accepted"),
-            "driver_versions": demanded(_ranges(Numbering.DECIMAL), "one range, or several of which one has to hold"),
-            **_nvidia_device(GPU_MEASUREMENTS),
-            "fwid_required": demanded({"const": True}, "the report states its firmware id; " + strict),
-            "environment": demanded({"const": "production"}, strict),
-            "cc_mode": demanded({"const": True}, strict),
-            "dev_tools_mode": demanded({"const": False}, strict),
-            "modes": demanded(array({"enum": [*MODES]}), "modes that are accepted"),
-            "projects": demanded(names, "boards, as the report names them"),
-            "project_skus": demanded(names, "variants of boards"),
-            "chip_skus": demanded(names, "variants of chips"),
-        },
-        required=["architectures", "driver_versions", "vbios_versions"],
-    )
-
-
-def nvswitch_schema() -> JsonSchema:
-    """Return the schema of the key ``nvswitch``."""
-    locked = demanded({"const": True}, "demanded when left out")
-    return mapping({**_nvidia_device(SWITCH_MEASUREMENTS), "locked": locked}, required=["vbios_versions"])
-
-
-def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
-    """Return the keys that GPUs and NVSwitches share."""
-    reason: JsonSchema = {"type": "string", "minLength": 1}
-    identities = array(hex_text(IDENTITY_BYTES))
-    waivers = table({str(index): reason for index in range(measurements)})
-    return {
-        "vbios_versions": demanded(_ranges(Numbering.HEX), "one range, or several of which one has to hold"),
-        "rim": demanded({"const": True}, "every measurement equals a reference value; demanded when left out"),
-        "fwids": demanded(array(hex_text(FWID_BYTES)), "firmware ids that are accepted"),
-        "device_identities": demanded(identities, "devices that are accepted"),
-        "denied_device_identities": identities,
-        "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
-        "held_rim_signers": demanded({"const": False}, "signers of RIMs that are on hold; refused when left out"),
-    }
-
-
-def devices_schema() -> JsonSchema:
-    """Return the schema of the key ``devices``."""
-    strict = "demanded when left out"
-    number = integer(0, MAX_DEVICES)
-    count: JsonSchema = {"anyOf": [number, mapping({"at_least": number, "at_most": number}, required=["at_least"])]}
-    return mapping(
-        {
-            "gpus": demanded(count, "how many GPUs; one at least when left out"),
-            "switches": demanded(count, "how many NVSwitches; one at least when left out"),
-            "same_architecture": demanded({"const": True}, strict),
-            "same_driver_version": demanded({"const": True}, strict),
-            "bound": demanded({"const": True}, "the CPU's report commits to the devices; " + strict),
-        },
-        required=[],
-    )
+def _fixed(value: bool | str, description: str = _STRICT) -> JsonSchema:
+    """Return the schema of the one value that may be demanded."""
+    return demanded({"const": value}, description)
 
 
 def _ranges(numbering: Numbering) -> JsonSchema:
@@ -233,13 +42,8 @@ def _ranges(numbering: Numbering) -> JsonSchema:
 def _intel_tcb() -> dict[str, JsonSchema]:
     """Return the keys that TDX and SGX share."""
     statuses = [str(status) for status in TcbStatus if status is not TcbStatus.REVOKED]
-    advisory = mapping(
-        {
-            "reason": {"type": "string", "minLength": 1},
-            "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
-        },
-        required=["reason", "expires"],
-    )
+    expires: JsonSchema = {**_MOMENT, "description": "last moment, included"}
+    advisory = mapping({"reason": _TEXT, "expires": expires}, required=["reason", "expires"])
     advisories: JsonSchema = {
         "type": "object",
         "minProperties": 1,
@@ -250,9 +54,7 @@ def _intel_tcb() -> dict[str, JsonSchema]:
     return {
         "tcb_status": demanded(array({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
         "accepted_advisories": demanded(advisories, "advisories that are tolerated; none when left out"),
-        "minimum_tcb_date": demanded(
-            {"type": "string", "format": "date-time"}, "least date of the TCB level that the platform reaches"
-        ),
+        "minimum_tcb_date": demanded(_MOMENT, "least date of the TCB level that the platform reaches"),
         "minimum_tcb_evaluation_data_number": integer(1, 2**31, "of TCB info and of QE identity"),
         "fmspcs": demanded(array(hex_text(6)), "platform families that are accepted"),
         "ppids": demanded(array(hex_text(16)), "machines that are accepted"),
@@ -265,23 +67,19 @@ def _event_log(key: EventLogKey) -> JsonSchema:
     others = "; together with the other lists of its register it must name every event there"
     digests, hashed = array(hex_text(key.digest_bytes)), f"SHA-{8 * key.digest_bytes} of the value"
     stores = table({name: demanded(digests, hashed) for name in ("pk", "kek", "db", "dbx")})
+    word: JsonSchema = {"type": "string", "pattern": r"^\S+$"}
     application = mapping(
-        {
-            "domain": {"type": "string", "pattern": r"^\S+$"},
-            "operation": {"type": "string", "pattern": r"^\S+$"},
-            "contents": array({"type": "string"}),
-        },
-        required=["domain", "operation"],
+        {"domain": word, "operation": word, "contents": array({"type": "string"})}, required=["domain", "operation"]
     )
-    texts = array({"type": "string", "minLength": 1})
+    texts = array(_TEXT)
     runtime: dict[str, JsonSchema] = {
         "application_events": demanded(array(application), "what must and may be there" + others),
         "other_runtime_events": demanded(digests, "digests" + others),
     }
     return mapping(
         {
-            "required": demanded({"const": True}, "demanded when left out"),
-            "secure_boot": demanded({"const": True}, "the firmware's variable SecureBoot"),
+            "required": _fixed(True),
+            "secure_boot": _fixed(True, "the firmware's variable SecureBoot"),
             "signature_stores": stores,
             "boot_variables": demanded(array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
             "kernel_command_lines": demanded(texts, "of the boot loader" + others),
@@ -299,3 +97,165 @@ def _tcb(product: SnpProduct) -> JsonSchema:
     parts = ["bootloader", "tee", "snp", "microcode"]
     names = ["fmc", *parts] if product.has_fmc else parts
     return mapping({name: integer(0, 255) for name in names}, required=names)
+
+
+def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
+    """Return the keys that GPUs and NVSwitches share."""
+    identities = array(hex_text(IDENTITY_BYTES))
+    waivers = table({str(index): _TEXT for index in range(measurements)})
+    return {
+        "vbios_versions": demanded(_ranges(Numbering.HEX), "one range, or several of which one has to hold"),
+        "rim": _fixed(True, "every measurement equals a reference value; demanded when left out"),
+        "fwids": demanded(array(hex_text(FWID_BYTES)), "firmware ids that are accepted"),
+        "device_identities": demanded(identities, "devices that are accepted"),
+        "denied_device_identities": identities,
+        "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
+        "held_rim_signers": _fixed(False, "signers of RIMs that are on hold; refused when left out"),
+    }
+
+
+_LOADER_STATED: JsonSchema = {
+    "required": ["event_log"],
+    "properties": {"event_log": {"anyOf": [{"required": [name]} for name in LOADER_LISTS]}},
+}
+AZURE: JsonSchema = {
+    **mapping(
+        {
+            **dict.fromkeys(PCR_KEYS, _NAMES),
+            "vm_configuration": bit_table(
+                VM_SWITCHES,
+                "what the paravisor says; secure_boot and tpm_enabled true, console_enabled false when left out",
+            ),
+            "vm_unique_ids": demanded(array(_TEXT), "VMs that are accepted"),
+            "root_cert_thumbprints": demanded(array(_TEXT), "thumbprints that are accepted"),
+            "user_data": demanded(array(hex_text(64)), "what the guest wrote before the report was made"),
+            "tpm_clock_safe": _fixed(True, "the virtual TPM kept track of its clock"),
+            "maximum_restart_count": integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
+            "event_log": _event_log(AZURE_LOG),
+        },
+        required=[],
+    ),
+    "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
+    "anyOf": [*({"required": [key]} for key in PCR_KEYS), _LOADER_STATED],
+}
+
+_TCBS = table({str(product): _tcb(product) for product in SnpProduct})
+_EXACT = table({str(product): array(_tcb(product)) for product in SnpProduct})
+_SNP = mapping(
+    {
+        "products": demanded(array({"enum": [str(p) for p in SnpProduct]}), "product lines that are accepted"),
+        "measurement": _NAMES,
+        "minimum_tcb": demanded(_TCBS, "lowest REPORTED_TCB of each product line; a line without one is refused"),
+        "minimum_committed_tcb": demanded(_TCBS, "the same for COMMITTED_TCB"),
+        "minimum_launch_tcb": demanded(_TCBS, "the same for LAUNCH_TCB"),
+        "exact_tcb": demanded(_EXACT, "the only REPORTED_TCBs of each product line; a line without any is refused"),
+        "exact_committed_tcb": demanded(_EXACT, "the same for COMMITTED_TCB"),
+        "exact_launch_tcb": demanded(_EXACT, "the same for LAUNCH_TCB"),
+        "vmpl": demanded(array(integer(0, 3)), "privilege levels that may ask; [0] when left out"),
+        "signing_key": demanded(array({"enum": ["vcek", "vlek"]}), "either when left out"),
+        "guest_policy": bit_table(GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"),
+        "platform_info": bit_table(
+            PLATFORM_INFO_BITS, "bits of PLATFORM_INFO; alias_check_complete is true when left out"
+        ),
+        "provisional_firmware": _fixed(False),
+        "masked_chip_id": _fixed(False),
+        "rollback_protection": _fixed(True),
+        "chip_ids": demanded(array(hex_text(64)), "chips that are accepted"),
+        "denied_chip_ids": array(hex_text(64)),
+        "host_data": demanded(array(hex_text(32)), "HOST_DATA"),
+        "id_key_digests": demanded(array(hex_text(48)), "ID_KEY_DIGEST"),
+        "author_key_digests": demanded(array(hex_text(48)), "AUTHOR_KEY_DIGEST"),
+        "family_ids": demanded(array(hex_text(16)), "FAMILY_ID"),
+        "image_ids": demanded(array(hex_text(16)), "IMAGE_ID"),
+        "csp_ids": demanded(array({"type": "string"}), "cloud provider of a VLEK"),
+        "minimum_abi": demanded(
+            mapping({"major": integer(0, 255), "minor": integer(0, 255)}, required=["major", "minor"]),
+            "least version of the firmware's interface that POLICY demands",
+        ),
+        "minimum_guest_svn": integer(0, 2**32 - 1),
+        "mitigations_at_launch": integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
+        "mitigations_now": integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
+    },
+    required=["products", "measurement"],
+)
+SNP: JsonSchema = {**_SNP, "anyOf": [{"required": ["minimum_tcb"]}, {"required": ["exact_tcb"]}]}
+
+_DIGESTS = array(hex_text(48))
+_MODULES: JsonSchema = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": "^[0-9]{1,3}$"},
+    "additionalProperties": integer(0, 255),
+}
+TDX: JsonSchema = mapping(
+    {
+        "mr_td": _NAMES,
+        **{f"rtmr{i}": _NAMES for i in range(4)},
+        "td_attributes": bit_table(
+            TD_ATTRIBUTE_BITS,
+            "bits of TDATTRIBUTES; debug false, sept_ve_disable true, migratable false when left out",
+        ),
+        "unnamed_attributes": _fixed(False),
+        "unknown_xfam": _fixed(False),
+        "service_td": _fixed(False, "demanded when left out and mr_service_td is not stated"),
+        "mr_service_td": demanded(_DIGESTS, "MRSERVICETD"),
+        "mr_seam": demanded(_DIGESTS, "MRSEAM"),
+        "mr_config_id": demanded(_DIGESTS, "MRCONFIGID"),
+        "mr_owner": demanded(_DIGESTS, "MROWNER"),
+        "mr_owner_config": demanded(_DIGESTS, "MROWNERCONFIG"),
+        "minimum_tdx_module_svn": demanded(
+            _MODULES, "for each version of the TDX module its least SVN; a version without one is refused"
+        ),
+        **_intel_tcb(),
+        "event_log": _event_log(TDX_LOG),
+    },
+    required=["mr_td"],
+)
+
+SGX: JsonSchema = mapping(
+    {
+        "mr_enclave": demanded(array({"type": "string"}), "names under reference_values, with 32-byte digests"),
+        "attributes": bit_table(ATTRIBUTE_BITS, "bits of ATTRIBUTES; debug is false when left out"),
+        "mr_signer": demanded(array(hex_text(32)), "MRSIGNER"),
+        "isv_prod_id": demanded(array(integer(0, 0xFFFF)), "ISVPRODID"),
+        "minimum_isv_svn": integer(0, 0xFFFF),
+        "config_id": demanded(array(hex_text(64)), "CONFIGID"),
+        **_intel_tcb(),
+    },
+    required=["mr_enclave"],
+)
+
+_WORDS = array({"type": "string"})
+GPU: JsonSchema = mapping(
+    {
+        "architectures": demanded(array({"enum": [*ARCHITECTURES]}), "architectures that are accepted"),
+        "driver_versions": demanded(_ranges(Numbering.DECIMAL), "one range, or several of which one has to hold"),
+        **_nvidia_device(GPU_MEASUREMENTS),
+        "fwid_required": _fixed(True, "the report states its firmware id; " + _STRICT),
+        "environment": _fixed("production"),
+        "cc_mode": _fixed(True),
+        "dev_tools_mode": _fixed(False),
+        "modes": demanded(array({"enum": [*MODES]}), "modes that are accepted"),
+        "projects": demanded(_WORDS, "boards, as the report names them"),
+        "project_skus": demanded(_WORDS, "variants of boards"),
+        "chip_skus": demanded(_WORDS, "variants of chips"),
+    },
+    required=["architectures", "driver_versions", "vbios_versions"],
+)
+
+NVSWITCH: JsonSchema = mapping(
+    {**_nvidia_device(SWITCH_MEASUREMENTS), "locked": _fixed(True)}, required=["vbios_versions"]
+)
+
+_NUMBER = integer(0, MAX_DEVICES)
+_COUNT: JsonSchema = {"anyOf": [_NUMBER, mapping({"at_least": _NUMBER, "at_most": _NUMBER}, required=["at_least"])]}
+DEVICES: JsonSchema = mapping(
+    {
+        "gpus": demanded(_COUNT, "how many GPUs; one at least when left out"),
+        "switches": demanded(_COUNT, "how many NVSwitches; one at least when left out"),
+        "same_architecture": _fixed(True),
+        "same_driver_version": _fixed(True),
+        "bound": _fixed(True, "the CPU's report commits to the devices; " + _STRICT),
+    },
+    required=[],
+)

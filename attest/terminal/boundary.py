@@ -91,9 +91,6 @@ def _one_line(message: str) -> str:
 
 
 def _usage_hint(exc: click.ClickException) -> str | None:
-    own: str | None = getattr(exc, "hint", None)
-    if own is not None:
-        return own
     ctx = getattr(exc, "ctx", None)
     return f"'{ctx.command_path} --help' shows examples and every option" if ctx is not None else None
 
