@@ -82,8 +82,7 @@ class Judgement:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        msg = f"an {type(self).__name__} is no condition; ask .affirmed"
-        raise TypeError(msg)
+        raise TypeError(f"an {type(self).__name__} is no condition; ask .affirmed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +136,7 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         ValueError: the moment differs from that of verification.
     """
     if at != verified.at:
-        msg = f"evidence that was verified for {verified.at} cannot be appraised for {at}"
-        raise ValueError(msg)
+        raise ValueError(f"evidence that was verified for {verified.at} cannot be appraised for {at}")
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
     reasons = reasons_of(unchecked)
     checks, set_aside = judge_items(

@@ -62,8 +62,7 @@ class Check:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition: compare ``outcome`` instead."""
-        msg = "a Check has four outcomes; compare .outcome instead of using it as a condition"
-        raise TypeError(msg)
+        raise TypeError("a Check has four outcomes; compare .outcome instead of using it as a condition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +87,6 @@ class Unchecked:
     def __post_init__(self) -> None:
         """Refuse unknown names and blank reasons."""
         if self.check not in self.NAMES:
-            msg = f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}"
-            raise ValueError(msg)
+            raise ValueError(f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}")
         if not self.reason.strip():
-            msg = f"leaving {self.check} unchecked needs a reason"
-            raise ValueError(msg)
+            raise ValueError(f"leaving {self.check} unchecked needs a reason")

@@ -114,21 +114,18 @@ def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        msg = f"member {twice[:80]!r} stands twice in one object"
-        raise ValueError(msg)
+        raise ValueError(f"member {twice[:80]!r} stands twice in one object")
     return members
 
 
 def _no_constant(name: str) -> JsonValue:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):  # 1e999 would become an infinity, which no writer could put down again
-        msg = "a number is too large"
-        raise ValueError(msg)
+        raise ValueError("a number is too large")
     return number
 
 
@@ -236,21 +233,18 @@ def cbor_bytes(value: CborValue) -> bytes:
         case Mapping():
             pairs = sorted((_cbor_key(name), cbor_bytes(member)) for name, member in value.items())
             return _cbor_head(5, len(pairs)) + b"".join(key + member for key, member in pairs)
-    msg = f"{type(value).__name__} has no canonical CBOR form here"
-    raise TypeError(msg)
+    raise TypeError(f"{type(value).__name__} has no canonical CBOR form here")
 
 
 def _cbor_key(name: str) -> bytes:
     if not isinstance(name, str):
-        msg = f"map keys are text, not {type(name).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"map keys are text, not {type(name).__name__}")
     return cbor_bytes(name)
 
 
 def _cbor_head(major: int, value: int) -> bytes:
     if value > _MAX_UINT64:
-        msg = "an integer of more than 64 bits has no canonical CBOR form here"
-        raise ValueError(msg)
+        raise ValueError("an integer of more than 64 bits has no canonical CBOR form here")
     if value < 24:
         return _CBOR_BYTE[major << 5 | value]
     power = (value.bit_length() - 1).bit_length() - 3  # 1, 2, 4 or 8 bytes follow the head
@@ -302,6 +296,5 @@ def rfc3339_text(moment: datetime) -> str:
         ValueError: the moment has no time zone.
     """
     if moment.tzinfo is None:
-        msg = "a moment without a time zone means a different time on every machine"
-        raise ValueError(msg)
+        raise ValueError("a moment without a time zone means a different time on every machine")
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

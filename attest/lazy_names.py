@@ -21,8 +21,7 @@ def lazy_names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable
     def find(name: str) -> object:
         home = homes.get(name)
         if home is None:
-            msg = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value: object = getattr(import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value

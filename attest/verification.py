@@ -154,8 +154,7 @@ def verify(
         Where several apply, malformed comes before does-not-hold before endorsements; the error carries all checks.
     """
     if at.tzinfo is None:
-        msg = "the moment of appraisal needs a time zone"
-        raise ValueError(msg)
+        raise ValueError("the moment of appraisal needs a time zone")
     # (1) Read everything before anything is judged.
     cpu, peripherals = _read_devices(evidence, formats)
     log = _read_log(evidence, cpu)

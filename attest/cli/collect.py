@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,7 @@ import click
 from attest.cli.documents import show_document
 from attest.cli.machine import TCTI
 from attest.cli.option_values import hex_of
-from attest.terminal.display import Display, display_options
+from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ TIMEOUT = click.option(
     show_default=True,
     help="How long the driver may take over each question.",
 )
+_OUTPUT = click.option(
+    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
+)
+_FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 
 
 @click.group(
@@ -56,10 +61,8 @@ def collect() -> None:
     metavar="HEX",
     help="The verifier's challenge, 32 bytes. Default: a random one, which proves freshness to nobody else.",
 )
-@click.option(
-    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@_OUTPUT
+@_FORCE
 @TIMEOUT
 @display_options
 def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, display: Display) -> int:
@@ -104,6 +107,61 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRequest:
+    """The options of ``attest collect evidence``, as given."""
+
+    nonce: bytes | None
+    report_data: bytes | None
+    challenge: str | None
+    key: bytes | None
+    vmpl: int | None
+    tcti: str | None
+    no_gpus: bool
+    no_eventlog: bool
+    output: str
+    force: bool
+    timeout: float
+    display: Display
+
+
+_EVIDENCE = (
+    click.option(
+        "--nonce",
+        type=hex_of(longest=64),
+        metavar="HEX",
+        help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness to "
+        "nobody else.",
+    ),
+    click.option(
+        "--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only."
+    ),
+    click.option(
+        "--challenge",
+        metavar="FILE",
+        help="A challenge of a key-release service, JSON: the evidence is bound to it, to that service and to --key.",
+    ),
+    click.option(
+        "--key",
+        type=hex_of(longest=4096),
+        metavar="HEX",
+        help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is to be sealed to.",
+    ),
+    click.option(
+        "--vmpl",
+        type=click.IntRange(0, 3),
+        help="SNP: privilege level that the report states. Default: the lowest that the kernel allows.",
+    ),
+    TCTI,
+    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded."),
+    click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX, Azure) out."),
+    _OUTPUT,
+    _FORCE,
+    TIMEOUT,
+    display_options,
+)
+
+
 @collect.command(
     short_help="Take all evidence of this machine: CPU, event log, GPUs.",
     examples=(
@@ -113,56 +171,9 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
         "attest collect evidence --no-gpus --no-eventlog -o evidence.json --json",
     ),
 )
-@click.option(
-    "--nonce",
-    type=hex_of(longest=64),
-    metavar="HEX",
-    help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness to "
-    "nobody else.",
-)
-@click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only.")
-@click.option(
-    "--challenge",
-    metavar="FILE",
-    help="A challenge of a key-release service, JSON: the evidence is bound to it, to that service and to --key.",
-)
-@click.option(
-    "--key",
-    type=hex_of(longest=4096),
-    metavar="HEX",
-    help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is to be sealed to.",
-)
-@click.option(
-    "--vmpl",
-    type=click.IntRange(0, 3),
-    help="SNP: privilege level that the report states. Default: the lowest that the kernel allows.",
-)
-@TCTI
-@click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded.")
-@click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX, Azure) out.")
-@click.option(
-    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@TIMEOUT
-@display_options
+@gathered("request", EvidenceRequest, _EVIDENCE)
 @click.pass_context
-def evidence(
-    ctx: click.Context,
-    *,
-    nonce: bytes | None,
-    report_data: bytes | None,
-    challenge: str | None,
-    key: bytes | None,
-    vmpl: int | None,
-    tcti: str | None,
-    no_gpus: bool,
-    no_eventlog: bool,
-    output: str,
-    force: bool,
-    timeout: float,
-    display: Display,
-) -> int:
+def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
     """Take all evidence of this machine as one envelope that 'attest verify' reads.
 
     The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, which is asked through its virtual TPM.
@@ -170,26 +181,17 @@ def evidence(
     envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
     evidence ('attest doctor' says why); nothing is written then.
     """
-    from attest.cli.collection import CollectionOptions, collect_requested, collected_document
+    from attest.cli.collection import collect_requested, collected_document
     from attest.cli.machine import machine_of
 
-    request = CollectionOptions(
-        nonce=nonce,
-        report_data=report_data,
-        challenge=challenge,
-        key=key,
-        vmpl=vmpl,
-        gpus=not no_gpus,
-        eventlog=not no_eventlog,
-        timeout=timeout,
-    )
-    collected, told = collect_requested(machine_of(ctx, tcti), request)
-    if told is not None and not display.quiet:
-        click.echo(f"nonce: {told.hex()}", err=True)
+    display, output = request.display, request.output
+    collected, generated = collect_requested(machine_of(ctx, request.tcti), request)
+    if generated is not None and not display.quiet:
+        click.echo(f"nonce: {generated.hex()}", err=True)
     for note in collected.notes:
         display.warn(note)
     document = collected_document(collected, output)
-    _write(collected.evidence.to_json(), output, document, force=force, display=display)
+    _write(collected.evidence.to_json(), output, document, force=request.force, display=display)
     return 0
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from attest.cli.collect import EvidenceRequest
 from attest.cli.files import read_file
 from attest.collect.access import MachineAccess
 from attest.collect.machine import Collected, collect_all
@@ -16,21 +15,7 @@ COLLECTED_SCHEMA = "attest.collected-evidence/1"
 MAX_CHALLENGE_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionOptions:
-    """The options, as given."""
-
-    nonce: bytes | None
-    report_data: bytes | None
-    challenge: str | None
-    key: bytes | None
-    vmpl: int | None
-    gpus: bool
-    eventlog: bool
-    timeout: float
-
-
-def collect_requested(access: MachineAccess, request: CollectionOptions) -> tuple[Collected, bytes | None]:
+def collect_requested(access: MachineAccess, request: EvidenceRequest) -> tuple[Collected, bytes | None]:
     """Collect the requested evidence.
 
     Returns:
@@ -40,67 +25,52 @@ def collect_requested(access: MachineAccess, request: CollectionOptions) -> tupl
         ConfigurationError: options that contradict each other, or an invalid challenge.
         CollectionError: this machine gave no evidence.
     """
-    asked = _asked(request)
-    made_up = None
+    commitment = _commitment(request)
+    generated = None
+    if commitment is None:
+        commitment = generated = access.random(NONCE_BYTES)
     detected = access.detect()
-    with_gpus = request.gpus and detected.gpus
-    if asked is None:
-        asked = made_up = access.random(NONCE_BYTES)
+    with_gpus = detected.gpus and not request.no_gpus
     if with_gpus:
         _require_fitting_gpus(request)
     if detected.interface == "azure-vtpm":
         _require_fitting_tpm(request)
     collected = collect_all(
-        asked,
+        commitment,
         access=access,
         vmpl=request.vmpl,
         with_gpus=with_gpus,
-        with_log=request.eventlog,
+        with_log=not request.no_eventlog,
         timeout=request.timeout,
     )
-    return collected, made_up
+    return collected, generated
 
 
-def _asked(request: CollectionOptions) -> Binding | bytes | None:
-    """Return the value that the evidence commits to; None: a generated nonce.
-
-    Raises:
-        ConfigurationError: ``nonce-ambiguous``, ``option-not-applicable``, or as ``_challenge``.
-    """
-    given = [
-        f"--{name}"
-        for name, value in (
-            ("nonce", request.nonce),
-            ("report-data", request.report_data),
-            ("challenge", request.challenge),
-        )
-        if value is not None
-    ]
+def _commitment(request: EvidenceRequest) -> Binding | bytes | None:
+    """Return the value that the evidence commits to; None: a generated nonce."""
+    options = {"--nonce": request.nonce, "--report-data": request.report_data, "--challenge": request.challenge}
+    given = [option for option, value in options.items() if value is not None]
     if len(given) > 1:
         raise ConfigurationError(
             f"{' and '.join(given)} each say what the evidence commits to",
             code="nonce-ambiguous",
             hint="give one of them",
         )
-    if (request.challenge is None) != (request.key is None):
+    if request.challenge is None and request.key is None:
+        return request.report_data if request.nonce is None else request.nonce
+    if request.challenge is None or request.key is None:
         raise ConfigurationError(
             "--challenge and --key belong together",
             code="option-not-applicable",
             field="--key",
             hint="the answer to a challenge is sealed to a key, and the evidence has to commit to it",
         )
-    if request.challenge is not None and request.key is not None:
-        challenge = _challenge(request.challenge)
-        return Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=request.key)
-    return request.report_data if request.nonce is None else request.nonce
+    challenge = _challenge(request.challenge)
+    return Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=request.key)
 
 
 def _challenge(file: str) -> Challenge:
-    """Read the answer of a service to a request for a challenge.
-
-    Raises:
-        ConfigurationError: ``file-unreadable`` or ``challenge-invalid``.
-    """
+    """Read the answer of a service to a request for a challenge."""
     data = read_file(file, limit=MAX_CHALLENGE_BYTES, what="--challenge")
     try:
         return Challenge.from_json(json_value(data, what="challenge"))
@@ -113,12 +83,7 @@ def _challenge(file: str) -> Challenge:
         ) from exc
 
 
-def _require_fitting_gpus(request: CollectionOptions) -> None:
-    """Refuse options that do not apply to GPUs.
-
-    Raises:
-        ConfigurationError: ``option-not-applicable`` or ``nonce-length``.
-    """
+def _require_fitting_gpus(request: EvidenceRequest) -> None:
     if request.report_data is not None:
         raise ConfigurationError(
             "--report-data: with GPUs, REPORT_DATA commits to what they said",
@@ -137,12 +102,8 @@ def _require_fitting_gpus(request: CollectionOptions) -> None:
         )
 
 
-def _require_fitting_tpm(request: CollectionOptions) -> None:
-    """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data stand in the user data.
-
-    Raises:
-        ConfigurationError: ``nonce-length``.
-    """
+def _require_fitting_tpm(request: EvidenceRequest) -> None:
+    """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data stand in the user data."""
     if request.nonce is not None and len(request.nonce) > EXTRA_DATA_BYTES:
         raise ConfigurationError(
             f"on Azure, the nonce has at most {EXTRA_DATA_BYTES} bytes",
@@ -156,16 +117,15 @@ def _require_fitting_tpm(request: CollectionOptions) -> None:
 
 def collected_document(collected: Collected, output: str) -> dict[str, JsonValue]:
     """Return a description of the written evidence, for programs and people."""
-    items: list[JsonValue] = [
-        {"name": item.name, "media_type": item.media_type, "bytes": len(item.value)}
-        for item in collected.evidence.items
-    ]
     return {
         "schema": COLLECTED_SCHEMA,
         "file": output,
         "tee": collected.tee,
         "interface": collected.interface,
         "digest": collected.evidence.digest.hex(),
-        "items": items,
+        "items": [
+            {"name": item.name, "media_type": item.media_type, "bytes": len(item.value)}
+            for item in collected.evidence.items
+        ],
         "notes": [*collected.notes],
     }

@@ -9,14 +9,15 @@ import click
 
 from attest.cli.documents import print_document
 from attest.cli.options import VerificationOptions, question_options
+from attest.terminal.display import Display
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attest.encoding import JsonValue
-    from attest.policy.authoring.draft import DraftSource, PolicyDraft
-    from attest.verification import VerifiedEvidence
+    from attest.policy.authoring.draft import DraftSource, PolicyDraft, SourceItem
+    from attest.verification import VerifiedEvidence, VerifiedItem
 
 INIT_SCHEMA = "attest.policy-init/1"
 
@@ -80,11 +81,9 @@ def init(
 
     Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
     """
-    from attest.appraisal import appraise
     from attest.cli.verification_inputs import Case, open_case, verify_case
     from attest.clock import this_second
     from attest.policy.authoring.draft import choose, draft_policy
-    from attest.policy.loader import load_policy
 
     question = replace(question, inputs=(*sources, *question.inputs))
     if not question.inputs:
@@ -98,36 +97,28 @@ def init(
     kinds = tuple(dict.fromkeys(item.kind for item in source.items))
     chosen: Mapping[str, str] = choose(kinds, exactly=exactly, or_newer=or_newer, default=default)
     if interactive:
-        chosen = _asked(kinds, chosen)
+        chosen = _prompted(kinds, chosen)
     draft = draft_policy(source, name=name, reference=reference, chosen=chosen)
-    if load_policy(draft.yaml.encode()).digest != draft.policy.digest:
-        msg = "the written policy is not the drafted one"
-        raise RuntimeError(msg)
-    failed = [check.id for check in appraise(verified, policy=draft.policy, at=at).failed if check.id != "freshness"]
-    if failed:
-        msg = f"the draft does not affirm its source: {', '.join(failed)}"
-        raise RuntimeError(msg)
-    return _written(draft, chosen, question=question, output=output, force=force, simulated=verified.simulated)
+    _require_affirming(draft, verified)
+    _write(draft, chosen, output=output, force=force, display=question.display, simulated=verified.simulated)
+    return 0
+
+
+def _source_item(item: VerifiedItem) -> SourceItem:
+    from attest.evidence.eventlog.facts import facts_of
+    from attest.policy.authoring.draft import SourceItem
+
+    facts = None if item.eventlog is None else facts_of(item.eventlog)
+    return SourceItem(name=item.name, kind=item.kind, verified=item.verified, silicon=item.silicon, facts=facts)
 
 
 def source_of(verified: VerifiedEvidence) -> DraftSource:
     """Return the parts of verified evidence that a draft uses."""
     from attest.appraisal import device_set
-    from attest.evidence.eventlog.facts import facts_of
-    from attest.policy.authoring.draft import DraftSource, SourceItem
+    from attest.policy.authoring.draft import DraftSource
 
-    items = tuple(
-        SourceItem(
-            name=item.name,
-            kind=item.kind,
-            verified=item.verified,
-            silicon=item.silicon,
-            facts=None if item.eventlog is None else facts_of(item.eventlog),
-        )
-        for item in verified.items
-    )
     return DraftSource(
-        items=items,
+        items=tuple(map(_source_item, verified.items)),
         devices=device_set(verified),
         digest=verified.evidence.digest,
         at=verified.at,
@@ -136,7 +127,19 @@ def source_of(verified: VerifiedEvidence) -> DraftSource:
     )
 
 
-def _asked(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
+def _require_affirming(draft: PolicyDraft, verified: VerifiedEvidence) -> None:
+    from attest.appraisal import appraise
+    from attest.policy.loader import load_policy
+
+    if load_policy(draft.yaml.encode()).digest != draft.policy.digest:
+        raise RuntimeError("the written policy is not the drafted one")
+    result = appraise(verified, policy=draft.policy, at=verified.at)
+    failed = [check.id for check in result.failed if check.id != "freshness"]
+    if failed:
+        raise RuntimeError(f"the draft does not affirm its source: {', '.join(failed)}")
+
+
+def _prompted(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
     """Ask about each field that has a choice; questions go to standard error."""
     from attest.policy.authoring.draft import fields_of
 
@@ -152,44 +155,33 @@ def _asked(kinds: tuple[str, ...], chosen: Mapping[str, str]) -> dict[str, str]:
     return answers
 
 
-def _written(
-    draft: PolicyDraft,
-    chosen: Mapping[str, str],
-    *,
-    question: VerificationOptions,
-    output: str,
-    force: bool,
-    simulated: bool,
-) -> int:
+def _write(
+    draft: PolicyDraft, chosen: Mapping[str, str], *, output: str, force: bool, display: Display, simulated: bool
+) -> None:
     """Write the draft, and warn of its weak demands."""
-    from attest.cli.files import STDIN, write_output
+    from attest.cli.files import STDIN, write_text
 
-    display = question.display
     if simulated:
         display.warn("the policy accepts SIMULATED evidence, which everybody can make")
     for key, reason in draft.weak:
         display.warn(f"WEAKER than a strict policy: {key}: {reason}")
     for field, choice in chosen.items():
         display.note(f"{field}: {choice}")
-    if output != STDIN:
-        write_output(output, draft.yaml.encode(), force=force)
-    elif not display.json:
-        click.echo(draft.yaml, nl=False)
+    digest = draft.policy.digest.hex()
+    if output != STDIN or not display.json:
+        write_text(output, draft.yaml, force=force)
     if display.json:
-        weak: list[JsonValue] = [{"key": key, "reason": reason} for key, reason in draft.weak]
-        print_document(
-            {
-                "schema": INIT_SCHEMA,
-                "simulated": simulated,
-                "digest": draft.policy.digest.hex(),
-                "fields": dict(chosen),
-                "weak": weak,
-                "policy": dict(draft.document),
-            }
-        )
+        document: dict[str, JsonValue] = {
+            "schema": INIT_SCHEMA,
+            "simulated": simulated,
+            "digest": digest,
+            "fields": dict(chosen),
+            "weak": [{"key": key, "reason": reason} for key, reason in draft.weak],
+            "policy": dict(draft.document),
+        }
+        print_document(document)
     elif output != STDIN and not display.quiet:
-        click.echo(f"{output}: policy {draft.policy.name!r}, digest {draft.policy.digest.hex()}")
-    return 0
+        click.echo(f"{output}: policy {draft.policy.name!r}, digest {digest}")
 
 
 optional_inputs(init)

@@ -114,6 +114,7 @@ def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
     }
 
 
+_REGISTER_STATED: list[JsonSchema] = [{"required": [key]} for key in PCR_KEYS]
 _LOADER_STATED: JsonSchema = {
     "required": ["event_log"],
     "properties": {"event_log": {"anyOf": [{"required": [name]} for name in LOADER_LISTS]}},
@@ -136,7 +137,7 @@ AZURE: JsonSchema = {
         required=[],
     ),
     "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
-    "anyOf": [*({"required": [key]} for key in PCR_KEYS), _LOADER_STATED],
+    "anyOf": [*_REGISTER_STATED, _LOADER_STATED],
 }
 
 _TCBS = table({str(product): _tcb(product) for product in SnpProduct})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,10 @@ from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
+    from attest.endorsements.anchors import TrustAnchors
     from attest.endorsements.cose import CoseKey
-    from attest.policy.reference_values.reference_documents import ReferenceDocument
+    from attest.evidence.gpu.rim import VerifiedRim
+    from attest.policy.reference_values.reference_documents import ReferenceDocument, ReferenceEntry
 
 LIST_SCHEMA = "attest.references-list/1"
 MADE_SCHEMA = "attest.references-made/1"
@@ -71,11 +73,9 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
     at = moment or this_second()
     documents = [_read(file) for file in files]
     revoked = {one.value: one.reason for document in documents for one in document.revoked}
-    rows: list[JsonValue] = [
-        {"file": file, **_listed(document, revoked, at)} for file, document in zip(files, documents, strict=True)
-    ]
+    rows = [{"file": file, **_listed(document, revoked, at)} for file, document in zip(files, documents, strict=True)]
     if display.json:
-        print_document({"schema": LIST_SCHEMA, "at": rfc3339_text(at), "documents": rows})
+        print_document({"schema": LIST_SCHEMA, "at": rfc3339_text(at), "documents": [*rows]})
     elif not display.quiet:
         from attest.cli.json_tree import print_tree
 
@@ -226,27 +226,14 @@ def from_rims(
     from attest.cli.endorsement_inputs import read_anchors
     from attest.cli.files import read_inputs
     from attest.clock import this_second
-    from attest.errors import EvidenceError
-    from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
-    from attest.evidence.gpu.rim import VerifiedRim, find_signers, read_rim, require_window, verify_rim_signature
+    from attest.evidence.endorsement_files import MAX_FILE_BYTES
     from attest.policy.reference_values.reference_documents import make_reference_document
     from attest.policy.reference_values.reference_sources import references_from_rims
 
     at = moment or this_second()
     anchors = read_anchors(None, simulated=allow_simulated)
-    verified: list[VerifiedRim] = []
-    for file in read_inputs(files, limit=MAX_FILE_BYTES):
-        found = read_endorsements([file], at=at).endorsements.rims
-        if not found:
-            raise EvidenceError(
-                f"{file[0]} is no RIM", code="rim-malformed", expected="SWID XML, or the service's JSON"
-            )
-        for document in found:
-            parsed = read_rim(document)
-            verify_rim_signature(parsed)
-            signers, anchor = find_signers(parsed, anchors)
-            begin, end = require_window(parsed, signers=signers, anchor=anchor, at=at)
-            verified.append(VerifiedRim(parsed=parsed, signers=signers, anchor=anchor, not_before=begin, not_after=end))
+    inputs = read_inputs(files, limit=MAX_FILE_BYTES)
+    verified = [rim for name, data in inputs for rim in _verified_rims(name, data, anchors, at=at)]
     simulated = any(rim.anchor.simulated for rim in verified)
     made = make_reference_document(
         name=name,
@@ -259,6 +246,22 @@ def from_rims(
     return _write(made, output, force=force, display=display)
 
 
+def _verified_rims(name: str, data: bytes, anchors: TrustAnchors, *, at: datetime) -> Iterator[VerifiedRim]:
+    from attest.errors import EvidenceError
+    from attest.evidence.endorsement_files import read_endorsements
+    from attest.evidence.gpu.rim import VerifiedRim, find_signers, read_rim, require_window, verify_rim_signature
+
+    found = read_endorsements([(name, data)], at=at).endorsements.rims
+    if not found:
+        raise EvidenceError(f"{name} is no RIM", code="rim-malformed", expected="SWID XML, or the service's JSON")
+    for document in found:
+        parsed = read_rim(document)
+        verify_rim_signature(parsed)
+        signers, anchor = find_signers(parsed, anchors)
+        begin, end = require_window(parsed, signers=signers, anchor=anchor, at=at)
+        yield VerifiedRim(parsed=parsed, signers=signers, anchor=anchor, not_before=begin, not_after=end)
+
+
 def _write(
     document: ReferenceDocument,
     output: str,
@@ -269,32 +272,23 @@ def _write(
     signer: str | None = None,
 ) -> int:
     """Write a document; with ``--json`` to a file, print a description of it on standard output."""
-    from attest.cli.files import write_output
+    from attest.cli.files import write_text
     from attest.policy.reference_values.reference_documents import reference_json
 
-    data = reference_json(document)
+    write_text(output, json.dumps(reference_json(document), indent=2) + "\n", force=force)
     if output == "-":
-        print_document(data)
         return 0
-    write_output(output, json.dumps(data, indent=2).encode() + b"\n", force=force)
+    digest = document.digest.hex()
     if display.json:
-        print_document(
-            {
-                "schema": MADE_SCHEMA,
-                "file": output,
-                "digest": document.digest.hex(),
-                "left_out": [*left_out],
-                **({} if signer is None else {"signer": signer}),
-            }
-        )
+        made: dict[str, JsonValue] = {"schema": MADE_SCHEMA, "file": output, "digest": digest, "left_out": [*left_out]}
+        print_document(made if signer is None else {**made, "signer": signer})
     elif not display.quiet:
         names = "1 name" if len(document.entries) == 1 else f"{len(document.entries)} names"
-        click.echo(f"{output}: {names}, sha256 {document.digest.hex()}")
+        click.echo(f"{output}: {names}, sha256 {digest}")
     return 0
 
 
 def _read(file: str) -> ReferenceDocument:
-    """Read a document; errors name the file."""
     from attest.cli.files import read_file
     from attest.policy.reference_values.reference_documents import MAX_REFERENCE_BYTES, read_reference_document
 
@@ -306,19 +300,6 @@ def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime
     from attest.policy.decoder import RelaxedDemand
 
     end = document.expires.value
-    values: dict[str, JsonValue] = {}
-    for name, entry in document.entries.items():
-        last = document.end_of(entry)
-        told: list[JsonValue] = [
-            value.hex() + (f"  REVOKED: {revoked[value]}" if value in revoked else "") for value in entry.values
-        ]
-        values[name] = {
-            "kind": entry.kind,
-            "state": "EXPIRED" if last is not None and at > last else "current",
-            **({} if last is None else {"expires": rfc3339_text(last)}),
-            **({} if entry.origin is None else {"origin": entry.origin}),
-            "values": told,
-        }
     withdrawn: dict[str, JsonValue] = {one.value.hex(): one.reason for one in document.revoked}
     return {
         "name": document.name,
@@ -328,8 +309,26 @@ def _listed(document: ReferenceDocument, revoked: dict[bytes, str], at: datetime
         "issued": rfc3339_text(document.issued),
         "expires": f"never: {end.reason}" if isinstance(end, RelaxedDemand) else rfc3339_text(end),
         "state": str(document.state(at)),
-        "values": values,
+        "values": {
+            name: _entry(entry, document.end_of(entry), revoked, at) for name, entry in document.entries.items()
+        },
         **({"revoked": withdrawn} if withdrawn else {}),
+    }
+
+
+def _entry(
+    entry: ReferenceEntry, last: datetime | None, revoked: dict[bytes, str], at: datetime
+) -> dict[str, JsonValue]:
+    from attest.encoding import rfc3339_text
+
+    return {
+        "kind": entry.kind,
+        "state": "EXPIRED" if last is not None and at > last else "current",
+        **({} if last is None else {"expires": rfc3339_text(last)}),
+        **({} if entry.origin is None else {"origin": entry.origin}),
+        "values": [
+            value.hex() + (f"  REVOKED: {revoked[value]}" if value in revoked else "") for value in entry.values
+        ],
     }
 
 

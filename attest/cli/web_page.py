@@ -36,8 +36,7 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
         click.echo(page_digest())
         return
     if url is None:
-        msg = "give the address of the service, or --digest"
-        raise click.UsageError(msg)
+        raise click.UsageError("give the address of the service, or --digest")
     server = page_server(page_files(service=url, name=name), port=port)
     try:
         here = f"http://{HOST}:{server.server_port}/"
