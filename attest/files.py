@@ -111,12 +111,7 @@ def write_file(
 ) -> None:
     """Write a file that is whole or not there, by default a new one that its owner alone can read.
 
-    Args:
-        target: path of the file.
-        data: content; text becomes UTF-8.
-        mode: as for ``new_file``.
-        replace: as for ``new_file``.
-        hint: as for ``new_file``.
+    Text becomes UTF-8; the other arguments are those of ``new_file``.
 
     Raises:
         OutputError: ``output-exists`` or ``output-unwritable``.
@@ -131,13 +126,7 @@ def write_result(
     """Write the result of a command to the place that a person named.
 
     The umask decides who may read a new file. Where a file is replaced, a link leads to it, it keeps its mode, and a
-    device or a pipe takes the bytes as they come.
-
-    Args:
-        target: path of the file.
-        data: content.
-        replace: as for ``new_file``.
-        hint: as for ``new_file``.
+    device or a pipe takes the bytes as they come. ``replace`` and ``hint`` are as for ``new_file``.
 
     Raises:
         OutputError: ``output-exists`` or ``output-unwritable``.

@@ -78,12 +78,11 @@ class UnfinishedFile:
 def unfinished_file(path: Path) -> Iterator[UnfinishedFile]:
     """Start a file that does not exist yet, readable by its owner alone, or continue an interrupted one.
 
-    The unfinished file survives the process, so that the next one can use its content. Leaving the block only releases
-    the lock; place or discard the file inside it.
+    It survives the process. Leaving the block only releases the lock; place or discard the file inside it.
 
     Raises:
-        OutputError: ``output-exists``, or ``output-unwritable``: another process is making it, other
-            users could have written it, or it cannot be made.
+        OutputError: ``output-exists``, or ``output-unwritable``: another process is making it, other users could have
+            written it, or it cannot be made.
     """
     file = path.with_name(path.name + UNFINISHED_SUFFIX)
     _require_unplaced(path)

@@ -62,10 +62,6 @@ def walk_endorsements(paths: Iterable[str], *, limit: int, warn: Callable[[str],
         if not Path(path).is_dir():
             yield path, read_file(path, limit=limit, what="--endorsements")
             continue
-        try:
-            os.scandir(path).close()
-        except OSError as exc:
-            raise _unreadable(path, "--endorsements", exc) from exc
         for name in _files_below(path, warn):
             try:
                 yield name, read_file(name, limit=limit, what="--endorsements")
@@ -74,7 +70,11 @@ def walk_endorsements(paths: Iterable[str], *, limit: int, warn: Callable[[str],
 
 
 def _files_below(top: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Directories that are links are not followed, so that a loop has an end."""
+    """Yield the files of a directory tree. Links to directories are not followed, so that a loop has an end."""
+    try:
+        os.scandir(top).close()
+    except OSError as exc:
+        raise _unreadable(top, "--endorsements", exc) from exc
     failed: list[OSError] = []
     for folder, folders, files in os.walk(top, onerror=failed.append):
         folders.sort()
@@ -85,8 +85,8 @@ def _files_below(top: str, warn: Callable[[str], None]) -> Iterator[str]:
             name = str(Path(folder) / file)
             if _is_regular(name):
                 yield name
-    for exc in failed:
-        warn(f"{exc.filename}: {exc.strerror}")
+    for failure in failed:
+        warn(f"{failure.filename}: {failure.strerror}")
 
 
 def _is_regular(name: str) -> bool:

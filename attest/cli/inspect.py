@@ -32,12 +32,7 @@ def inspect(inputs: tuple[str, ...], display: Display) -> int:
 
 
 def show_files(inputs: tuple[str, ...], *, display: Display) -> int:
-    """Describe files, and return 0.
-
-    Raises:
-        EvidenceError: a file cannot be read.
-        EndorsementError: a bundle cannot be read.
-    """
+    """Describe files, and return 0; errors as ``inspection``."""
     from attest.cli.files import read_inputs
     from attest.cli.inspection import inspection
     from attest.endorsements.bundle import MAX_BUNDLE_BYTES

@@ -12,11 +12,7 @@ _Facts = dict[str, JsonValue]
 
 
 def intel_quote(value: bytes) -> _Facts:
-    """Describe a quote field by field.
-
-    Raises:
-        EvidenceError: it is malformed or of a kind that is not read.
-    """
+    """Describe a quote field by field; an ``EvidenceError`` if it is malformed or not read."""
     quote = parse_quote(value)
     return {
         "quote": {

@@ -11,12 +11,7 @@ _NOT_VERIFIED = "no: whoever wrote it may have written anything; 'attest verify 
 
 
 def token_facts(data: bytes) -> _Facts:
-    """Describe a token: a JWT, or NVIDIA's array of them.
-
-    Raises:
-        EvidenceError: ``json-invalid`` or ``base64-invalid``: a part cannot be read.
-        UnsupportedError: ``evidence-unsupported``: a token of another shape.
-    """
+    """Describe a token: a JWT, or NVIDIA's array of them; errors by ``code`` as for evidence."""
     text = data.strip()
     if not text.startswith((b"[", b"{")):
         service = service_of(data)

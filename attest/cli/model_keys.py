@@ -172,8 +172,9 @@ def key_options(command: Command) -> Command:
     @wraps(command)
     def run(*, key_file: str | None, key_fd: int | None, service: ServiceOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
         # With a local key no service is contacted, so the settings' service does not apply.
-        meant = service if key_file is not None or key_fd is not None else _as_settings_say(service)
-        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=meant), **given)
+        is_local = key_file is not None or key_fd is not None
+        options = service if is_local else _completed_by_settings(service)
+        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=options), **given)
 
     return stacked(
         [
@@ -188,12 +189,8 @@ def key_options(command: Command) -> Command:
     )(run)
 
 
-def _as_settings_say(service: ServiceOptions) -> ServiceOptions:
-    """Complete the options from the settings of a session; see ``attest.session.settings``.
-
-    Raises:
-        ConfigurationError: a settings file cannot be read or is none, or ``verifier-key-invalid``.
-    """
+def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:
+    """Complete the options from the settings of a session; see ``attest.session.settings``."""
     from attest.errors import ConfigurationError
     from attest.session.settings import load_settings
 

@@ -29,12 +29,7 @@ def utc(text: str) -> datetime:
 
 
 def hex_of(length: int | None = None, *, longest: int | None = None) -> Callable[[str], bytes]:
-    """Return a reader of hex digits.
-
-    Args:
-        length: exactly so many bytes, if given.
-        longest: at most so many bytes, at least one.
-    """
+    """Return a reader of hex digits, for exactly ``length`` bytes or for 1 to ``longest`` bytes."""
 
     def read_hex(text: str) -> bytes:
         from attest.encoding import hex_bytes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from attest.cli.option_values import hex_of, nonce_text, relaxation, trusted_issuer, utc
-from attest.terminal.display import Command, Display, display_options, gathered, stacked
+from attest.terminal.display import Display, display_options, gathered, stacked
 
 if TYPE_CHECKING:
     from attest.checks import Unchecked
@@ -95,20 +95,19 @@ network_options = gathered(
 """Add ``--cache``, ``--product`` and the addresses of the vendors' services; the command gets one ``network``."""
 
 
-def nonce_options(command: Command) -> Command:
-    """Add the options for REPORT_DATA: ``--nonce``, ``--nonce-text`` and ``--report-data``."""
-    return stacked(
-        [
-            click.option(
-                "--nonce",
-                type=hex_of(longest=64),
-                metavar="HEX",
-                help="The freshness value that the evidence carries: left-aligned in REPORT_DATA, rest zero.",
-            ),
-            click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text."),
-            click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
-        ]
-    )(command)
+nonce_options = stacked(
+    (
+        click.option(
+            "--nonce",
+            type=hex_of(longest=64),
+            metavar="HEX",
+            help="The freshness value that the evidence carries: left-aligned in REPORT_DATA, rest zero.",
+        ),
+        click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text."),
+        click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
+    )
+)
+"""Add the options for REPORT_DATA: ``--nonce``, ``--nonce-text`` and ``--report-data``."""
 
 
 # -- verification

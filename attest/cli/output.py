@@ -50,15 +50,9 @@ def show_refusal(
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
     """Print the reason of a refusal, and return 3, 4 or 5. An opinion is another verifier's, printed besides."""
-    error, display = refusal.error, question.display
+    error = refusal.error
     document = refused_document(error, command=command, at=at, unchecked=unchecked)
-    document |= {**_compared(reference, verified=False), **opinion}
-    if display.json:
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.page import print_refused
-
-        print_refused(document, display=display)
+    _print({**document, **_compared(reference, verified=False), **opinion}, question.display)
     report_error(error.message, error.hint)
     return error.exit_code
 
@@ -77,24 +71,23 @@ def show_verified(
 
 def tell_verified(document: dict[str, JsonValue], *, display: Display) -> int:
     """Show a document with the outcome ``verified``, for programs or for people, and return 0."""
-    if display.json:
-        print_document(document)
-    elif not display.quiet:
-        from attest.cli.page import print_verified
-
-        print_verified(document, display=display)
+    _print(document, display)
     return 0
 
 
 def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
     """Show a document with the outcome ``affirmed`` or ``not-affirmed``, and return 0 or 1 accordingly."""
+    _print(document, display)
+    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
+
+
+def _print(document: dict[str, JsonValue], display: Display) -> None:
     if display.json:
         print_document(document)
     elif not display.quiet:
-        from attest.cli.page import print_appraised
+        from attest.cli.page import print_result
 
-        print_appraised(document, display=display)
-    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
+        print_result(document, display=display)
 
 
 def show_appraised(
@@ -131,23 +124,19 @@ def combined_documents(
     checks: list[JsonValue] = []
     for document, judgement in zip(documents, judgements, strict=True):
         for check in _checks_of(document):
-            told = check if check.get("id") in verified else {**check, "policy": judgement.policy.name}
-            if told not in checks:  # a relaxation of one policy may change what verification found under it
-                checks.append(told)
-    policies: list[JsonValue] = [
-        {
-            **_mapping(d["policy"]),
-            "outcome": d["outcome"],
-            "status": d["status"],
-            "trustworthiness": d["trustworthiness"],
-        }
-        for d in documents
-    ]
+            named = check if check.get("id") in verified else {**check, "policy": judgement.policy.name}
+            if named not in checks:  # a relaxation of one policy may change what verification found under it
+                checks.append(named)
     combined = {name: value for name, value in worst.items() if name not in ("policy", "trustworthiness")}
     combined["unchecked"] = [{"check": entry.check, "reason": entry.reason} for entry in unchecked]
-    combined["policies"] = policies
+    combined["policies"] = [_policy_of(document) for document in documents]
     combined["checks"] = checks
     return combined
+
+
+def _policy_of(document: dict[str, JsonValue]) -> JsonValue:
+    outcome = {name: document[name] for name in ("outcome", "status", "trustworthiness")}
+    return {**_mapping(document["policy"]), **outcome}
 
 
 def _checks_of(document: dict[str, JsonValue]) -> list[dict[str, JsonValue]]:

@@ -14,47 +14,41 @@ from attest.terminal.console import banner, console, facts, plain, sign
 from attest.terminal.display import Display
 
 SIMULATED_LINES = ("SIMULATED: everybody has the keys; it proves nothing about hardware",)
+BASELINE_NOTICE = (
+    "The baseline is no production policy: it asks neither what runs (measurement) nor which firmware. "
+    "Write one, and give it with --policy."
+)
 _Document = Mapping[str, JsonValue]
 
 
-def print_verified(document: _Document, *, display: Display) -> None:
-    """Show genuine evidence."""
+def print_result(document: _Document, *, display: Display) -> None:
+    """Show a result of ``verify`` or ``appraise``. The message of a refusal and its hint go to standard error."""
     out = console(display)
     _print_head(out, document, display)
     _print_checks(out, document, display)
+    if document["outcome"] == "verified":
+        _print_verified(out, document)
+    elif document["outcome"] == "refused":
+        _print_outcome(out, "REFUSED", "bold red", str(_dict(document["error"]).get("code", "")), document)
+    else:
+        _print_appraised(out, document)
+
+
+def _print_verified(out: Console, document: _Document) -> None:
     genuine = "signed by the simulator" if document["simulated"] is True else "the evidence is genuine"
     _print_outcome(out, "VERIFIED", "green", f"{genuine}; whether it is acceptable is for 'attest appraise'", document)
 
 
-def print_appraised(document: _Document, *, display: Display) -> None:
-    """Show how policies judged genuine evidence."""
-    out = console(display)
-    _print_head(out, document, display)
-    _print_checks(out, document, display)
+def _print_appraised(out: Console, document: _Document) -> None:
     policies = [_text_of(policy) for policy in _policies(document)]
     if any(policy.get("production") is False for policy in _policies(document)):
-        out.print(
-            plain(
-                "The baseline is no production policy: it asks neither what runs (measurement) nor which firmware. "
-                "Write one, and give it with --policy.",
-                "yellow",
-            )
-        )
+        out.print(plain(BASELINE_NOTICE, "yellow"))
     failed = [str(check["id"]) for check in _list(document, "checks") if check.get("outcome") == "fail"]
     if document["outcome"] == "affirmed":
         _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
     else:
-        told = f"by {' and '.join(policies)}: failed {', '.join(dict.fromkeys(failed))}"
-        _print_outcome(out, "NOT AFFIRMED", "bold red", told, document)
-
-
-def print_refused(document: _Document, *, display: Display) -> None:
-    """Show a refusal of evidence. The message and its hint go to standard error."""
-    out = console(display)
-    _print_head(out, document, display)
-    _print_checks(out, document, display)
-    error = _dict(document["error"])
-    _print_outcome(out, "REFUSED", "bold red", str(error.get("code", "")), document)
+        reason = f"by {' and '.join(policies)}: failed {', '.join(dict.fromkeys(failed))}"
+        _print_outcome(out, "NOT AFFIRMED", "bold red", reason, document)
 
 
 # -- parts
@@ -121,9 +115,9 @@ def _print_opinion(out: Console, opinion: _Document) -> None:
         table.add_column(heading)
     for pair in _list(opinion, "side_by_side"):
         same = pair.get("same")
-        told = plain("DIFFERENT", "bold yellow") if same is False else plain("same" if same is True else "")
+        verdict = plain("DIFFERENT", "bold yellow") if same is False else plain("same" if same is True else "")
         cells = [plain(pair.get(name, "-")) for name in ("item", "question", "ours", "theirs")]
-        table.add_row(*cells, told)
+        table.add_row(*cells, verdict)
     out.print(table)
     out.print()
 
@@ -161,9 +155,9 @@ def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
             yield name, plain(", ".join(f"event {event['number']}" for event in events))
 
 
-def _print_outcome(out: Console, word: str, style: str, told: str, document: _Document) -> None:
-    shout = " (SIMULATED)" if document["simulated"] is True else ""
-    out.print(Text.assemble(plain(word + shout, style), "  ", plain(told), overflow="fold"))
+def _print_outcome(out: Console, word: str, style: str, reason: str, document: _Document) -> None:
+    mark = " (SIMULATED)" if document["simulated"] is True else ""
+    out.print(Text.assemble(plain(word + mark, style), "  ", plain(reason), overflow="fold"))
 
 
 # -- reading the document

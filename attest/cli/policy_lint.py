@@ -87,21 +87,22 @@ def _document(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], *, at: da
             "file": one.file,
             "name": one.document.name,
             "version": one.document.version,
-            "findings": [
-                {
-                    "rule": finding.rule,
-                    "severity": str(finding.severity),
-                    "path": finding.path,
-                    "line": _line(one, finding.path),
-                    "why": finding.why,
-                    "remedy": finding.remedy,
-                }
-                for finding in findings
-            ],
+            "findings": [_finding(one, finding) for finding in findings],
         }
         for one, findings in found
     ]
     return {"schema": LINT_SCHEMA, "at": rfc3339_text(at), "clean": clean, "policies": policies}
+
+
+def _finding(one: PolicyText, finding: LintFinding) -> JsonValue:
+    return {
+        "rule": finding.rule,
+        "severity": str(finding.severity),
+        "path": finding.path,
+        "line": _line(one, finding.path),
+        "why": finding.why,
+        "remedy": finding.remedy,
+    }
 
 
 def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Display) -> None:
@@ -117,13 +118,8 @@ def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Disp
             out.print(plain(f"{one.file}: nothing found{f', {notes}' if notes else ''}"))
             continue
         for finding in shown:
-            out.print(
-                plain(f"{one.file}:{_line(one, finding.path)}: {finding.severity}: {finding.path}", _style(finding))
-            )
+            place = f"{one.file}:{_line(one, finding.path)}"
+            out.print(plain(f"{place}: {finding.severity}: {finding.path}", _STYLES[finding.severity]))
             out.print(facts([(finding.rule, plain(finding.why)), ("", plain(f"to do: {finding.remedy}"))]))
         if notes:
             out.print(plain(f"{one.file}: {notes}"))
-
-
-def _style(finding: LintFinding) -> str:
-    return _STYLES[finding.severity]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from attest.cli.files import read_file
 from attest.errors import ConfigurationError, EvidenceError
+from attest.terminal.display import stacked
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from attest.rego import RegoPolicy
 
 MAX_REGO_DATA_BYTES = 1024 * 1024
-F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,20 +38,22 @@ class RegoQuestion:
         return judged
 
 
-def rego_options(command: F) -> F:
-    """Add ``--rego`` and ``--rego-data`` (arguments ``rego`` and ``rego_data``) to a command."""
-    data = click.option(
-        "--rego-data",
-        metavar="FILE",
-        help="JSON object: reference values by name (attestation policy), or data (resource policy).",
+rego_options = stacked(
+    (
+        click.option(
+            "--rego",
+            metavar="FILE",
+            multiple=True,
+            help="Trustee's Rego policy: it may refuse what the other policies affirm, never the reverse. Repeatable.",
+        ),
+        click.option(
+            "--rego-data",
+            metavar="FILE",
+            help="JSON object: reference values by name (attestation policy), or data (resource policy).",
+        ),
     )
-    policy = click.option(
-        "--rego",
-        metavar="FILE",
-        multiple=True,
-        help="Trustee's Rego policy: it may refuse what the other policies affirm, never the reverse. Repeatable.",
-    )
-    return policy(data(command))
+)
+"""Add ``--rego`` and ``--rego-data`` (arguments ``rego`` and ``rego_data``) to a command."""
 
 
 def read_rego(files: tuple[str, ...], data_file: str | None) -> RegoQuestion:

@@ -113,13 +113,8 @@ def seal(ctx: click.Context, *, request: SealRequest) -> int:
     if request.dry_run:
         return _plan_sealing(scan, request.target, display=display)
     made = _sealed(ctx, request, reference, owner, size=scan.size)
-    document: dict[str, JsonValue] = {
-        "schema": SEALED_SCHEMA,
-        "outcome": "sealed",
-        "target": request.target,
-        "kept": made.kept,
-    }
-    show({**document, **manifest_document(made.manifest)}, display=display)
+    sealing: dict[str, JsonValue] = {"outcome": "sealed", "target": request.target, "kept": made.kept}
+    show({"schema": SEALED_SCHEMA, **sealing, **manifest_document(made.manifest)}, display=display)
     return 0
 
 
@@ -225,7 +220,14 @@ def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
     plaintext_trusted = trusted_keys(request.plaintext_keys, what="--verify-plaintext-key") or None
     store = store_of(request.sealed)
     threads = connections_of(store) if request.threads is None else request.threads
-    verified = _verified(store, request, trusted, threads=threads)
+    verified = verify_model(
+        store,
+        trusted=trusted,
+        model_id=request.model_id,
+        digests=request.verify_digests,
+        threads=threads,
+        display=display,
+    )
     require_new(Path(target), kind="unsealing")
     memory = require_memory(Path(target), allow_disk=request.allow_disk)
     _warn_of_resumption(target, "unsealing", display=display)
@@ -245,20 +247,26 @@ def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
     return 0
 
 
-def _verified(
-    store: FileStore, request: UnsealRequest, trusted: tuple[ec.EllipticCurvePublicKey, ...], *, threads: int | None
+def verify_model(
+    store: FileStore,
+    *,
+    trusted: tuple[ec.EllipticCurvePublicKey, ...],
+    model_id: bytes | None,
+    digests: bool,
+    threads: int | None,
+    display: Display,
 ) -> VerifiedDirectory:
-    """Verify the model; with ``--verify-digests`` its ciphertext too, once its signature and sizes hold."""
+    """Verify a sealed model; with ``digests`` its ciphertext too, once its signature and sizes hold."""
     from attest.sealed import verify_directory
     from attest.terminal.progress import shown_progress
 
-    verified = verify_directory(store, trusted=trusted, model=request.model_id)
-    if not request.verify_digests:
+    verified = verify_directory(store, trusted=trusted, model=model_id)
+    if not digests:
         return verified
     size = sum(one.sealed_size for one in verified.manifest.files)
-    with shown_progress("comparing", size, quiet=request.display.quiet) as progress:
+    with shown_progress("comparing", size, quiet=display.quiet) as progress:
         return verify_directory(
-            store, trusted=trusted, model=request.model_id, digests=True, threads=threads, progress=progress
+            store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
         )
 
 
@@ -310,10 +318,15 @@ def _plan_sealing(scan: ModelScan, target: str, *, display: Display) -> int:
     from attest.sealed import ciphertext_size
 
     sealed = sum(ciphertext_size(one.size) for one in scan.files)
-    document = _plan(target, "would seal", sealed)
-    files: list[JsonValue] = [{"path": one.path, "size": one.size} for one in scan.files]
-    counts: dict[str, JsonValue] = {"files": len(files), "bytes": scan.size, "sealed_bytes": sealed, "list": files}
-    show({"schema": SEALED_SCHEMA, **document, **counts}, display=display)
+    document: dict[str, JsonValue] = {
+        "schema": SEALED_SCHEMA,
+        **_plan(target, "would seal", sealed),
+        "files": len(scan.files),
+        "bytes": scan.size,
+        "sealed_bytes": sealed,
+        "list": [{"path": one.path, "size": one.size} for one in scan.files],
+    }
+    show(document, display=display)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,7 @@ import click
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of
 from attest.cli.options import Network, network_options
-from attest.cli.seal import THREADS, manifest_document, show
+from attest.cli.seal import THREADS, manifest_document, show, verify_model
 from attest.cli.sealed_access import cat, ls
 from attest.cli.service_options import service_options
 from attest.terminal.display import Display, display_options
@@ -18,6 +19,7 @@ from attest.terminal.lazy_commands import ExampleGroup
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.sealed import SealedManifest, SealingNames
+    from attest.sealed.manifest import SealedEntry
 
 INFO_SCHEMA = "attest.sealed-info/1"
 VERIFIED_SCHEMA = "attest.sealed-verification/1"
@@ -61,21 +63,21 @@ def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
     else:
         manifest = unverified_manifest(store_of(model))
         display.warn("nothing is verified: --trust names the owner's key")
-    files: list[JsonValue] = [
-        {
-            "path": one.path,
-            "size": one.size,
-            "sealed": one.sealed,
-            "sealed_size": one.sealed_size,
-            "sha256": None if one.sha256 is None else one.sha256.hex(),
-            "associated_data": associated_data(manifest.model, one.path).hex(),
-        }
-        for one in manifest.files
-    ]
-    show(
-        {"schema": INFO_SCHEMA, "verified": bool(trust), **manifest_document(manifest), "list": files}, display=display
-    )
+    files: list[JsonValue] = [_file(one, associated_data(manifest.model, one.path)) for one in manifest.files]
+    document = {"schema": INFO_SCHEMA, "verified": bool(trust), **manifest_document(manifest), "list": files}
+    show(document, display=display)
     return 0
+
+
+def _file(one: SealedEntry, associated_data: bytes) -> dict[str, JsonValue]:
+    return {
+        "path": one.path,
+        "size": one.size,
+        "sealed": one.sealed,
+        "sealed_size": one.sealed_size,
+        "sha256": None if one.sha256 is None else one.sha256.hex(),
+        "associated_data": associated_data.hex(),
+    }
 
 
 @sealed.command(
@@ -103,20 +105,14 @@ def verify(
 
     Exit codes: 0 verified, 2 usage, 3 no sealed model, 4 something does not verify, 6 a file cannot be read.
     """
-    from attest.sealed import verify_directory
     from attest.sealed.locations import connections_of, store_of
-    from attest.terminal.progress import shown_progress
 
     trusted = trusted_keys(trust)
     store = store_of(model)
     threads = connections_of(store) if threads is None else threads
-    verified = verify_directory(store, trusted=trusted, model=model_id)
-    if not sizes_only:
-        size = sum(one.sealed_size for one in verified.manifest.files)
-        with shown_progress("comparing", size, quiet=display.quiet) as progress:
-            verified = verify_directory(
-                store, trusted=trusted, model=model_id, digests=True, threads=threads, progress=progress
-            )
+    verified = verify_model(
+        store, trusted=trusted, model_id=model_id, digests=not sizes_only, threads=threads, display=display
+    )
     document: dict[str, JsonValue] = {
         "schema": VERIFIED_SCHEMA,
         "outcome": "verified",
@@ -164,7 +160,6 @@ def rewrap(
     The old key still opens earlier copies. After an interruption, the same command completes the change.
     """
     import os
-    from dataclasses import replace
 
     from attest.release.names import KeyReference
     from attest.sealed import rewrap as rewrap_model
@@ -176,16 +171,12 @@ def rewrap(
     if finish_rewrap(model, trusted=(*trusted, owner.public_key())):
         display.warn("an interrupted rewrapping was ended first")
     before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()), model=model_id)
-    to = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
+    new_key_from = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
     if new_key_file is None and key_from.is_local:
         raise click.UsageError("say where the new key is: --new-key-file FILE, or --kms URL for both")
-    material, names = to.for_sealing(
-        ctx,
-        KeyReference.parse(new_key),
-        policy=policy_digest,
-        creator=before.creator,
-        network=network,
-        display=display,
+    reference, creator = KeyReference.parse(new_key), before.creator
+    material, names = new_key_from.for_sealing(
+        ctx, reference, policy=policy_digest, creator=creator, network=network, display=display
     )
     made = rewrap_model(
         model,
@@ -280,9 +271,7 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
 
 
 def _names_kept(names: SealingNames, before: SealedManifest) -> SealingNames:
-    """Return new names; those that the options leave out stay as they are."""
-    from dataclasses import replace
-
+    """Return the new names, completed from the manifest."""
     service, url = (before.service, before.service_url) if names.service is None else (names.service, names.service_url)
     policy = before.policy_digest if names.policy_digest is None else names.policy_digest
     return replace(names, service=service, service_url=url, policy_digest=policy)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -14,7 +14,7 @@ from attest.cli.documents import print_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, trusted_keys
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import service_options
-from attest.terminal.display import Display, display_options
+from attest.terminal.display import Display, display_options, stacked
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ PIECE_BYTES = 32 << 20
 """Of a range that is written: large enough for several connections, small beside any model."""
 
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e]*?)[ \t]*")
-_Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
 
-
-def place_options(command: _Command) -> _Command:
-    """Add the options for access to a location."""
-    headers = click.option(
-        "--headers",
-        "headers_file",
-        metavar="FILE",
-        help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
+place_options = stacked(
+    (
+        click.option(
+            "--headers",
+            "headers_file",
+            metavar="FILE",
+            help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
+        ),
+        click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's."),
     )
-    endpoint = click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's.")
-    return headers(endpoint(command))
+)
+"""Add the options for access to a location."""
 
 
 @click.command(
@@ -160,7 +160,7 @@ def cat(
 
 @contextmanager
 def _store(place: str, *, headers_file: str | None, endpoint_url: str | None) -> Iterator[FileStore]:
-    """Give the store of a place, and close it at the end."""
+    """Open the store of a place, and close it at the end."""
     from attest.sealed import store_of
 
     headers = None if headers_file is None else _headers(headers_file)
@@ -190,16 +190,12 @@ def _write(reader: SealedReader, offset: int, length: int | None, *, display: Di
 
 
 def standard_output() -> TextIO:
-    """Return it."""
+    """Return the standard output of this process."""
     return sys.stdout
 
 
 def _headers(file: str) -> Mapping[str, str]:
-    """Read headers from a file, where the system's list of processes does not show them.
-
-    Raises:
-        ConfigurationError: ``file-unreadable`` or ``headers-invalid``; what was found is not shown.
-    """
+    """Read headers from a file, where the system's list of processes does not show them; errors show none."""
     from attest.cli.files import read_file
     from attest.errors import ConfigurationError
 
