@@ -48,10 +48,9 @@ def appraise(
     """
     from functools import partial
 
-    from attest.appraisal import appraise as judge
     from attest.cli.output import RefusedEvidence, show_appraised, show_refusal, take_refusal
     from attest.cli.policies import read_policies, relaxations
-    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.clock import this_second
     from attest.errors import ConfigurationError
 
@@ -73,18 +72,13 @@ def appraise(
     results = []
     for policy in loaded:
         # A policy's own relaxations apply to that policy alone; the others keep their demands.
-        unchecked = relaxations(question, policy)
-        verified = take_refusal(partial(verify_case, case, unchecked=unchecked, tolerances=policy.tolerances))
-        if isinstance(verified, RefusedEvidence):
+        result = take_refusal(partial(appraise_case, case, policy))
+        if isinstance(result, RefusedEvidence):
+            unchecked = relaxations(question, policy)
             return show_refusal(
-                verified,
-                command="appraise",
-                at=at,
-                question=question,
-                unchecked=unchecked,
-                reference=case.reference,
+                result, command="appraise", at=at, question=question, unchecked=unchecked, reference=case.reference
             )
-        results.append(judge(verified, policy=policy, at=at))
+        results.append(result)
     judged = others.judge(results)
     if token_request is not None and issuer is not None:
         write_token(judged, token_request, issuer)

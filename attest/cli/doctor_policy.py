@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from attest.appraisal import appraise
 from attest.checks import Check
 from attest.cli.endorsement_inputs import read_anchors, read_pool
 from attest.cli.options import VerificationOptions
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
-from attest.cli.verification_inputs import Case, verify_case
+from attest.cli.verification_inputs import Case, appraise_case
 from attest.collect.access import MachineAccess
 from attest.collect.doctor import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
@@ -96,8 +95,7 @@ def judge_machine(
 def _judged(case: Case, policy: Policy) -> Iterator[DoctorFinding]:
     name = f"policy {policy.name}"
     try:
-        verified = verify_case(case, unchecked=policy.unchecked, tolerances=policy.tolerances)
-        result = appraise(verified, policy=policy, at=case.at)
+        result = appraise_case(case, policy)
     except AttestError as exc:
         hint = exc.hint
         if isinstance(exc, EndorsementError) and case.question.offline:

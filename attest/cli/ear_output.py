@@ -113,23 +113,34 @@ def prepare_token(request: TokenRequest) -> TokenIssuer:
         ConfigurationError: ``file-unreadable``, ``token-key-invalid`` or ``token-nonce-length``.
     """
     from attest import __version__
-    from attest.errors import ConfigurationError
-    from attest.results.ear import NONCE_BYTES, VerifierId
+    from attest.results.ear import VerifierId
     from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
 
-    if request.nonce is not None and len(request.nonce) not in NONCE_BYTES:
-        raise ConfigurationError(
-            "--token-nonce: a nonce of an EAR has 8 to 64 bytes",
-            code="token-nonce-length",
-            expected="8 to 64 bytes",
-            got=f"{len(request.nonce)} bytes",
-        )
+    require_ear_nonce(request.nonce, what="--token-nonce: a nonce")
     return TokenIssuer(
         issuer=request.issuer,
         verifier=VerifierId(developer=DEVELOPER, build=f"attest {__version__}"),
         keys=(IssuerKey(key=read_token_key(request.key), state=SigningKeyState.CURRENT),),
         max_lifetime=timedelta(seconds=MAX_LIFETIME_SECONDS),
     )
+
+
+def require_ear_nonce(nonce: bytes | None, *, what: str) -> None:
+    """Require a length that EARs allow.
+
+    Raises:
+        ConfigurationError: ``token-nonce-length``.
+    """
+    from attest.errors import ConfigurationError
+    from attest.results.ear import NONCE_BYTES
+
+    if nonce is not None and len(nonce) not in NONCE_BYTES:
+        raise ConfigurationError(
+            f"{what} of an EAR has 8 to 64 bytes",
+            code="token-nonce-length",
+            expected="8 to 64 bytes",
+            got=f"{len(nonce)} bytes",
+        )
 
 
 def write_token(results: Sequence[AttestationResult], request: TokenRequest, issuer: TokenIssuer) -> None:
@@ -150,9 +161,8 @@ def write_token(results: Sequence[AttestationResult], request: TokenRequest, iss
         audience=request.audience,
         form=request.form,
     )
-    write_output(
-        request.file, signed + b"\n" if request.form == "jwt" else signed, force=request.force, option="--token-force"
-    )
+    data = signed + b"\n" if request.form == "jwt" else signed
+    write_output(request.file, data, force=request.force, option="--token-force")
 
 
 def read_token_key(file: str) -> SigningKey:

@@ -66,10 +66,9 @@ def explain(
 
 def _against(policy: Policy, question: VerificationOptions) -> int:
     """Appraise the evidence by this policy, and print the failed checks."""
-    from attest.appraisal import appraise
     from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
     from attest.cli.policies import relaxations
-    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.clock import this_second
 
     at = question.at or this_second()
@@ -79,33 +78,31 @@ def _against(policy: Policy, question: VerificationOptions) -> int:
         return show_refusal(case, command="appraise", at=at, question=question, unchecked=unchecked)
     if not isinstance(case, Case):
         raise click.UsageError("a token has no evidence to judge; give the evidence")
-    verified = take_refusal(lambda: verify_case(case, unchecked=unchecked, tolerances=policy.tolerances))
-    if isinstance(verified, RefusedEvidence):
-        return show_refusal(verified, command="appraise", at=at, question=question, unchecked=unchecked)
-    return _told(appraise(verified, policy=policy, at=at), question)
+    result = take_refusal(lambda: appraise_case(case, policy))
+    if isinstance(result, RefusedEvidence):
+        return show_refusal(result, command="appraise", at=at, question=question, unchecked=unchecked)
+    return _show(result, question)
 
 
-def _told(result: AttestationResult, question: VerificationOptions) -> int:
+def _show(result: AttestationResult, question: VerificationOptions) -> int:
     from attest.encoding import rfc3339_text
     from attest.policy.authoring.explanation import failures_document, failures_text
     from attest.terminal.visible_text import visible
 
     display, policy = question.display, result.policy
     if display.json:
-        unchecked: list[JsonValue] = [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked]
-        print_document(
-            {
-                "schema": "attest.policy-explanation/1",
-                "name": policy.name,
-                "version": policy.version,
-                "digest": policy.digest.hex(),
-                "at": rfc3339_text(result.at),
-                "outcome": "affirmed" if result.affirmed else "not-affirmed",
-                "simulated": result.verified.simulated,
-                "unchecked": unchecked,
-                "failed": failures_document(result.failed),
-            }
-        )
+        document: dict[str, JsonValue] = {
+            "schema": "attest.policy-explanation/1",
+            "name": policy.name,
+            "version": policy.version,
+            "digest": policy.digest.hex(),
+            "at": rfc3339_text(result.at),
+            "outcome": "affirmed" if result.affirmed else "not-affirmed",
+            "simulated": result.verified.simulated,
+            "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked],
+            "failed": failures_document(result.failed),
+        }
+        print_document(document)
     elif not display.quiet:
         count = len(result.failed)
         shout = "SIMULATED evidence: " if result.verified.simulated else ""

@@ -81,18 +81,14 @@ def init(
 
     Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
     """
-    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.cli.verification_inputs import verify_machine
     from attest.clock import this_second
     from attest.policy.authoring.draft import choose, draft_policy
 
     question = replace(question, inputs=(*sources, *question.inputs))
     if not question.inputs:
         raise click.UsageError("name the evidence: --from FILE")
-    at = question.at or this_second()
-    case = open_case(question, at=at)
-    if not isinstance(case, Case):
-        raise click.UsageError("a token has no measurements of its own; give the evidence")
-    verified = verify_case(case, unchecked=question.unchecked)
+    verified = verify_machine(question, at=question.at or this_second())
     source = source_of(verified)
     kinds = tuple(dict.fromkeys(item.kind for item in source.items))
     chosen: Mapping[str, str] = choose(kinds, exactly=exactly, or_newer=or_newer, default=default)

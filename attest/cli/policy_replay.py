@@ -7,14 +7,13 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from attest.appraisal import Judgement, appraise
+from attest.appraisal import Judgement
 from attest.checks import Unchecked
 from attest.cli.files import read_file
 from attest.cli.options import VerificationOptions
 from attest.cli.output import RefusedEvidence, take_refusal
-from attest.cli.policies import relaxations
-from attest.cli.tokens import AnyTokenCase
-from attest.cli.verification_inputs import Case, open_case, verify_case
+from attest.cli.tokens import TokenCase
+from attest.cli.verification_inputs import appraise_case, open_case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, InvalidValueError
 from attest.policy.decoder import Section, choice, hex_of, list_of, moment, text
@@ -127,21 +126,15 @@ def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> Pol
     opened = take_refusal(partial(open_case, question, at=at))
     if isinstance(opened, RefusedEvidence):
         return PolicyOutcome(outcome="refused", because=(opened.error.code,))
-    if not isinstance(opened, Case) and not policy.verifiers:
+    if isinstance(opened, TokenCase) and not policy.verifiers:
         return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
-    result = take_refusal(partial(_judged, opened, policy, question=question, at=at))
+    judge = opened.judged_by if isinstance(opened, TokenCase) else partial(appraise_case, opened)
+    result: Judgement | RefusedEvidence = take_refusal(partial(judge, policy))
     if isinstance(result, RefusedEvidence):
         return PolicyOutcome(outcome="refused", because=(result.error.code,))
     if result.affirmed:
         return PolicyOutcome(outcome="affirmed")
     return PolicyOutcome(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
-
-
-def _judged(opened: Case | AnyTokenCase, policy: Policy, *, question: VerificationOptions, at: datetime) -> Judgement:
-    if not isinstance(opened, Case):
-        return opened.judged_by(policy)
-    verified = verify_case(opened, unchecked=relaxations(question, policy), tolerances=policy.tolerances)
-    return appraise(verified, policy=policy, at=at)
 
 
 # -- what there is

@@ -68,11 +68,11 @@ def test_(files: tuple[str, ...], display: Display) -> int:
     tried = [one for path in listed for one in _try_file(path)]
     failed = [one for one in tried if one.problems]
     if display.json:
-        told: list[JsonValue] = [_document(one) for one in tried]
-        outcome = "failed" if failed else "passed"
-        print_document(
-            {"schema": TEST_SCHEMA, "outcome": outcome, "cases": told, "count": len(tried), "failed": len(failed)}
-        )
+        outcome: dict[str, JsonValue] = {
+            "outcome": "failed" if failed else "passed",
+            "cases": list(map(_document, tried)),
+        }
+        print_document({"schema": TEST_SCHEMA, **outcome, "count": len(tried), "failed": len(failed)})
     elif not display.quiet:
         _print(tried, verbose=display.verbose)
     return EXIT_FAILED if failed else 0
@@ -140,10 +140,8 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
     Raises:
         ConfigurationError: a file of the case cannot be read.
     """
-    from attest.appraisal import appraise
     from attest.cli.output import RefusedEvidence, take_refusal
-    from attest.cli.policies import relaxations
-    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.policy.authoring.policy_cases import CaseResult
 
     question = _question(case, folder)
@@ -154,11 +152,9 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
         return CaseResult(
             outcome="refused", error="evidence-unsupported", details=("a token has no evidence to judge",)
         )
-    unchecked = relaxations(question, policy)
-    verified = take_refusal(lambda: verify_case(opened, unchecked=unchecked, tolerances=policy.tolerances))
-    if isinstance(verified, RefusedEvidence):
-        return _refused(verified)
-    result = appraise(verified, policy=policy, at=case.at)
+    result = take_refusal(lambda: appraise_case(opened, policy))
+    if isinstance(result, RefusedEvidence):
+        return _refused(result)
     return CaseResult(
         outcome="affirmed" if result.affirmed else "not-affirmed",
         failed=tuple(dict.fromkeys(check.id for check in result.failed)),

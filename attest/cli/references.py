@@ -167,7 +167,7 @@ def from_evidence(
     It takes every argument and option of 'attest verify', and its exit codes. That evidence is genuine says nothing
     about whether its measurements are wanted: --origin is for the person who answers for that.
     """
-    from attest.cli.verification_inputs import Case, open_case, verify_case
+    from attest.cli.verification_inputs import verify_machine
     from attest.clock import this_second
     from attest.policy.reference_values.reference_documents import KIND_BYTES, make_reference_document
     from attest.policy.reference_values.reference_sources import references_from
@@ -175,10 +175,7 @@ def from_evidence(
     if unknown := set(kinds) - set(KIND_BYTES):
         raise click.UsageError(f"--kind {min(unknown)}: expected one of {', '.join(KIND_BYTES)}")
     at = question.at or this_second()
-    case = open_case(question, at=at)
-    if not isinstance(case, Case):
-        raise click.UsageError("a token has no measurements of its own; give the evidence")
-    verified = verify_case(case, unchecked=question.unchecked)
+    verified = verify_machine(question, at=at)
     devices = [(item.name, item.verified) for item in verified.items]
     document = make_reference_document(
         name=name,

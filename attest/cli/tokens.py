@@ -15,6 +15,7 @@ from cryptography.x509 import Certificate
 
 from attest.appraisal import Judgement, freshness_check, reasons_of
 from attest.checks import Check
+from attest.cli.ear_output import require_ear_nonce
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import VerificationOptions
 from attest.cli.output import (
@@ -30,7 +31,6 @@ from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
 from attest.policy.loader import Policy
 from attest.results.document import ear_document, judged_document, service_token_document, token_document
-from attest.results.ear import NONCE_BYTES as EAR_NONCE_BYTES
 from attest.results.ear_appraise import appraise_ear
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, is_ear, verify_ear
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
@@ -286,7 +286,7 @@ def open_token(
         return ServiceCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
     if is_ear(data):
         _refuse_report_data(question, "a token has none")
-        _require_ear_nonce(nonce)
+        require_ear_nonce(nonce, what="the nonce")
         return EarCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
     if recognise(*files[0]).form != "token":
         return None
@@ -299,16 +299,6 @@ def _refuse_report_data(question: VerificationOptions, reason: str) -> None:
     if question.report_data is not None:
         raise ConfigurationError(
             f"--report-data: {reason}", code="option-not-applicable", hint="give --nonce: a token repeats one"
-        )
-
-
-def _require_ear_nonce(nonce: bytes | None) -> None:
-    if nonce is not None and len(nonce) not in EAR_NONCE_BYTES:
-        raise ConfigurationError(
-            "the nonce of an EAR has 8 to 64 bytes",
-            code="token-nonce-length",
-            expected="8 to 64 bytes",
-            got=f"{len(nonce)} bytes",
         )
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from attest.appraisal import AttestationResult, appraise
 from attest.checks import Unchecked
 from attest.cli.endorsement_inputs import read_anchors, read_pool
 from attest.cli.files import read_file, read_inputs
 from attest.cli.options import VerificationOptions
+from attest.cli.policies import relaxations
 from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.tokens import AnyTokenCase, open_token, read_trust
 from attest.endorsements.anchors import TrustAnchors
@@ -27,6 +30,7 @@ from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_
 from attest.evidence.input_files import MAX_FILE_BYTES, read_evidence
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.policy.loader import Policy
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 
 MAX_KEY_BYTES = 1024 * 1024
@@ -106,6 +110,21 @@ def verify_case(
         if case.question.offline or not can_be_fetched(case.evidence):
             raise
     return _verify(replace(case, endorsements=case.endorsements.merged(_fetch(case))), unchecked, tolerances)
+
+
+def appraise_case(case: Case, policy: Policy) -> AttestationResult:
+    """Verify evidence under the caller's and the policy's relaxations, and appraise it; errors as ``verify_case``."""
+    unchecked = relaxations(case.question, policy)
+    verified = verify_case(case, unchecked=unchecked, tolerances=policy.tolerances)
+    return appraise(verified, policy=policy, at=case.at)
+
+
+def verify_machine(question: VerificationOptions, *, at: datetime) -> VerifiedEvidence:
+    """Read and verify the evidence of a machine, of which a token has no measurements; errors as the two steps."""
+    case = open_case(question, at=at)
+    if not isinstance(case, Case):
+        raise click.UsageError("a token has no measurements of its own; give the evidence")
+    return verify_case(case, unchecked=question.unchecked)
 
 
 def _verify(case: Case, unchecked: tuple[Unchecked, ...], tolerances: DeviceTolerances) -> VerifiedEvidence:

@@ -55,9 +55,8 @@ def verify(question: VerificationOptions, other: str | None) -> int:
     if other is not None:
         from attest.cli.second_opinion import second_opinion_document
 
-        opinion = second_opinion_document(
-            case, outcome.error.checks if isinstance(outcome, RefusedEvidence) else outcome.checks
-        )
+        checks = outcome.error.checks if isinstance(outcome, RefusedEvidence) else outcome.checks
+        opinion = second_opinion_document(case, checks)
     if isinstance(outcome, RefusedEvidence):
         return show_refusal(
             outcome,
