@@ -130,7 +130,7 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         at: moment of appraisal, the same as that of verification.
 
     Returns:
-        A result that lists every check. It says nothing about whether anything is released: that is ``decide``.
+        A result that lists every check. Release is a decision of its own (``decide``).
 
     Raises:
         ValueError: the moment differs from that of verification.

@@ -294,7 +294,7 @@ class LeaseLostError(AttestError):
     exit_code = 1
 
     def __init__(self, message: str, *, code: str, cause: AttestError | None = None, hint: str | None = None) -> None:
-        """Keep what the service said."""
+        """Keep the cause, and its failed checks."""
         super().__init__(message, code=code, got=None if cause is None else cause.code, hint=hint)
         self.failed_checks: tuple[JsonValue, ...] = (
             cause.failed_checks if isinstance(cause, ReleaseRefusedError) else ()

@@ -125,7 +125,7 @@ def write_result(
 ) -> None:
     """Write the result of a command to the place that a person named.
 
-    The umask decides who may read a new file. Where a file is replaced, a link leads to it, it keeps its mode, and a
+    The umask sets the permissions of a new file. Where a file is replaced, a link leads to it, it keeps its mode, and a
     device or a pipe takes the bytes as they come. ``replace`` and ``hint`` are as for ``new_file``.
 
     Raises:

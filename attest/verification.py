@@ -147,7 +147,7 @@ def verify(
     Raises:
         EvidenceError: an item is malformed, or no item is of a kind that this version verifies.
         VerificationError: an item does not hold, or the items do not hold together.
-        EndorsementError: something a vendor says is missing or stale.
+        EndorsementError: an endorsement is missing or stale.
         ConfigurationError: ``rim-library-missing``: this installation cannot read reference manifests.
         ValueError: ``at`` has no time zone, or evidence of this kind cannot meet ``expected``.
 
@@ -306,7 +306,7 @@ class _Findings:
     def judge_devices(
         self, cpu: _Cpu | None, log: ParsedEventLog | None, peripherals: tuple[_Peripheral, ...], given: _Given
     ) -> None:
-        """Verify each device, and judge those beside the CPU as a set, once each of them is what it says."""
+        """Verify each device, and judge those beside the CPU as a set, once each of them is genuine."""
         if cpu is not None:
             self._add_cpu(cpu, log, given)
         for device in peripherals:

@@ -14,6 +14,8 @@ from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from attest.agent.config import AgentConfig
     from attest.agent.peers import PeerRule
     from attest.encoding import JsonValue
@@ -74,24 +76,16 @@ def _required(value: str | None, option: str) -> str:
 
 
 def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
-    import logging
     import signal
     from contextlib import closing
     from functools import partial
 
-    from attest.agent.logs import set_up_logs
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
-    from attest.hardening import harden
     from attest.terminal.signals import handled_signals
 
     settings = service.settings()
-    set_up_logs(level=logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO)
-    log = logging.getLogger("attest.agent")
-    if not harden():
-        log.warning("this system does not keep other processes of the same user out of this one's memory")
-    if config.socket.unchecked_directory is not None:
-        log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
+    log = _log(config, display)
     with (
         closing(Agent(config)) as serving,
         AgentSocket(path, config.socket) as place,
@@ -101,6 +95,22 @@ def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: Session
         ready = partial(log.info, "listening at %s", place.path)
         serving.serve(place.sock, session, service=settings.service, ready=ready)
     log.info("ended")
+
+
+def _log(config: AgentConfig, display: Display) -> Logger:
+    """Set up the log, and begin it with what is unprotected."""
+    import logging
+
+    from attest.agent.logs import set_up_logs
+    from attest.hardening import harden
+
+    set_up_logs(level=logging.DEBUG if display.verbose else logging.WARNING if display.quiet else logging.INFO)
+    log = logging.getLogger("attest.agent")
+    if not harden():
+        log.warning("this system does not keep other processes of the same user out of this one's memory")
+    if config.socket.unchecked_directory is not None:
+        log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
+    return log
 
 
 def _check(path: str, *, display: Display) -> int:

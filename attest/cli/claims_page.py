@@ -69,9 +69,9 @@ machine owner keys (azure-cvm.md 5)."""
 def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
     """Describe the guest's system (the registers), and its platform (the paravisor and the CPU)."""
     kind, cpu = next((name, value) for name in ("snp", "tdx") if isinstance(value := claims.get(name), dict))
-    told = f"Azure, AMD {cpu.get('product')}" if kind == "snp" else f"Azure, Intel TDX, FMSPC {cpu.get('fmspc')}"
+    machine = f"Azure, AMD {cpu.get('product')}" if kind == "snp" else f"Azure, Intel TDX, FMSPC {cpu.get('fmspc')}"
     configuration, tpm, pcrs = (_mapping(claims, name) for name in ("vm_configuration", "tpm", "pcrs"))
-    yield "machine", plain(f"{told}, VM {configuration.get('vm_unique_id')}")
+    yield "machine", plain(f"{machine}, VM {configuration.get('vm_unique_id')}")
     secure = "on" if configuration.get("secure_boot") is True else "OFF"
     console = "off" if configuration.get("console_enabled") is False else "ON"
     yield "configuration", plain(f"secure boot {secure}, serial console {console}")
@@ -102,8 +102,8 @@ def _nvidia(claims: _Claims) -> Iterator[tuple[str, Text]]:
     measurements = claims.get("measurements")
     if isinstance(measurements, dict):
         waived = measurements.get("waived")
-        told = f"{measurements.get('matched')} of {measurements.get('compared')} equal a reference value"
-        yield "measurements", plain(f"{told}, {len(waived)} waived" if isinstance(waived, list) and waived else told)
+        text = f"{measurements.get('matched')} of {measurements.get('compared')} equal a reference value"
+        yield "measurements", plain(f"{text}, {len(waived)} waived" if isinstance(waived, list) and waived else text)
     else:
         yield "measurements", plain("NOT COMPARED with reference values", "bold yellow")
     for name in ("driver_rim", "vbios_rim"):
@@ -137,8 +137,7 @@ def _token(claims: _Claims) -> Iterator[tuple[str, Text]]:
         yield "overall result", plain(str(overall.get("x-nvidia-overall-att-result")).lower())
     for name, device in devices.items() if isinstance(devices, dict) else ():
         if isinstance(device, dict):
-            told = f"{device.get('hwmodel')}, measurements: {device.get('measres')}"
-            yield name, plain(told)
+            yield name, plain(f"{device.get('hwmodel')}, measurements: {device.get('measres')}")
     yield "nonce", plain(claims.get("nonce", ""))
 
 

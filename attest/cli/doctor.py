@@ -108,7 +108,10 @@ def doctor(
             display=display,
         )
         findings += judge_machine(access, question, policies=policies, references=references, at=at, timeout=timeout)
-    _show(findings, detected, display)
+    if display.json:
+        print_document(_document(findings, detected))
+    elif not display.quiet:
+        _print(findings, display)
     return EXIT_MISSING if any(one.outcome == "fail" for one in findings) else 0
 
 
@@ -128,29 +131,16 @@ def _cache(network: Network) -> Path | ConfigurationError:
         return exc
 
 
-def _show(findings: Sequence[DoctorFinding], detected: Detected, display: Display) -> None:
-    if display.json:
-        print_document(_document(findings, detected))
-    elif not display.quiet:
-        _print(findings, display)
-
-
 def _document(findings: Sequence[DoctorFinding], detected: Detected) -> dict[str, JsonValue]:
-    told: list[JsonValue] = [
-        {
-            "id": one.id,
-            "outcome": one.outcome,
-            "found": one.found,
-            **({} if one.fix is None else {"fix": one.fix}),
-        }
-        for one in findings
-    ]
     machine = {"tee": detected.tee, "interface": detected.interface, "hypervisor": detected.hypervisor or None}
     return {
         "schema": DOCTOR_SCHEMA,
         "outcome": "missing" if any(one.outcome == "fail" for one in findings) else "ready",
         **{name: value for name, value in machine.items() if value is not None},
-        "findings": told,
+        "findings": [
+            {"id": one.id, "outcome": one.outcome, "found": one.found, **({} if one.fix is None else {"fix": one.fix})}
+            for one in findings
+        ],
     }
 
 

@@ -58,7 +58,7 @@ def fetch_missing(
             GPUs is not installed.
         EvidenceError: an item is malformed.
         ChainError: the names in a quote's PCK certificate are not Intel's.
-        UnsupportedError: ``evidence-unsupported``, nothing in the evidence has a vendor that can be asked.
+        UnsupportedError: ``evidence-unsupported``, no item's vendor has a known service.
     """
     if not can_be_fetched(evidence):
         raise _nothing_known(evidence)
@@ -94,11 +94,7 @@ def _nothing_known(evidence: Evidence) -> UnsupportedError:
 
 
 def _service_key(network: Network) -> ApiKey | None:
-    """Read the key of NVIDIA's services from its file; arguments and environment are seen by others.
-
-    Raises:
-        ConfigurationError: ``file-unreadable`` or ``service-key-invalid``.
-    """
+    """Read the key of NVIDIA's services from its file; arguments and environment are seen by others."""
     if network.nvidia_service_key is None:
         return None
     try:
@@ -115,7 +111,7 @@ def _service_key(network: Network) -> ApiKey | None:
 
 
 def _progress(display: Display) -> Callable[[str], None]:
-    """Yield a reporter of lines on standard error, for a terminal or with ``--verbose``."""
+    """Return a reporter of lines on standard error, for a terminal or with ``--verbose``."""
     if display.quiet or not (display.verbose or sys.stderr.isatty()):
         return lambda _: None
     return lambda line: click.echo(visible(line), err=True)

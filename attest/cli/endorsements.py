@@ -16,6 +16,7 @@ from attest.terminal.lazy_commands import ExampleGroup
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from attest.encoding import JsonValue
     from attest.endorsements.bundle import BundleEntry, ParsedBundle
 
 MAX_KEY_BYTES = 64 * 1024
@@ -145,17 +146,16 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     verified = verify_bundle(bundle, at=at, keys=read_bundle_keys(bundle_keys))
     signed_by = [key_id.hex() for key_id in verified.signed_by]
     if display.json:
-        print_document(
-            {
-                "schema": "attest.bundle-check/1",
-                "outcome": "usable",
-                "at": rfc3339_text(at),
-                "created": rfc3339_text(verified.created),
-                "expires": rfc3339_text(verified.expires),
-                "signed_by": [*signed_by],
-                "entries": len(verified.entries),
-            }
-        )
+        document: dict[str, JsonValue] = {
+            "schema": "attest.bundle-check/1",
+            "outcome": "usable",
+            "at": rfc3339_text(at),
+            "created": rfc3339_text(verified.created),
+            "expires": rfc3339_text(verified.expires),
+            "signed_by": [*signed_by],
+            "entries": len(verified.entries),
+        }
+        print_document(document)
     elif not display.quiet:
         signed = f"signed by {', '.join(signed_by)}" if signed_by else "no signature was demanded"
         click.echo(f"usable until {rfc3339_text(verified.expires)}; {signed}")
@@ -170,11 +170,7 @@ def _summary(output: str, bundle: ParsedBundle) -> str:
 
 
 def _private_key(file: str) -> Ed25519PrivateKey:
-    """Read the key that signs bundles.
-
-    Raises:
-        ConfigurationError: ``file-unreadable`` or ``bundle-key-invalid``; nothing of the file is shown.
-    """
+    """Read the key that signs bundles; errors show nothing of the file."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key

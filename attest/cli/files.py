@@ -93,7 +93,7 @@ def _is_regular(name: str) -> bool:
     try:
         return stat.S_ISREG(Path(name).stat().st_mode)
     except OSError:
-        return True  # reading it will say what is wrong
+        return True  # reading it reports the problem
 
 
 def write_output(name: str, data: bytes, *, force: bool = False, option: str = "--force") -> None:

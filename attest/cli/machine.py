@@ -21,12 +21,7 @@ TCTI = click.option(
 
 
 def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:
-    """Return the access to the machine.
-
-    Args:
-        ctx: of the command.
-        tcti: the way to a TPM, which is asked whatever the machine's files say; None leaves it to them.
-    """
+    """Return the access to the machine, by a TPM if ``tcti`` names one; None: as the machine's files tell."""
     from dataclasses import replace
 
     from attest.collect.access import THIS_MACHINE, MachineAccess

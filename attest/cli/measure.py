@@ -138,16 +138,16 @@ def _origin(**parts: str | None) -> str:
     """Return the origin of a measurement: files by name and SHA-256, so that anyone can repeat it."""
     from hashlib import file_digest
 
-    told = []
+    described = []
     for option, value in parts.items():
         if value is None:
             continue
         if option in ("ovmf", "kernel", "initrd"):
             with Path(value).open("rb") as file:
-                told.append(f"{option} {Path(value).name} sha256 {file_digest(file, 'sha256').hexdigest()}")
+                described.append(f"{option} {Path(value).name} sha256 {file_digest(file, 'sha256').hexdigest()}")
         else:
-            told.append(f"{option} {value}")
-    return "attest measure snp: " + ", ".join(told)
+            described.append(f"{option} {value}")
+    return "attest measure snp: " + ", ".join(described)
 
 
 def _snippet(name: str, origin: str, digests: list[tuple[int, str]]) -> str:

@@ -13,7 +13,7 @@ import click
 
 from attest.cli.option_values import hex_of
 from attest.cli.options import Network
-from attest.cli.service_options import ServiceOptions, asked_service
+from attest.cli.service_options import ServiceOptions, connect_service
 from attest.terminal.display import Command, Display, stacked
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_PEM_BYTES = 64 * 1024
 _MAX_KEY_BYTES = 4096
-"""Of a key file: more than any key has, so that the message can say what is wrong with it."""
+"""Of a key file: more than any key has, so that the message can state the length."""
 _OTHERS = 0o077
 
 TRUST = click.option(
@@ -119,7 +119,7 @@ class KeyOptions:
                 raise click.UsageError("--kms and --identity go together")
             names = SealingNames(key=reference, service=service, service_url=url, policy_digest=policy, creator=creator)
             return self.local(display=display), names
-        with asked_service(ctx, self.service, network=network, display=display) as (client, attester):
+        with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
             (released,) = client.release((str(reference),), attester=attester)
         if policy is not None and policy != released.policy_digest:
             raise click.UsageError(
@@ -143,7 +143,7 @@ class KeyOptions:
             self._require_service(manifest)
             if self.is_local:
                 return self.local(display=display)
-            with asked_service(ctx, self.service, network=network, display=display) as (client, attester):
+            with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
                 (released,) = client.release((str(manifest.key),), attester=attester)
             if manifest.policy_digest not in {None, released.policy_digest}:
                 display.warn("the key was released under another policy than the owner named when the model was sealed")

@@ -50,15 +50,7 @@ def read_reference_log(file: str | None, evidence: Evidence) -> ReferenceLog | N
     if file is None:
         return None
     data = read_file(file, limit=MAX_ITEM_BYTES, what="--reference-log")
-    found = next(_registers(evidence), None)
-    if found is None:
-        raise ConfigurationError(
-            "--reference-log: this evidence has no registers that an event log could explain",
-            code="eventlog-without-registers",
-            expected="evidence with registers that a boot is measured into: a TDX quote, an Azure VM's",
-            hint="leave --reference-log out",
-        )
-    kind, registers = found
+    kind, registers = _registers(evidence)
     logs = [item.value for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
     return ReferenceLog(
         log=_reference(file, data, kind),
@@ -82,14 +74,20 @@ def _reference(file: str, data: bytes, kind: LogKind) -> ParsedEventLog:
         ) from exc
 
 
-def _registers(evidence: Evidence) -> Iterator[tuple[LogKind, Mapping[str, bytes]]]:
+def _registers(evidence: Evidence) -> tuple[LogKind, Mapping[str, bytes]]:
     for item in evidence.items:
         media = FORMATS.cpus.get(item.essence)
         if media is not None:
             parsed = media.parse(item.value)
             registers = media.kind_of(parsed).registers
             if registers is not None:
-                yield registers.log, registers.read(parsed)
+                return registers.log, registers.read(parsed)
+    raise ConfigurationError(
+        "--reference-log: this evidence has no registers that an event log could explain",
+        code="eventlog-without-registers",
+        expected="evidence with registers that a boot is measured into: a TDX quote, an Azure VM's",
+        hint="leave --reference-log out",
+    )
 
 
 def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, JsonValue]:
@@ -97,21 +95,9 @@ def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, J
 
     Args:
         reference: both sides.
-        verified: whether the evidence is; the registers and the log of refused evidence are a stranger's word.
+        verified: the evidence is genuine; the registers and the log of refused evidence are only claims.
     """
-    events = (
-        {} if reference.eventlog is None else {d.register: d for d in compare_logs(reference.eventlog, reference.log)}
-    )
-    registers: list[JsonValue] = []
-    replayed = replay(reference.log)
-    for register in reference.log.kind.registers:
-        name, got = register.name, reference.registers.get(register.name)
-        if register.initial is None or got is None:
-            continue
-        expected = replayed.values[name]
-        if name in events or not _explained(reference.log.kind, register, expected, got, replayed.counts[name]):
-            told: dict[str, JsonValue] = {"register": name, "expected": expected.hex(), "got": got.hex()}
-            registers.append(told | (_difference(events[name]) if name in events else {}))
+    registers: list[JsonValue] = [*_differences(reference)]
     return {
         "verified": verified,
         "eventlog": reference.eventlog is not None,
@@ -120,21 +106,35 @@ def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, J
     }
 
 
+def _differences(reference: ReferenceLog) -> Iterator[dict[str, JsonValue]]:
+    compared = () if reference.eventlog is None else compare_logs(reference.eventlog, reference.log)
+    events = {difference.register: difference for difference in compared}
+    replayed = replay(reference.log)
+    for register in reference.log.kind.registers:
+        name, got = register.name, reference.registers.get(register.name)
+        if register.initial is None or got is None:
+            continue
+        expected = replayed.values[name]
+        if name in events or not _explained(reference.log.kind, register, expected, got, replayed.counts[name]):
+            event = _difference(events[name]) if name in events else {}
+            yield {"register": name, "expected": expected.hex(), "got": got.hex(), **event}
+
+
 def _explained(kind: LogKind, register: Register, expected: bytes, got: bytes, count: int) -> bool:
-    """Return the comparison of a register with the known good boot, as far as its log covers it."""
+    """Return True if a register is that of the known good boot, as far as its log covers the register."""
     left_out = register.growth is Growth.SYSTEM_ALONE and not count
     return left_out or continuation(kind, register, expected, got) is not None
 
 
 def _difference(difference: RegisterDifference) -> dict[str, JsonValue]:
     """Return the first event that differs; the side whose log has ended there is left out."""
-    told: dict[str, JsonValue] = {"position": difference.position}
+    document: dict[str, JsonValue] = {"position": difference.position}
     for name, event in (("expected_event", difference.expected), ("got_event", difference.got)):
         if event is not None:
-            told[name] = _event(event)
-    told["missing"] = [_event(event) for event in difference.missing]
-    told["extra"] = [_event(event) for event in difference.extra]
-    return told
+            document[name] = _event(event)
+    document["missing"] = [_event(event) for event in difference.missing]
+    document["extra"] = [_event(event) for event in difference.extra]
+    return document
 
 
 def _event(event: ComparedEvent) -> JsonValue:

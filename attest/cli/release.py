@@ -8,13 +8,14 @@ import click
 
 from attest.cli.documents import show_document
 from attest.cli.options import Network, network_options
-from attest.cli.service_options import ServiceOptions, asked_service, service_options
+from attest.cli.service_options import ServiceOptions, connect_service, service_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.release.client import KeyReleaseClient, ReleasedKey
+    from attest.release.mutual_attestation import ProvenService
 
 RELEASED_SCHEMA = "attest.released/1"
 
@@ -55,14 +56,14 @@ def release(
     from attest.cli.release_run import places_of, write_keys
 
     places = places_of(keys, output=output, directory=output_directory)
-    with asked_service(ctx, service, network=network, display=display) as (client, attester):
+    with connect_service(ctx, service, network=network, display=display) as (client, attester):
         released = client.release(keys, attester=attester)
         write_keys(released, places)
-        _tell(client, released, places, display=display)
+        _show(client, released, places, display=display)
     return 0
 
 
-def _tell(
+def _show(
     client: KeyReleaseClient, released: tuple[ReleasedKey, ...], written: tuple[str, ...], *, display: Display
 ) -> None:
     rows: list[JsonValue] = [
@@ -76,16 +77,18 @@ def _tell(
         }
         for key, file in zip(released, written, strict=True)
     ]
-    proven = client.proven
-    service: JsonValue = None
-    if proven is not None:
-        service = {
-            "configuration_sha256": proven.statement.configuration_sha256.hex(),
-            "version": proven.statement.version,
-            "profile": proven.statement.profile,
-            "simulated": proven.result.verified.simulated,
-        }
-        if proven.result.verified.simulated:
-            display.warn("the service's machine is SIMULATED; it proves nothing about hardware")
+    service = None if client.proven is None else _service(client.proven, display)
     if "-" not in written:
         show_document({"schema": RELEASED_SCHEMA, "keys": rows, "service": service}, display=display)
+
+
+def _service(proven: ProvenService, display: Display) -> JsonValue:
+    simulated = proven.result.verified.simulated
+    if simulated:
+        display.warn("the service's machine is SIMULATED; it proves nothing about hardware")
+    return {
+        "configuration_sha256": proven.statement.configuration_sha256.hex(),
+        "version": proven.statement.version,
+        "profile": proven.statement.profile,
+        "simulated": simulated,
+    }

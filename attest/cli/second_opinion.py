@@ -18,11 +18,7 @@ from attest.nvsdk import pair_documents, second_opinion, side_by_side
 
 
 def nvidia_devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
-    """Return the GPUs and switches of the evidence, by name.
-
-    Raises:
-        EvidenceError: one of them is malformed.
-    """
+    """Return the GPUs and switches of the evidence, by name; an ``EvidenceError`` if one is malformed."""
     return [
         (item.name, NVIDIA_PARSERS[item.essence](item.value))
         for item in evidence.items

@@ -83,7 +83,7 @@ def service_options(*, required: bool) -> Decorator:
 
 
 @contextmanager
-def asked_service(
+def connect_service(
     ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
 ) -> Iterator[tuple[KeyReleaseClient, Attester]]:
     """Prepare the connection to a service and the evidence of this machine; no request is made yet.

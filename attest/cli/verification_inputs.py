@@ -1,7 +1,7 @@
 """Inputs of ``verify`` and ``appraise``: files and endorsements in, one verification out.
 
-Nothing is concluded here. What is missing is fetched at most once, and only when verification says that it is
-missing; the answers are verified like any other input.
+Nothing is concluded here. Missing endorsements are fetched at most once, after a verification that lacks them; the
+answers are verified like any other input.
 """
 
 from __future__ import annotations

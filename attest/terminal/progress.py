@@ -17,10 +17,10 @@ from attest.clock import ticks
 CLEARED_LINE: Final = "\r\x1b[K"
 _BAR_WIDTH: Final = 24
 _TERMINAL: Final = (100, 24)
-"""Columns and lines of a terminal that does not say how large it is."""
+"""Columns and lines of a terminal of unknown size."""
 _REDRAW_SECONDS: Final = 0.1
 _LEAST_BYTES: Final = 64 << 20
-"""Below it a work is over before a line about it is read."""
+"""Smaller work is over before a line about it is read."""
 
 
 def byte_count(count: float) -> str:
@@ -33,7 +33,7 @@ def byte_count(count: float) -> str:
 
 
 def bar(done: float, text: str) -> str:
-    """Return what draws a bar over the line of a terminal, no wider than the terminal.
+    """Return the characters that draw a bar over the line of a terminal, no wider than the terminal.
 
     Args:
         done: from 0 to 1.
@@ -50,10 +50,10 @@ def bar(done: float, text: str) -> str:
 def shown_progress(
     word: str, total: int, *, quiet: bool = False, unit: str | None = None, clock: Callable[[], float] = ticks
 ) -> Iterator[Callable[[str, int], None]]:
-    """Show how far a work is, on standard error.
+    """Show the progress of a work on standard error.
 
     Args:
-        word: the work, ``sealing`` say.
+        word: name of the work, such as ``sealing``.
         total: bytes, or how many of ``unit``.
         quiet: shows nothing.
         unit: of what is counted; None for bytes.
