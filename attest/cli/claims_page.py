@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
+from attest.cli.documents import mapping_of
 from attest.encoding import JsonValue
 from attest.terminal.console import plain
 
@@ -70,7 +71,7 @@ def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
     """Describe the guest's system (the registers), and its platform (the paravisor and the CPU)."""
     kind, cpu = next((name, value) for name in ("snp", "tdx") if isinstance(value := claims.get(name), dict))
     machine = f"Azure, AMD {cpu.get('product')}" if kind == "snp" else f"Azure, Intel TDX, FMSPC {cpu.get('fmspc')}"
-    configuration, tpm, pcrs = (_mapping(claims, name) for name in ("vm_configuration", "tpm", "pcrs"))
+    configuration, tpm, pcrs = (mapping_of(claims.get(name)) for name in ("vm_configuration", "tpm", "pcrs"))
     yield "machine", plain(f"{machine}, VM {configuration.get('vm_unique_id')}")
     secure = "on" if configuration.get("secure_boot") is True else "OFF"
     console = "off" if configuration.get("console_enabled") is False else "ON"
@@ -85,11 +86,6 @@ def _azure(claims: _Claims) -> Iterator[tuple[str, Text]]:
     counters = f"{tpm.get('reset_count')} resets, {tpm.get('restart_count')} resumptions"
     yield "TPM", plain(f"clock {tpm.get('clock')} ms, {counters}")
     yield "firmware", plain(_firmware(cpu) if kind == "snp" else f"TCB status {cpu.get('tcb_status', 'unchecked')}")
-
-
-def _mapping(claims: _Claims, name: str) -> _Claims:
-    value = claims.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _nvidia(claims: _Claims) -> Iterator[tuple[str, Text]]:
@@ -132,10 +128,10 @@ def _token(claims: _Claims) -> Iterator[tuple[str, Text]]:
     """Describe a token about devices: its issuer and its statements."""
     yield "issuer", plain(claims.get("issuer", ""), "bold")
     yield "signing key", plain(claims.get("key_id", ""))
-    overall, devices = claims.get("overall"), claims.get("submodules")
+    overall = claims.get("overall")
     if isinstance(overall, dict):
         yield "overall result", plain(str(overall.get("x-nvidia-overall-att-result")).lower())
-    for name, device in devices.items() if isinstance(devices, dict) else ():
+    for name, device in mapping_of(claims.get("submodules")).items():
         if isinstance(device, dict):
             yield name, plain(f"{device.get('hwmodel')}, measurements: {device.get('measres')}")
     yield "nonce", plain(claims.get("nonce", ""))
@@ -150,8 +146,7 @@ def _service_token(claims: _Claims) -> Iterator[tuple[str, Text]]:
     yield "issuer", plain(claims.get("issuer", ""), "bold")
     yield "signing key", plain(claims.get("key_id", ""))
     yield "counts", plain(f"{claims.get('issued')} to {claims.get('expires')}")
-    facts = claims.get("facts")
-    for name, one in facts.items() if isinstance(facts, dict) else ():
+    for name, one in mapping_of(claims.get("facts")).items():
         if isinstance(one, dict):
             yield from _facts(name, one)
     for title in ("audience", "nonces"):
@@ -163,15 +158,13 @@ def _service_token(claims: _Claims) -> Iterator[tuple[str, Text]]:
 def _facts(name: str, facts: _Claims) -> Iterator[tuple[str, Text]]:
     yield name, plain(facts.get("kind", ""), "bold")
     for group, names in (("claims", _TOKEN_FACTS), ("statements", _TOKEN_STATEMENTS)):
-        members = facts.get(group)
-        found = members if isinstance(members, dict) else {}
+        found = mapping_of(facts.get(group))
         for member in names:
             if member in found:
                 value = found[member]
                 yield f"{name} {member.replace('_', ' ')}", plain(str(value).lower() if value is True else value)
-    statements = facts.get("statements")
-    container = statements.get("container") if isinstance(statements, dict) else None
-    if isinstance(container, dict) and "image_digest" in container:
+    container = mapping_of(mapping_of(facts.get("statements")).get("container"))
+    if "image_digest" in container:
         yield f"{name} container image", plain(container["image_digest"], "bold")
 
 
@@ -235,8 +228,7 @@ def _tcb(value: Mapping[str, JsonValue]) -> str:
 
 
 def _guest_policy(claims: _Claims) -> str:
-    policy = claims.get("policy")
-    bits = policy if isinstance(policy, dict) else {}
+    bits = mapping_of(claims.get("policy"))
     debug = "DEBUG ALLOWED" if bits.get("debug") else "debug off"
     agent = "MIGRATION AGENT ALLOWED" if bits.get("migrate_ma") else "migration agent off"
     others = [name for name, value in bits.items() if value is True and name not in ("debug", "migrate_ma")]

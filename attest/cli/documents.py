@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
 
+def mapping_of(value: JsonValue) -> dict[str, JsonValue]:
+    """Return a value of a document as a mapping; an empty one if it is of another type."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings_of(value: JsonValue) -> list[dict[str, JsonValue]]:
+    """Return a value of a document as a list of mappings; an empty one if it is of another type."""
+    return [mapping_of(member) for member in value] if isinstance(value, list) else []
+
+
 def print_document(document: JsonValue) -> None:
     """Print one JSON document."""
     import json

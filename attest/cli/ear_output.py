@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from attest.results.issuer import TokenIssuer
     from attest.results.raw_signatures import SigningKey
 
-MAX_KEY_BYTES = 64 * 1024
 DEVELOPER = "attest-kms"
 """``ear_verifier_id.developer``: the developer of the Verifier. Its operator is ``iss``."""
 DEFAULT_ISSUER = "attest"
@@ -171,7 +170,7 @@ def read_token_key(file: str) -> SigningKey:
     Raises:
         ConfigurationError: ``file-unreadable`` or ``token-key-invalid``.
     """
-    from attest.cli.files import read_file
+    from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.errors import ConfigurationError
     from attest.results.raw_signatures import read_signing_key
 

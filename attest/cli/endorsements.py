@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from attest.endorsements.bundle import BundleEntry, ParsedBundle
 
-MAX_KEY_BYTES = 64 * 1024
-
 
 @click.group(
     cls=ExampleGroup,
@@ -175,7 +173,7 @@ def _private_key(file: str) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    from attest.cli.files import read_file
+    from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.errors import ConfigurationError
 
     try:

@@ -14,6 +14,8 @@ from attest.errors import ConfigurationError
 from attest.files import write_result
 
 STDIN = "-"
+MAX_KEY_BYTES = 64 * 1024
+"""Of a file with keys in PEM."""
 _MAX_DEPTH = 32
 """Of directories below one that was named."""
 

@@ -133,25 +133,21 @@ def _snp(value: bytes) -> _Facts:
 
 def _configfs(value: bytes) -> _Facts:
     parsed = parse_configfs_tsm(value)
+    return {**_snp_evidence(parsed), "crls": [crl_facts(crl) for crl in parsed.crls]}
+
+
+def _snp_evidence(parsed: ParsedSnpEvidence) -> _Facts:
     certificates = [_readable(_certificate_of, der) for der in parsed.leaves]
     return {
         "report": _report(parsed.report),
-        "certificates": [*certificates, *(certificate_facts(c) for c in parsed.issuers)],
-        "crls": [crl_facts(crl) for crl in parsed.crls],
+        "certificates": [*certificates, *(certificate_facts(issuer) for issuer in parsed.issuers)],
     }
 
 
 def _azure(value: bytes) -> _Facts:
     """Describe an Azure VM's evidence, with the SNP report and certificates in it."""
     facts, cpu = azure_evidence(value), parse_azure_evidence(value).cpu
-    if not isinstance(cpu, ParsedSnpEvidence):
-        return facts
-    certificates = [_readable(_certificate_of, der) for der in cpu.leaves]
-    return {
-        **facts,
-        "report": _report(cpu.report),
-        "certificates": [*certificates, *(certificate_facts(c) for c in cpu.issuers)],
-    }
+    return {**facts, **_snp_evidence(cpu)} if isinstance(cpu, ParsedSnpEvidence) else facts
 
 
 def _binding(value: bytes) -> _Facts:
@@ -171,16 +167,12 @@ def _binding(value: bytes) -> _Facts:
     }
 
 
-def _endorsements(value: bytes) -> _Facts:
-    return {"bundle": _bundle(parse_bundle(value))}
-
-
 _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_SNP_REPORT: _snp,
     MEDIA_SNP_EXTENDED: _snp,
     MEDIA_CONFIGFS_TSM: _configfs,
     MEDIA_BINDING: _binding,
-    MEDIA_ENDORSEMENTS: _endorsements,
+    MEDIA_ENDORSEMENTS: lambda value: {"bundle": _bundle(parse_bundle(value))},
     MEDIA_INTEL_QUOTE: intel_quote,
     MEDIA_AZURE_CVM: _azure,
     MEDIA_NVIDIA_DEVICE: nvidia_device,
@@ -207,9 +199,7 @@ def _report(report: ParsedSnpReport) -> _Facts:
         "mask_chip_key": report.mask_chip_key,
         "author_key_en": report.author_key_en,
     }
-    for name in _TCBS:
-        facts[name] = _tcb(report, name)
-    return facts
+    return facts | {name: _tcb(report, name) for name in _TCBS}
 
 
 def _bits(value: int, names: tuple[tuple[str, int], ...]) -> _Facts:

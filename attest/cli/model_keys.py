@@ -14,6 +14,7 @@ import click
 from attest.cli.option_values import hex_of
 from attest.cli.options import Network
 from attest.cli.service_options import ServiceOptions, connect_service
+from attest.cli.session_options import path_text
 from attest.terminal.display import Command, Display, stacked
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from attest.release.notes import VerifierKey
     from attest.sealed import SealedManifest, SealingNames
 
-MAX_PEM_BYTES = 64 * 1024
-_MAX_KEY_BYTES = 4096
+_MAX_RAW_KEY_BYTES = 4096
 """Of a key file: more than any key has, so that the message can state the length."""
 _OTHERS = 0o077
 
@@ -204,22 +204,18 @@ def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:
         service,
         kms=found.url,
         identity=found.service.text,
-        tls_ca=service.tls_ca or _text(found.tls_ca),
-        expect_policy=service.expect_policy or _text(found.policy),
+        tls_ca=service.tls_ca or path_text(found.tls_ca),
+        expect_policy=service.expect_policy or path_text(found.policy),
         expect_configuration=service.expect_configuration or found.configuration,
         unchecked_tls=service.unchecked_tls or found.unchecked_tls,
         endorsements=service.endorsements or tuple(map(str, found.endorsements)),
-        anchors=service.anchors or _text(found.anchors),
+        anchors=service.anchors or path_text(found.anchors),
         allow_simulated=service.allow_simulated or found.allow_simulated,
         offline=service.offline or found.offline,
-        log_memory=service.log_memory or _text(found.log_memory),
+        log_memory=service.log_memory or path_text(found.log_memory),
         tcti=service.tcti or found.tcti,
         no_gpus=service.no_gpus or found.gpus is False,
     )
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
 
 
 def read_key_file(name: str, *, what: str, display: Display) -> bytes:
@@ -231,7 +227,7 @@ def read_key_file(name: str, *, what: str, display: Display) -> bytes:
     from attest.cli.files import read_file
     from attest.sealed.data_key import require_key
 
-    key = require_key(read_file(name, limit=_MAX_KEY_BYTES, what=what))
+    key = require_key(read_file(name, limit=_MAX_RAW_KEY_BYTES, what=what))
     if name != "-" and Path(name).stat().st_mode & _OTHERS:
         display.warn(f"{name} may be read by others: 'chmod 600' it")
     return key
@@ -242,7 +238,7 @@ def _read_descriptor(descriptor: int) -> bytes:
 
     data = b""
     try:
-        while len(data) <= _MAX_KEY_BYTES and (more := os.read(descriptor, _MAX_KEY_BYTES)):
+        while len(data) <= _MAX_RAW_KEY_BYTES and (more := os.read(descriptor, _MAX_RAW_KEY_BYTES)):
             data += more
     except OSError as exc:
         raise ConfigurationError(
@@ -260,10 +256,10 @@ def trusted_keys(files: tuple[str, ...], *, what: str = "--trust") -> tuple[ec.E
     Raises:
         ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
     """
-    from attest.cli.files import read_file
+    from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.sealed.signing_keys import read_trusted_key
 
-    return tuple(read_trusted_key(read_file(one, limit=MAX_PEM_BYTES, what=what)) for one in files)
+    return tuple(read_trusted_key(read_file(one, limit=MAX_KEY_BYTES, what=what)) for one in files)
 
 
 def signing_key(file: str) -> ec.EllipticCurvePrivateKey:
@@ -272,7 +268,7 @@ def signing_key(file: str) -> ec.EllipticCurvePrivateKey:
     Raises:
         ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
     """
-    from attest.cli.files import read_file
+    from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.sealed.signing_keys import read_signing_key
 
-    return read_signing_key(read_file(file, limit=MAX_PEM_BYTES, what="--signing-key"))
+    return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="--signing-key"))

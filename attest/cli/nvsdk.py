@@ -15,7 +15,6 @@ from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
-    from attest.encoding import JsonValue
     from attest.endorsements.pool import Endorsements
     from attest.evidence.envelope import Evidence
     from attest.evidence.gpu.evidence import ParsedGpuEvidence
@@ -67,22 +66,18 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
     import sys
 
     from attest.nvsdk import install as make
-    from attest.nvsdk import install_commands, sdk_versions
+    from attest.nvsdk import install_commands
 
     where, interpreter = _folder(folder), python or sys.executable
-    commands = [" ".join(command) for command in install_commands(where, python=interpreter)]
-    versions: dict[str, str] = {}
     if yes:
-        made = make(where, environ=os.environ, python=interpreter, say=display.note)
-        versions = dict(sdk_versions(made))
-    document: dict[str, JsonValue] = {"schema": STATUS_SCHEMA, "folder": str(where), "installed": yes}
+        _show_installed(make(where, environ=os.environ, python=interpreter, say=display.note), display)
+        return 0
+    commands = [" ".join(command) for command in install_commands(where, python=interpreter)]
     if display.json:
-        print_document({**document, **({"versions": {**versions}} if yes else {"commands": [*commands]})})
+        print_document({"schema": STATUS_SCHEMA, "folder": str(where), "installed": False, "commands": [*commands]})
     elif not display.quiet:
-        for line in [f"installed in {where}", *_told(versions)] if yes else commands:
-            click.echo(line)
-    if not yes:
-        click.echo("dry run: nothing was changed; add --yes to run these commands", err=True)
+        click.echo("\n".join(commands))
+    click.echo("dry run: nothing was changed; add --yes to run these commands", err=True)
     return 0
 
 
@@ -91,23 +86,20 @@ def install(*, folder: str | None, python: str | None, yes: bool, display: Displ
 @display_options
 def status(*, folder: str | None, display: Display) -> int:
     """Import NVIDIA's packages in their environment and show their versions. Exit codes: 0 they work, 2 they do not."""
+    _show_installed(_environment(folder), display)
+    return 0
+
+
+def _show_installed(environment: NvsdkEnvironment, display: Display) -> None:
     from attest.nvsdk import sdk_versions
 
-    environment = _environment(folder)
-    versions = dict(sdk_versions(environment))
+    folder, versions = str(environment.folder), sdk_versions(environment)
     if display.json:
-        print_document(
-            {
-                "schema": STATUS_SCHEMA,
-                "folder": str(environment.folder),
-                "installed": True,
-                "versions": {**versions},
-            }
-        )
+        print_document({"schema": STATUS_SCHEMA, "folder": folder, "installed": True, "versions": {**versions}})
     elif not display.quiet:
-        for line in (f"installed in {environment.folder}", *_told(versions)):
-            click.echo(line)
-    return 0
+        click.echo(f"installed in {folder}")
+        for name, version in versions.items():
+            click.echo(f"  {name} {version}")
 
 
 @nvsdk.command(
@@ -243,7 +235,3 @@ def _environment(named: str | None) -> NvsdkEnvironment:
     from attest.nvsdk import find_environment
 
     return find_environment(_folder(named))
-
-
-def _told(versions: dict[str, str]) -> list[str]:
-    return [f"  {name} {version}" for name, version in versions.items()]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
-from attest.cli.documents import print_document
+from attest.cli.documents import mapping_of, mappings_of, print_document
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_log import ReferenceLog, compared_document
 from attest.encoding import JsonValue
@@ -123,7 +123,7 @@ def combined_documents(
     verified = {check.id for check in verification} - {"freshness"}
     checks: list[JsonValue] = []
     for document, judgement in zip(documents, judgements, strict=True):
-        for check in _checks_of(document):
+        for check in mappings_of(document["checks"]):
             named = check if check.get("id") in verified else {**check, "policy": judgement.policy.name}
             if named not in checks:  # a relaxation of one policy may change what verification found under it
                 checks.append(named)
@@ -136,13 +136,4 @@ def combined_documents(
 
 def _policy_of(document: dict[str, JsonValue]) -> JsonValue:
     outcome = {name: document[name] for name in ("outcome", "status", "trustworthiness")}
-    return {**_mapping(document["policy"]), **outcome}
-
-
-def _checks_of(document: dict[str, JsonValue]) -> list[dict[str, JsonValue]]:
-    checks = document["checks"]
-    return [_mapping(check) for check in checks] if isinstance(checks, list) else []
-
-
-def _mapping(value: JsonValue) -> dict[str, JsonValue]:
-    return value if isinstance(value, dict) else {}
+    return {**mapping_of(document["policy"]), **outcome}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attest.cli.claims_page import claim_rows
+from attest.cli.documents import mapping_of, mappings_of
 from attest.encoding import JsonValue
 from attest.terminal.console import banner, console, facts, plain, sign
 from attest.terminal.display import Display
@@ -29,7 +30,7 @@ def print_result(document: _Document, *, display: Display) -> None:
     if document["outcome"] == "verified":
         _print_verified(out, document)
     elif document["outcome"] == "refused":
-        _print_outcome(out, "REFUSED", "bold red", str(_dict(document["error"]).get("code", "")), document)
+        _print_outcome(out, "REFUSED", "bold red", str(mapping_of(document["error"]).get("code", "")), document)
     else:
         _print_appraised(out, document)
 
@@ -43,7 +44,7 @@ def _print_appraised(out: Console, document: _Document) -> None:
     policies = [_text_of(policy) for policy in _policies(document)]
     if any(policy.get("production") is False for policy in _policies(document)):
         out.print(plain(BASELINE_NOTICE, "yellow"))
-    failed = [str(check["id"]) for check in _list(document, "checks") if check.get("outcome") == "fail"]
+    failed = [str(check["id"]) for check in mappings_of(document.get("checks")) if check.get("outcome") == "fail"]
     if document["outcome"] == "affirmed":
         _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
     else:
@@ -58,10 +59,10 @@ def _print_head(out: Console, document: _Document, display: Display) -> None:
     if document["simulated"] is True:
         out.print(banner(SIMULATED_LINES, style="bold magenta"))
     out.print(facts(_head_rows(document), indent=0))
-    for item in _list(document, "items"):
+    for item in mappings_of(document.get("items")):
         out.print()
         out.print(plain(f"{item['name']}: {item['kind']}", "bold"))
-        out.print(facts(claim_rows(_dict(item["claims"]), verbose=display.verbose)))
+        out.print(facts(claim_rows(mapping_of(item["claims"]), verbose=display.verbose)))
     out.print()
 
 
@@ -70,7 +71,7 @@ def _head_rows(document: _Document) -> Iterator[tuple[str, RenderableType]]:
     freshness = str(document["freshness"])
     style = {"matched": "green", "mismatched": "bold red"}.get(freshness, "yellow")
     yield "freshness", plain(freshness, style)
-    for entry in _list(document, "unchecked"):
+    for entry in mappings_of(document.get("unchecked")):
         yield "UNCHECKED", plain(f"{entry['check']}: {entry['reason']}", "bold yellow")
     ignored = document.get("ignored_items")
     if isinstance(ignored, list) and ignored:
@@ -83,15 +84,15 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for check in _list(document, "checks"):
+    for check in mappings_of(document.get("checks")):
         table.add_row(sign(str(check["outcome"]), encoding=out.encoding), _check(check, verbose=display.verbose))
     out.print(plain("checks", "bold"))
     out.print(table)
     out.print()
     if "second_opinion" in document:
-        _print_opinion(out, _dict(document["second_opinion"]))
+        _print_opinion(out, mapping_of(document["second_opinion"]))
     if "reference_log" in document:
-        _print_reference(out, _dict(document["reference_log"]))
+        _print_reference(out, mapping_of(document["reference_log"]))
 
 
 def _check(check: _Document, *, verbose: bool) -> RenderableType:
@@ -108,12 +109,12 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
 
 def _print_opinion(out: Console, opinion: _Document) -> None:
     """Show the findings of NVIDIA's SDK beside ours; ours decide."""
-    versions = ", ".join(f"{name} {version}" for name, version in _dict(opinion.get("versions")).items())
+    versions = ", ".join(f"{name} {version}" for name, version in mapping_of(opinion.get("versions")).items())
     out.print(plain(f"second opinion: NVIDIA's Python SDK {opinion['verdict']} ({versions})", "bold"))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     for heading in ("item", "question", "ours", "theirs", ""):
         table.add_column(heading)
-    for pair in _list(opinion, "side_by_side"):
+    for pair in mappings_of(opinion.get("side_by_side")):
         same = pair.get("same")
         verdict = plain("DIFFERENT", "bold yellow") if same is False else plain("same" if same is True else "")
         cells = [plain(pair.get(name, "-")) for name in ("item", "question", "ours", "theirs")]
@@ -129,7 +130,7 @@ def _print_reference(out: Console, compared: _Document) -> None:
         out.print(plain("  The evidence was refused; its registers and its log are a stranger's word.", "yellow"))
     if compared["agrees"] is True:
         out.print(plain("  no difference: the registers are those of the known good boot"))
-    for register in _list(compared, "registers"):
+    for register in mappings_of(compared.get("registers")):
         out.print(plain(f"  {register['register']} differs{_position(register)}", "yellow"))
         out.print(facts(_compared_rows(register), indent=4))
     out.print()
@@ -143,14 +144,14 @@ def _position(register: _Document) -> str:
 def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
     for side in ("expected", "got"):
         yield side, plain(register[side])
-        event = _dict(register.get(f"{side}_event"))
+        event = mapping_of(register.get(f"{side}_event"))
         if event:
             text = event.get("text", "its data is no text")
             yield "", plain(f"event {event['number']}, {event['type']}, {event['digest']}: {text}")
         elif "position" in register:
             yield "", plain("no event: the log has ended")
     for name in ("missing", "extra"):
-        events = _list(register, name)
+        events = mappings_of(register.get(name))
         if events:
             yield name, plain(", ".join(f"event {event['number']}" for event in events))
 
@@ -163,10 +164,10 @@ def _print_outcome(out: Console, word: str, style: str, reason: str, document: _
 # -- reading the document
 
 
-def _policies(document: _Document) -> list[_Document]:
+def _policies(document: _Document) -> list[dict[str, JsonValue]]:
     if "policy" in document:
-        return [_dict(document["policy"])]
-    return _list(document, "policies")
+        return [mapping_of(document["policy"])]
+    return mappings_of(document.get("policies"))
 
 
 def _text_of(policy: _Document) -> str:
@@ -174,13 +175,3 @@ def _text_of(policy: _Document) -> str:
         return "the built-in baseline"
     outcome = f" ({policy['outcome']})" if "outcome" in policy else ""
     return f"policy {policy['name']!r} version {policy['version']}{outcome}"
-
-
-def _dict(value: JsonValue) -> _Document:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(document: _Document, name: str) -> list[_Document]:
-    value = document.get(name, [])
-    members: Iterable[JsonValue] = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    return [_dict(member) for member in members]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attest.checks import Unchecked
-from attest.cli.files import read_file
+from attest.cli.files import MAX_KEY_BYTES, read_file
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_options import NO_REFERENCES, References
 from attest.errors import ConfigurationError
@@ -15,10 +15,14 @@ from attest.policy.reference_values.reference_documents import (
     NO_REFERENCE_DOCUMENTS,
     ReferenceDocument,
 )
-from attest.policy.signatures import MAX_SIGNATURE_BYTES, read_public_key, read_signature
+from attest.policy.signatures import (
+    MAX_SIGNATURE_BYTES,
+    DocumentSignature,
+    PolicyPublicKey,
+    read_public_key,
+    read_signature,
+)
 from attest.policy.signed_documents import read_signed_document
-
-MAX_KEY_BYTES = 64 * 1024
 
 
 def read_policies(
@@ -44,11 +48,8 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
     Raises:
         ConfigurationError: a file cannot be read or is none; ``references-collide``, two documents of one name.
     """
-    keys = [read_public_key(read_file(file, limit=MAX_KEY_BYTES, what="--references-key")) for file in references.keys]
-    signatures = [
-        read_signature(read_file(file, limit=MAX_SIGNATURE_BYTES, what="--references-signature"))
-        for file in references.signatures
-    ]
+    keys = read_public_keys(references.keys, what="--references-key")
+    signatures = read_signatures(references.signatures, what="--references-signature")
     documents: dict[str, ReferenceDocument] = {}
     for file in references.documents:
         data = read_file(file, limit=MAX_REFERENCE_BYTES, what="--references")
@@ -59,6 +60,16 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
             )
         documents[document.name] = document
     return documents
+
+
+def read_public_keys(files: tuple[str, ...], *, what: str) -> list[PolicyPublicKey]:
+    """Read the public keys of signers of documents; ``what`` is the name of the option in errors."""
+    return [read_public_key(read_file(file, limit=MAX_KEY_BYTES, what=what)) for file in files]
+
+
+def read_signatures(files: tuple[str, ...], *, what: str) -> list[DocumentSignature]:
+    """Read detached signatures over documents; ``what`` is the name of the option in errors."""
+    return [read_signature(read_file(file, limit=MAX_SIGNATURE_BYTES, what=what)) for file in files]
 
 
 def read_policy(

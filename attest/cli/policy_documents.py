@@ -84,7 +84,6 @@ def read_policy_file(file: str, *, documents: Mapping[str, ReferenceDocument] = 
 class SignableFile:
     """A policy, or a document of reference values."""
 
-    file: str
     document: JsonValue
     identity: DocumentIdentity
 
@@ -98,6 +97,6 @@ def read_signable(file: str) -> SignableFile:
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
     document = read_document(data, name=file)
     try:
-        return SignableFile(file=file, document=document, identity=identity_of(document))
+        return SignableFile(document=document, identity=identity_of(document))
     except InvalidValueError as exc:
         raise placed(exc, data, name=file) from exc

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from attest.encoding import JsonValue
-    from attest.policy.signatures import DocumentIdentity, DocumentSignature, PolicyPublicKey
+    from attest.policy.signatures import VerifiedSignatures
 
 VERIFICATION_SCHEMA = "attest.policy-verification/1"
-_MAX_KEY_BYTES = 64 * 1024
 
 
 @click.command(
@@ -47,7 +46,7 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     """
     import json
 
-    from attest.cli.files import STDIN, read_file, write_output
+    from attest.cli.files import MAX_KEY_BYTES, STDIN, read_file, write_text
     from attest.cli.policy_documents import read_signable
     from attest.clock import this_second
     from attest.policy.signatures import read_private_key, sign_policy, signature_json
@@ -55,12 +54,12 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
     signable = read_signable(file)
-    private = read_private_key(read_file(key, limit=_MAX_KEY_BYTES, what="--key"))
+    private = read_private_key(read_file(key, limit=MAX_KEY_BYTES, what="--key"))
     written = signature_json(sign_policy(signable.document, key=private, at=at or this_second()))
     place = output or f"{file}.sig"
     if display.json and place == STDIN:
         raise click.UsageError("--json and '-o -' both ask for standard output")
-    write_output(place, f"{json.dumps(written, indent=2)}\n".encode(), force=force)
+    write_text(place, f"{json.dumps(written, indent=2)}\n", force=force)
     if display.json:
         print_document(written)
     elif not display.quiet and place != STDIN:
@@ -118,25 +117,25 @@ def verify(
     Exit codes: 0 enough of them signed, 2 usage, 4 they did not, or the version goes back.
     """
     from attest.cli.files import STDIN
+    from attest.cli.policies import read_public_keys, read_signatures
     from attest.cli.policy_documents import read_signable
     from attest.policy.signatures import key_id, require_newer, verify_signatures
 
     if [file, *signatures, *keys, newer_than].count(STDIN) > 1:
         raise click.UsageError("standard input can be read once: give '-' once")
     signable = read_signable(file)
-    trusted = [_public_key(name) for name in keys]
+    trusted = read_public_keys(keys, what="--key")
     # Keys without a number mean all of them: the strict reading.
     wanted = len({key_id(key) for key in trusted}) if threshold is None else threshold
-    found = verify_signatures(
-        signable.document, signatures=[_signature(name) for name in signatures], keys=trusted, threshold=wanted
-    )
+    read = read_signatures(signatures, what="--signature")
+    found = verify_signatures(signable.document, signatures=read, keys=trusted, threshold=wanted)
     if newer_than is not None:
         than = read_signable(newer_than).identity if isinstance(newer_than, str) else newer_than
         require_newer(signable.identity, than=than)
     for ignored in found.ignored:
         display.warn(f"a signature of key {ignored.hex()} counts for nothing: it is not among the keys")
     if display.json:
-        print_document(_document(found.document, found.signers, found.ignored, wanted, len(trusted)))
+        print_document(_document(found, wanted, len(trusted)))
     elif not display.quiet:
         click.echo(f"{file}: {found.document}, signed by {len(found.signers)} (needed: {wanted})")
         for one in found.signers:
@@ -144,30 +143,14 @@ def verify(
     return 0
 
 
-def _public_key(file: str) -> PolicyPublicKey:
-    from attest.cli.files import read_file
-    from attest.policy.signatures import read_public_key
-
-    return read_public_key(read_file(file, limit=_MAX_KEY_BYTES, what="--key"))
-
-
-def _signature(file: str) -> DocumentSignature:
-    from attest.cli.files import read_file
-    from attest.policy.signatures import MAX_SIGNATURE_BYTES, read_signature
-
-    return read_signature(read_file(file, limit=MAX_SIGNATURE_BYTES, what="--signature"))
-
-
-def _document(
-    document: DocumentIdentity, signers: tuple[bytes, ...], ignored: tuple[bytes, ...], threshold: int, keys: int
-) -> dict[str, JsonValue]:
+def _document(found: VerifiedSignatures, threshold: int, keys: int) -> dict[str, JsonValue]:
     return {
         "schema": VERIFICATION_SCHEMA,
-        "name": document.name,
-        "version": document.version,
-        "digest": document.digest.hex(),
+        "name": found.document.name,
+        "version": found.document.version,
+        "digest": found.document.digest.hex(),
         "threshold": threshold,
         "keys": keys,
-        "signers": [one.hex() for one in signers],
-        "ignored": [one.hex() for one in ignored],
+        "signers": [one.hex() for one in found.signers],
+        "ignored": [one.hex() for one in found.ignored],
     }

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LIST_SCHEMA = "attest.references-list/1"
 MADE_SCHEMA = "attest.references-made/1"
-MAX_KEY_BYTES = 64 * 1024
 
 
 @click.group(
@@ -334,7 +333,7 @@ def _public_key(file: str) -> CoseKey:
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    from attest.cli.files import read_file
+    from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.endorsements.cose import algorithm_numbers
     from attest.errors import ConfigurationError
 

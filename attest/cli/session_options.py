@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -114,15 +115,15 @@ def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:
     texts: dict[str, JsonValue] = {
         "url": settings.url,
         "key": settings.service.text,
-        "tls_ca": _path(settings.tls_ca),
-        "policy": _path(settings.policy),
+        "tls_ca": path_text(settings.tls_ca),
+        "policy": path_text(settings.policy),
         "configuration": None if settings.configuration is None else settings.configuration.hex(),
         "unchecked_tls": settings.unchecked_tls,
         "endorsements": [str(path) for path in settings.endorsements],
-        "anchors": _path(settings.anchors),
+        "anchors": path_text(settings.anchors),
         "allow_simulated": settings.allow_simulated,
         "offline": settings.offline,
-        "log_memory": _path(settings.log_memory),
+        "log_memory": path_text(settings.log_memory),
         "gpus": settings.gpus,
         "tcti": settings.tcti,
         "timeout_seconds": settings.timeout_seconds,
@@ -131,5 +132,6 @@ def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:
     return {name: {"value": value, "from": origins.get(name) or "default"} for name, value in texts.items()}
 
 
-def _path(path: object) -> str | None:
+def path_text(path: Path | None) -> str | None:
+    """Return a path as text, and None as it is."""
     return None if path is None else str(path)

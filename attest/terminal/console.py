@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn, TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -33,9 +33,7 @@ def console(display: Display) -> Console:
     terminal = sys.stdout.isatty()
     refused = display.no_colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     colour = terminal and not refused
-    width: dict[str, Any] = {}  # Any: rich takes an int or nothing
-    if not terminal and not os.environ.get("COLUMNS", "").isdigit():
-        width["width"] = WIDTH_OF_A_FILE
+    wide = not terminal and not os.environ.get("COLUMNS", "").isdigit()
     return _Console(
         file=cast("TextIO", _Trimmed(sys.stdout)),  # the part of it that rich uses
         color_system="standard" if colour else None,
@@ -45,7 +43,7 @@ def console(display: Display) -> Console:
         emoji=False,
         soft_wrap=False,
         legacy_windows=False,
-        **width,
+        width=WIDTH_OF_A_FILE if wide else None,
     )
 
 
