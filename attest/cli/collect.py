@@ -72,14 +72,13 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
     them. Without -o that array is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 a GPU,
     the driver or its library did not give evidence; nothing is written then.
     """
+    import secrets
+
     from attest.collect import NONCE_BYTES, collect_gpus
 
     if nonce is None:
-        import secrets
-
         nonce = secrets.token_bytes(NONCE_BYTES)
-        if not display.quiet:
-            click.echo(f"nonce: {nonce.hex()}", err=True)
+        _show_nonce(nonce, display)
     collected = collect_gpus(nonce, timeout=timeout)
     if collected[0].settings.dev_tools_mode:
         display.warn("developer tools mode is on: whoever has the host can look into the GPU, and no report says so")
@@ -95,6 +94,11 @@ def _write(data: bytes, output: str, document: dict[str, JsonValue], *, force: b
     write_text(output, data.decode(), force=force)
     if output != STDOUT:
         show_document(document, display=display, tree=document)
+
+
+def _show_nonce(nonce: bytes, display: Display) -> None:
+    if not display.quiet:
+        click.echo(f"nonce: {nonce.hex()}", err=True)
 
 
 def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -> dict[str, JsonValue]:
@@ -186,8 +190,8 @@ def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
 
     display, output = request.display, request.output
     collected, generated = collect_requested(machine_of(ctx, request.tcti), request)
-    if generated is not None and not display.quiet:
-        click.echo(f"nonce: {generated.hex()}", err=True)
+    if generated is not None:
+        _show_nonce(generated, display)
     for note in collected.notes:
         display.warn(note)
     document = collected_document(collected, output)

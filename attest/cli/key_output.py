@@ -48,6 +48,10 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> Path |
         )
     if out is not None and out != STDOUT:
         return _file_place(Path(out), allow_disk=allow_disk)
+    return _stream_place(out_fd, allow_disk=allow_disk)
+
+
+def _stream_place(out_fd: int | None, *, allow_disk: bool) -> int:
     sys.stdout.flush()
     descriptor = sys.stdout.fileno() if out_fd is None else out_fd
     name = "standard output" if out_fd is None else f"descriptor {out_fd}"

@@ -166,6 +166,14 @@ class KeyOptions:
             )
 
 
+_KEY_OPTIONS = (
+    click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes."),
+    click.option(
+        "--key-fd", metavar="N", type=click.IntRange(min=0), help="An open file descriptor that the key is read from."
+    ),
+)
+
+
 def key_options(command: Command) -> Command:
     """Add ``--key-file`` and ``--key-fd``; the command gets one ``key_from``. Goes above ``service_options``."""
 
@@ -176,17 +184,7 @@ def key_options(command: Command) -> Command:
         options = service if is_local else _completed_by_settings(service)
         return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=options), **given)
 
-    return stacked(
-        [
-            click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes."),
-            click.option(
-                "--key-fd",
-                metavar="N",
-                type=click.IntRange(min=0),
-                help="An open file descriptor that the key is read from.",
-            ),
-        ]
-    )(run)
+    return stacked(_KEY_OPTIONS)(run)
 
 
 def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from attest.cli.documents import print_document
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
-from attest.terminal.display import Display, display_options
+from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
@@ -30,6 +31,67 @@ def _acceptance(text: str) -> tuple[str, str]:
     return name, reason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionRequest:
+    """The argument and options of ``attest policy convert``, as given."""
+
+    file: str
+    source: str
+    target: str | None
+    accepted: tuple[tuple[str, str], ...]
+    name: str | None
+    authority: str | None
+    guest: GuestLayout | None
+    extended: bool
+    references: References
+    output: str | None
+    force: bool
+    display: Display
+
+
+_OPTIONS = (
+    click.argument("file", metavar="FILE"),
+    click.option(
+        "--from",
+        "source",
+        type=click.Choice(["auto", "skr", "nvidia", "attest"]),
+        default="auto",
+        show_default=True,
+        help="Language of FILE: Azure's secure key release, the JSON of NVIDIA's tools, ours.",
+    ),
+    click.option(
+        "--to",
+        "target",
+        type=click.Choice(["attest", "skr"]),
+        help="Language of the outcome. Default: ours; of one of ours, skr.",
+    ),
+    click.option(
+        "--accept-loss",
+        "accepted",
+        type=_acceptance,
+        metavar="NAME=REASON",
+        multiple=True,
+        help="Accept that a demand is not carried. Repeatable; the reason is kept in a policy of ours.",
+    ),
+    click.option("--name", metavar="NAME", help=f"Name of the outcome, if it is ours. Default: {_NAME}."),
+    click.option(
+        "--authority", metavar="URL", help="Issuer of the tokens. To skr: required. From skr: whose conditions to take."
+    ),
+    click.option(
+        "--guest",
+        type=click.Choice(["cvm", "container"]),
+        help="To skr: where Azure's tokens have the facts of a report. Default: cvm.",
+    ),
+    click.option(
+        "--extended", is_flag=True, help="Operators beside equals, which Azure's service ignores: read or write them."
+    ),
+    references_options,
+    click.option("-o", "--output", metavar="FILE", help="Write the outcome there. Default: standard output."),
+    click.option("--force", is_flag=True, help="Replace FILE of -o if it is there."),
+    display_options,
+)
+
+
 @click.command(
     cls=ExampleCommand,
     short_help="Turn Azure's and NVIDIA's policies into ours, and ours into Azure's.",
@@ -39,60 +101,8 @@ def _acceptance(text: str) -> tuple[str, str]:
         "attest policy convert production.yaml --to skr --authority https://verifier.example --json",
     ),
 )
-@click.argument("file", metavar="FILE")
-@click.option(
-    "--from",
-    "source",
-    type=click.Choice(["auto", "skr", "nvidia", "attest"]),
-    default="auto",
-    show_default=True,
-    help="Language of FILE: Azure's secure key release, the JSON of NVIDIA's tools, ours.",
-)
-@click.option(
-    "--to",
-    "target",
-    type=click.Choice(["attest", "skr"]),
-    help="Language of the outcome. Default: ours; of one of ours, skr.",
-)
-@click.option(
-    "--accept-loss",
-    "accepted",
-    type=_acceptance,
-    metavar="NAME=REASON",
-    multiple=True,
-    help="Accept that a demand is not carried. Repeatable; the reason is kept in a policy of ours.",
-)
-@click.option("--name", metavar="NAME", help=f"Name of the outcome, if it is ours. Default: {_NAME}.")
-@click.option(
-    "--authority", metavar="URL", help="Issuer of the tokens. To skr: required. From skr: whose conditions to take."
-)
-@click.option(
-    "--guest",
-    type=click.Choice(["cvm", "container"]),
-    help="To skr: where Azure's tokens have the facts of a report. Default: cvm.",
-)
-@click.option(
-    "--extended", is_flag=True, help="Operators beside equals, which Azure's service ignores: read or write them."
-)
-@references_options
-@click.option("-o", "--output", metavar="FILE", help="Write the outcome there. Default: standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE of -o if it is there.")
-@display_options
-def convert(
-    *,
-    file: str,
-    source: str,
-    target: str | None,
-    accepted: tuple[tuple[str, str], ...],
-    name: str | None,
-    authority: str | None,
-    guest: GuestLayout | None,
-    extended: bool,
-    references: References,
-    output: str | None,
-    force: bool,
-    display: Display,
-) -> int:
+@gathered("request", ConversionRequest, _OPTIONS)
+def convert(*, request: ConversionRequest) -> int:
     """Turn Azure's release policies and NVIDIA's policies into ours, and ours into Azure's; report what is lost.
 
     Every demand that the other language cannot say is listed: what, why, and what to do instead. Nothing is written
@@ -101,41 +111,29 @@ def convert(
     Exit codes: 0 converted, 1 a loss is not accepted, 2 FILE is no such policy, or cannot be converted.
     """
     from attest.cli.files import read_file
-    from attest.cli.policies import read_reference_documents
-    from attest.policy.foreign.convert import export_skr, recognised
-    from attest.policy.loader import MAX_POLICY_BYTES, read_document
-    from attest.policy.model import decode_policy
+    from attest.policy.foreign.convert import recognised
+    from attest.policy.loader import MAX_POLICY_BYTES
 
-    data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")
-    language = cast("Language", recognised(data) if source == "auto" else source)
-    target = target or ("skr" if language == "attest" else "attest")
+    data = read_file(request.file, limit=MAX_POLICY_BYTES, what="FILE")
+    language = cast("Language", recognised(data) if request.source == "auto" else request.source)
+    target = request.target or ("skr" if language == "attest" else "attest")
     if language == "attest":  # first: for a file that is no policy at all, this is the error to report
-        _require_ours(data, file)
-    _require_sense(
-        language,
-        target,
-        name=name,
-        authority=authority,
-        guest=guest,
-        extended=extended,
-        references=references != NO_REFERENCES,
-    )
-    accept = dict(accepted)
-    if len(accept) != len(accepted):
+        _require_ours(data, request.file)
+    _require_sense(request, language, target)
+    return _show(_converted(data, language, request), language, target, request)
+
+
+def _converted(data: bytes, language: Language, request: ConversionRequest) -> Conversion:
+    accept = dict(request.accepted)
+    if len(accept) != len(request.accepted):
         raise click.UsageError("--accept-loss names one loss twice")
     match language:
         case "skr":
-            conversion = _from_skr(data, name or _NAME, accept, authority, extended=extended, display=display)
+            return _from_skr(data, accept, request)
         case "nvidia":
-            conversion = _from_nvidia(data, name or _NAME, accept)
+            return _from_nvidia(data, accept, request)
         case _:
-            documents = read_reference_documents(references)
-            policy = decode_policy(read_document(data, name=file), documents=documents)
-            conversion = export_skr(
-                policy, authority=str(authority), layout=guest or "cvm", extended=extended, accept=accept
-            )
-    file_of_outcome = None if output == "-" else output  # standard output is where it goes anyway
-    return _show(conversion, language, target, output=file_of_outcome, force=force, display=display)
+            return _to_skr(data, accept, request)
 
 
 def _require_ours(data: bytes, file: str) -> None:
@@ -151,7 +149,7 @@ def _require_ours(data: bytes, file: str) -> None:
         raise placed(exc, data, name=file) from exc
 
 
-def _require_sense(language: Language, target: str, **options: object) -> None:
+def _require_sense(request: ConversionRequest, language: Language, target: str) -> None:
     """Refuse options that would have no effect: the user expects one."""
     if (language == "attest") is (target == "attest"):
         raise click.UsageError(f"a policy of language {language} is not converted to {target}")
@@ -160,56 +158,73 @@ def _require_sense(language: Language, target: str, **options: object) -> None:
         "nvidia": ("name",),
         "attest": ("authority", "guest", "extended", "references"),
     }
-    for option, value in options.items():
+    given = {
+        "name": request.name,
+        "authority": request.authority,
+        "guest": request.guest,
+        "extended": request.extended,
+        "references": request.references != NO_REFERENCES,
+    }
+    for option, value in given.items():
         if value and option not in fitting[language]:
             raise click.UsageError(f"--{option} says nothing about a conversion from {language} to {target}")
-    if target == "skr" and not options["authority"]:
+    if target == "skr" and not request.authority:
         raise click.UsageError("a release policy names the issuer of tokens: give --authority URL")
 
 
-def _from_skr(
-    data: bytes, name: str, accept: dict[str, str], authority: str | None, *, extended: bool, display: Display
-) -> Conversion:
+def _from_skr(data: bytes, accept: dict[str, str], request: ConversionRequest) -> Conversion:
     """Convert a release policy, after the warnings about it."""
     from attest.policy.foreign.convert import convert_skr
     from attest.policy.foreign.skr import parse_skr
     from attest.policy.foreign.skr_review import review_skr
 
-    policy = parse_skr(data, extended=extended)
+    policy = parse_skr(data, extended=request.extended)
     for finding in review_skr(policy):
-        display.warn(f"{finding.path}: {finding.message} ({finding.kind})")
-    return convert_skr(policy, name=name, accept=accept, authority=authority)
+        request.display.warn(f"{finding.path}: {finding.message} ({finding.kind})")
+    return convert_skr(policy, name=request.name or _NAME, accept=accept, authority=request.authority)
 
 
-def _from_nvidia(data: bytes, name: str, accept: dict[str, str]) -> Conversion:
+def _from_nvidia(data: bytes, accept: dict[str, str], request: ConversionRequest) -> Conversion:
     from attest.policy.foreign.convert import convert_nvidia
     from attest.policy.foreign.nvidia_json import parse_nvidia
 
-    return convert_nvidia(parse_nvidia(data), name=name, accept=accept)
+    return convert_nvidia(parse_nvidia(data), name=request.name or _NAME, accept=accept)
+
+
+def _to_skr(data: bytes, accept: dict[str, str], request: ConversionRequest) -> Conversion:
+    from attest.cli.policies import read_reference_documents
+    from attest.policy.foreign.convert import export_skr
+    from attest.policy.loader import read_document
+    from attest.policy.model import decode_policy
+
+    documents = read_reference_documents(request.references)
+    policy = decode_policy(read_document(data, name=request.file), documents=documents)
+    layout = request.guest or "cvm"
+    return export_skr(policy, authority=str(request.authority), layout=layout, extended=request.extended, accept=accept)
 
 
 # -- what is shown
 
 
-def _show(
-    conversion: Conversion, language: str, target: str, *, output: str | None, force: bool, display: Display
-) -> int:
+def _show(conversion: Conversion, language: str, target: str, request: ConversionRequest) -> int:
     """Write the result and report it; while a loss is not accepted, report only, and return 1."""
     from attest.terminal.boundary import report_error
 
-    if conversion.document is not None and output is not None:
-        _write(output, conversion.document, force=force)
+    display, result = request.display, conversion.document
+    output = None if request.output == "-" else request.output  # standard output is where it goes anyway
+    if result is not None and output is not None:
+        _write(output, result, force=request.force)
     if display.json:
         print_document(_document(conversion, language, target))
-    elif conversion.document is not None:
+    elif result is not None:
         _tell(conversion, display)
         if output is None:
-            print_document(conversion.document)
+            print_document(result)
     elif not display.quiet:
         from attest.cli.json_tree import print_tree
 
         print_tree({"not carried": list(map(_loss, conversion.losses))}, display=display)
-    if conversion.document is not None:
+    if result is not None:
         return 0
     names = dict.fromkeys(loss.name for loss in conversion.open_losses)
     hint = "accept each with --accept-loss NAME=REASON, or change the source"
@@ -220,9 +235,9 @@ def _show(
 def _write(output: str, document: JsonValue, *, force: bool) -> None:
     import json
 
-    from attest.cli.files import write_output
+    from attest.cli.files import write_text
 
-    write_output(output, f"{json.dumps(document, indent=2)}\n".encode(), force=force)
+    write_text(output, f"{json.dumps(document, indent=2)}\n", force=force)
 
 
 def _tell(conversion: Conversion, display: Display) -> None:

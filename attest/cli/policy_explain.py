@@ -85,24 +85,12 @@ def _against(policy: Policy, question: VerificationOptions) -> int:
 
 
 def _show(result: AttestationResult, question: VerificationOptions) -> int:
-    from attest.encoding import rfc3339_text
-    from attest.policy.authoring.explanation import failures_document, failures_text
+    from attest.policy.authoring.explanation import failures_text
     from attest.terminal.visible_text import visible
 
     display, policy = question.display, result.policy
     if display.json:
-        document: dict[str, JsonValue] = {
-            "schema": "attest.policy-explanation/1",
-            "name": policy.name,
-            "version": policy.version,
-            "digest": policy.digest.hex(),
-            "at": rfc3339_text(result.at),
-            "outcome": "affirmed" if result.affirmed else "not-affirmed",
-            "simulated": result.verified.simulated,
-            "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked],
-            "failed": failures_document(result.failed),
-        }
-        print_document(document)
+        print_document(_document(result))
     elif not display.quiet:
         count = len(result.failed)
         shout = "SIMULATED evidence: " if result.verified.simulated else ""
@@ -111,6 +99,24 @@ def _show(result: AttestationResult, question: VerificationOptions) -> int:
         for line in failures_text(result.failed).splitlines():
             click.echo(visible(line))
     return 0 if result.affirmed else EXIT_NOT_AFFIRMED
+
+
+def _document(result: AttestationResult) -> dict[str, JsonValue]:
+    from attest.encoding import rfc3339_text
+    from attest.policy.authoring.explanation import failures_document
+
+    policy = result.policy
+    return {
+        "schema": "attest.policy-explanation/1",
+        "name": policy.name,
+        "version": policy.version,
+        "digest": policy.digest.hex(),
+        "at": rfc3339_text(result.at),
+        "outcome": "affirmed" if result.affirmed else "not-affirmed",
+        "simulated": result.verified.simulated,
+        "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in result.unchecked],
+        "failed": failures_document(result.failed),
+    }
 
 
 optional_inputs(explain)

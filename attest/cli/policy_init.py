@@ -167,15 +167,9 @@ def _write(
     if output != STDIN or not display.json:
         write_text(output, draft.yaml, force=force)
     if display.json:
-        document: dict[str, JsonValue] = {
-            "schema": INIT_SCHEMA,
-            "simulated": simulated,
-            "digest": digest,
-            "fields": dict(chosen),
-            "weak": [{"key": key, "reason": reason} for key, reason in draft.weak],
-            "policy": dict(draft.document),
-        }
-        print_document(document)
+        weak: JsonValue = [{"key": key, "reason": reason} for key, reason in draft.weak]
+        facts: dict[str, JsonValue] = {"simulated": simulated, "digest": digest, "fields": dict(chosen), "weak": weak}
+        print_document({"schema": INIT_SCHEMA, **facts, "policy": dict(draft.document)})
     elif output != STDIN and not display.quiet:
         click.echo(f"{output}: policy {draft.policy.name!r}, digest {digest}")
 

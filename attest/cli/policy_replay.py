@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -104,22 +104,29 @@ def replay(
     """
     found = []
     for case in _cases(Path(folder)):
-        question = VerificationOptions(
-            inputs=case.files,
+        moment = case.at or at
+        question = replace(
+            _question(case),
             endorsements=(*endorsements, *case.endorsements),
-            at=case.at or at,
-            nonce=case.nonce,
-            report_data=case.report_data,
-            offline=True,
-            unchecked=() if case.nonce or case.report_data else (Unchecked(check="freshness", reason=_REASON),),
-            eventlog=case.eventlog,
+            at=moment,
             allow_simulated=allow_simulated,
-            display=Display(quiet=True),
         )
-        old, new = (_outcome(question, policy, case.at or at) for policy in policies)
+        old, new = (_outcome(question, policy, moment) for policy in policies)
         found.append(PolicyComparison(name=case.name, old=old, new=new))
     display.note(f"{len(found)} pieces of evidence were judged")
     return tuple(found)
+
+
+def _question(case: _Recorded) -> VerificationOptions:
+    return VerificationOptions(
+        inputs=case.files,
+        nonce=case.nonce,
+        report_data=case.report_data,
+        offline=True,
+        unchecked=() if case.nonce or case.report_data else (Unchecked(check="freshness", reason=_REASON),),
+        eventlog=case.eventlog,
+        display=Display(quiet=True),
+    )
 
 
 def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:

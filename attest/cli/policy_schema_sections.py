@@ -39,27 +39,28 @@ def _ranges(numbering: Numbering) -> JsonSchema:
     return {"anyOf": [bounds, exactly, array({"anyOf": [bounds, exactly]})]}
 
 
+_EXPIRES: JsonSchema = {**_MOMENT, "description": "last moment, included"}
+_ADVISORIES: JsonSchema = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": {"pattern": "^INTEL-SA-[0-9]{5}$"},
+    "additionalProperties": mapping({"reason": _TEXT, "expires": _EXPIRES}, required=["reason", "expires"]),
+}
+_PLATFORM_SWITCHES = tuple((name, 0) for name in ("dynamic_platform", "cached_keys", "smt_enabled"))
+
+
 def _intel_tcb() -> dict[str, JsonSchema]:
     """Return the keys that TDX and SGX share."""
     statuses = [str(status) for status in TcbStatus if status is not TcbStatus.REVOKED]
-    expires: JsonSchema = {**_MOMENT, "description": "last moment, included"}
-    advisory = mapping({"reason": _TEXT, "expires": expires}, required=["reason", "expires"])
-    advisories: JsonSchema = {
-        "type": "object",
-        "minProperties": 1,
-        "propertyNames": {"pattern": "^INTEL-SA-[0-9]{5}$"},
-        "additionalProperties": advisory,
-    }
-    switches = tuple((name, 0) for name in ("dynamic_platform", "cached_keys", "smt_enabled"))
     return {
         "tcb_status": demanded(array({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
-        "accepted_advisories": demanded(advisories, "advisories that are tolerated; none when left out"),
+        "accepted_advisories": demanded(_ADVISORIES, "advisories that are tolerated; none when left out"),
         "minimum_tcb_date": demanded(_MOMENT, "least date of the TCB level that the platform reaches"),
         "minimum_tcb_evaluation_data_number": integer(1, 2**31, "of TCB info and of QE identity"),
         "fmspcs": demanded(array(hex_text(6)), "platform families that are accepted"),
         "ppids": demanded(array(hex_text(16)), "machines that are accepted"),
         "denied_ppids": array(hex_text(16)),
-        "platform": bit_table(switches, "what the PCK certificate says of the platform"),
+        "platform": bit_table(_PLATFORM_SWITCHES, "what the PCK certificate says of the platform"),
     }
 
 

@@ -149,9 +149,8 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
     if isinstance(opened, RefusedEvidence):
         return _refused(opened)
     if not isinstance(opened, Case):
-        return CaseResult(
-            outcome="refused", error="evidence-unsupported", details=("a token has no evidence to judge",)
-        )
+        details = ("a token has no evidence to judge",)
+        return CaseResult(outcome="refused", error="evidence-unsupported", details=details)
     result = take_refusal(lambda: appraise_case(opened, policy))
     if isinstance(result, RefusedEvidence):
         return _refused(result)

@@ -30,8 +30,7 @@ def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, Js
     """Verify the GPUs and switches with NVIDIA's SDK, and put its findings beside these checks.
 
     Raises:
-        ConfigurationError: ``option-not-applicable``: the evidence has no device of NVIDIA's; or ``nvsdk-missing``,
-            ``nvsdk-unusable`` or ``nvsdk-timeout``.
+        ConfigurationError: ``option-not-applicable``, ``nvsdk-missing``, ``nvsdk-unusable`` or ``nvsdk-timeout``.
     """
     devices = nvidia_devices(case.evidence)
     if not devices:

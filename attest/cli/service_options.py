@@ -86,11 +86,7 @@ def service_options(*, required: bool) -> Decorator:
 def connect_service(
     ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
 ) -> Iterator[tuple[KeyReleaseClient, Attester]]:
-    """Prepare the connection to a service and the evidence of this machine; no request is made yet.
-
-    Raises:
-        ConfigurationError: a file is missing or wrong, a relaxation has no reason, or no such service can be.
-    """
+    """Prepare the connection to a service, and the evidence of this machine; errors as ``attest.cli.release_run``."""
     from attest.cli.release_run import expectation, open_client
     from attest.collect import collect_machine
 

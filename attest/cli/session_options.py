@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,25 +57,23 @@ class SessionOptions:
         on_renewed: Callable[[SessionKey], None] | None = None,
         background: bool = True,
     ) -> Session:
-        """Make a session of this machine; no request is made yet.
-
-        Raises:
-            ConfigurationError: as ``settings``.
-        """
-        from functools import partial
-
+        """Make a session of this machine; no request is made yet. Errors as ``settings``."""
         from attest.collect import collect_machine
         from attest.session import Session
 
         settings = self.settings()
-        if settings.unchecked_tls is not None:
-            display.warn(f"the TLS connection is not compared with what the service proves: {settings.unchecked_tls}")
-        if settings.allow_simulated:
-            display.warn("a service on a SIMULATED machine is accepted; that proves nothing about hardware")
+        _warn_of_relaxations(settings, display)
         attester = partial(collect_machine, access=machine_of(ctx, settings.tcti), with_gpus=settings.gpus)
         return Session(
             settings=settings, attester=attester, on_lost=on_lost, on_renewed=on_renewed, background=background
         )
+
+
+def _warn_of_relaxations(settings: SessionSettings, display: Display) -> None:
+    if settings.unchecked_tls is not None:
+        display.warn(f"the TLS connection is not compared with what the service proves: {settings.unchecked_tls}")
+    if settings.allow_simulated:
+        display.warn("a service on a SIMULATED machine is accepted; that proves nothing about hardware")
 
 
 _SETTINGS = {

@@ -68,15 +68,7 @@ def open_case(question: VerificationOptions, *, at: datetime) -> Case | AnyToken
     token = open_token(files, question, nonce=nonce, at=at)
     if token is not None:
         return token
-    if question.audience is not None:
-        raise ConfigurationError(
-            "--audience is for tokens, and this is none",
-            code="option-not-applicable",
-            field="--audience",
-            hint="give --nonce or --report-data: what you handed out yourself shows for whom the evidence was made",
-        )
-    if question.trust:
-        question.display.note("--trust is for tokens, and this is none")
+    _refuse_token_options(question)
     recognised = read_evidence(files, form=question.form)
     evidence = _with_log(recognised.evidence, question.eventlog)
     for (name, _), label in zip(files, recognised.forms, strict=True):
@@ -152,6 +144,18 @@ def _fetch(case: Case) -> Endorsements:
 
 
 # -- the options
+
+
+def _refuse_token_options(question: VerificationOptions) -> None:
+    if question.audience is not None:
+        raise ConfigurationError(
+            "--audience is for tokens, and this is none",
+            code="option-not-applicable",
+            field="--audience",
+            hint="give --nonce or --report-data: what you handed out yourself shows for whom the evidence was made",
+        )
+    if question.trust:
+        question.display.note("--trust is for tokens, and this is none")
 
 
 def read_bundle_keys(files: tuple[str, ...]) -> BundleTrust:

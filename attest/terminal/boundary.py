@@ -50,11 +50,8 @@ def guarded(run: Callable[[], object]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("\ninterrupted", err=True)
         return EXIT_INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as exc:
-        exc.show()
-        return EXIT_USAGE
     except click.ClickException as exc:
-        report_error(_one_line(exc.format_message()), _usage_hint(exc))
+        _report_usage(exc)
         return EXIT_USAGE
     except AttestError as exc:
         report_error(exc.message, exc.hint)
@@ -84,15 +81,19 @@ def _unexpected(exc: Exception) -> int:
     return EXIT_DEFECT
 
 
+def _report_usage(exc: click.ClickException) -> None:
+    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        exc.show()
+    else:
+        ctx = getattr(exc, "ctx", None)
+        hint = None if ctx is None else f"'{ctx.command_path} --help' shows examples and every option"
+        report_error(_one_line(exc.format_message()), hint)
+
+
 def _one_line(message: str) -> str:
     """Write click's message the way ours read: lower case, no full stop."""
     text = " ".join(message.split()).rstrip(".")
     return text[:1].lower() + text[1:]
-
-
-def _usage_hint(exc: click.ClickException) -> str | None:
-    ctx = getattr(exc, "ctx", None)
-    return f"'{ctx.command_path} --help' shows examples and every option" if ctx is not None else None
 
 
 def _silence_stdout() -> None:
