@@ -151,12 +151,9 @@ def _digest(launch: SnpLaunch, signature: int) -> bytes:
 
 def _require_options(launch: SnpLaunch) -> None:
     if not 1 <= launch.vcpus <= MAX_VCPUS:
-        raise ConfigurationError(
-            f"{launch.vcpus} virtual processors",
-            code="measure-vcpus-invalid",
-            expected=f"1 to {MAX_VCPUS}",
-            hint=f"1 to {MAX_VCPUS}",
-        )
+        bounds = f"1 to {MAX_VCPUS}"
+        problem = f"{launch.vcpus} virtual processors"
+        raise ConfigurationError(problem, code="measure-vcpus-invalid", expected=bounds, hint=bounds)
     if not launch.guest_features & 1 or launch.guest_features >> 64:
         raise ConfigurationError(
             f"guest features {launch.guest_features:#x} are not those of a SEV-SNP guest",
@@ -245,9 +242,8 @@ def _sections(data: bytes, from_end: int, name: str) -> tuple[tuple[int, int, in
     signature = reader.take(4, "signature")
     size, version, count = (reader.unsigned(4, field) for field in ("size", "version", "count"))
     if signature != b"ASEV" or version != 1 or count > MAX_SECTIONS or size < 16 + 12 * count:
-        raise _invalid(
-            name, f"its SEV metadata is of another kind ({signature!r}, version {version}, {count} sections)"
-        )
+        found = f"{signature!r}, version {version}, {count} sections"
+        raise _invalid(name, f"its SEV metadata is of another kind ({found})")
     sections = tuple(
         (reader.unsigned(4, "address"), reader.unsigned(4, "size"), reader.unsigned(4, "type")) for _ in range(count)
     )

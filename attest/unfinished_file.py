@@ -81,8 +81,7 @@ def unfinished_file(path: Path) -> Iterator[UnfinishedFile]:
     It survives the process. Leaving the block only releases the lock; place or discard the file inside it.
 
     Raises:
-        OutputError: ``output-exists``, or ``output-unwritable``: another process is making it, other users could have
-            written it, or it cannot be made.
+        OutputError: ``output-exists``, or ``output-unwritable``, also for a file of another process or user.
     """
     file = path.with_name(path.name + UNFINISHED_SUFFIX)
     _require_unplaced(path)

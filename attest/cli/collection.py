@@ -16,10 +16,7 @@ MAX_CHALLENGE_BYTES = 64 * 1024
 
 
 def collect_requested(access: MachineAccess, request: EvidenceRequest) -> tuple[Collected, bytes | None]:
-    """Collect the requested evidence.
-
-    Returns:
-        The collected evidence, and the nonce if it was generated here.
+    """Return the requested evidence, and the nonce if it was generated here.
 
     Raises:
         ConfigurationError: options that contradict each other, or an invalid challenge.
@@ -51,11 +48,8 @@ def _commitment(request: EvidenceRequest) -> Binding | bytes | None:
     options = {"--nonce": request.nonce, "--report-data": request.report_data, "--challenge": request.challenge}
     given = [option for option, value in options.items() if value is not None]
     if len(given) > 1:
-        raise ConfigurationError(
-            f"{' and '.join(given)} each say what the evidence commits to",
-            code="nonce-ambiguous",
-            hint="give one of them",
-        )
+        problem = f"{' and '.join(given)} each say what the evidence commits to"
+        raise ConfigurationError(problem, code="nonce-ambiguous", hint="give one of them")
     if request.challenge is None and request.key is None:
         return request.report_data if request.nonce is None else request.nonce
     if request.challenge is None or request.key is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from attest.encoding import JsonValue
-    from attest.endorsements.bundle import BundleEntry, ParsedBundle
+    from attest.endorsements.bundle import BundleEntry, ParsedBundle, VerifiedBundle
 
 
 @click.group(
@@ -144,20 +144,25 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     verified = verify_bundle(bundle, at=at, keys=read_bundle_keys(bundle_keys))
     signed_by = [key_id.hex() for key_id in verified.signed_by]
     if display.json:
-        document: dict[str, JsonValue] = {
-            "schema": "attest.bundle-check/1",
-            "outcome": "usable",
-            "at": rfc3339_text(at),
-            "created": rfc3339_text(verified.created),
-            "expires": rfc3339_text(verified.expires),
-            "signed_by": [*signed_by],
-            "entries": len(verified.entries),
-        }
-        print_document(document)
+        print_document(_usable(verified, signed_by, at))
     elif not display.quiet:
         signed = f"signed by {', '.join(signed_by)}" if signed_by else "no signature was demanded"
         click.echo(f"usable until {rfc3339_text(verified.expires)}; {signed}")
     return 0
+
+
+def _usable(verified: VerifiedBundle, signed_by: list[str], at: datetime) -> dict[str, JsonValue]:
+    from attest.encoding import rfc3339_text
+
+    return {
+        "schema": "attest.bundle-check/1",
+        "outcome": "usable",
+        "at": rfc3339_text(at),
+        "created": rfc3339_text(verified.created),
+        "expires": rfc3339_text(verified.expires),
+        "signed_by": [*signed_by],
+        "entries": len(verified.entries),
+    }
 
 
 def _summary(output: str, bundle: ParsedBundle) -> str:

@@ -149,15 +149,18 @@ def _require_ours(data: bytes, file: str) -> None:
         raise placed(exc, data, name=file) from exc
 
 
+_FITTING = {
+    "skr": ("name", "authority", "extended"),
+    "nvidia": ("name",),
+    "attest": ("authority", "guest", "extended", "references"),
+}
+"""Language of the source to the options that have an effect."""
+
+
 def _require_sense(request: ConversionRequest, language: Language, target: str) -> None:
     """Refuse options that would have no effect: the user expects one."""
     if (language == "attest") is (target == "attest"):
         raise click.UsageError(f"a policy of language {language} is not converted to {target}")
-    fitting = {
-        "skr": ("name", "authority", "extended"),
-        "nvidia": ("name",),
-        "attest": ("authority", "guest", "extended", "references"),
-    }
     given = {
         "name": request.name,
         "authority": request.authority,
@@ -166,7 +169,7 @@ def _require_sense(request: ConversionRequest, language: Language, target: str) 
         "references": request.references != NO_REFERENCES,
     }
     for option, value in given.items():
-        if value and option not in fitting[language]:
+        if value and option not in _FITTING[language]:
             raise click.UsageError(f"--{option} says nothing about a conversion from {language} to {target}")
     if target == "skr" and not request.authority:
         raise click.UsageError("a release policy names the issuer of tokens: give --authority URL")

@@ -114,9 +114,8 @@ def places_of(keys: tuple[str, ...], *, output: str | None, directory: str | Non
     if output is not None and len(wanted) > 1:
         raise _misplaced("several keys go to --output-directory")
     if output == STDOUT and sys.stdout.isatty():
-        raise ConfigurationError(
-            "a key is not written to a terminal", code="output-terminal", hint="name a file with -o FILE"
-        )
+        problem, hint = "a key is not written to a terminal", "name a file with -o FILE"
+        raise ConfigurationError(problem, code="output-terminal", hint=hint)
     places = (output,) if output is not None else tuple(str(Path(directory or ".") / _file_of(k)) for k in wanted)
     for place in places:
         if place != STDOUT:

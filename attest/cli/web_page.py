@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from attest.terminal.lazy_commands import ExampleCommand
 from attest.terminal.signals import stopped_by_signals
+
+if TYPE_CHECKING:
+    from attest.page.server import PageServer
 
 
 @click.command(
@@ -30,14 +34,20 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
     you accept what the machine is. Policies are kept by the browser for 127.0.0.1 and this port.
     """
     from attest.page import page_digest, page_files
-    from attest.page.server import HOST, page_server
+    from attest.page.server import page_server
 
     if digest:
         click.echo(page_digest())
         return
     if url is None:
         raise click.UsageError("give the address of the service, or --digest")
-    server = page_server(page_files(service=url, name=name), port=port)
+    _serve(page_server(page_files(service=url, name=name), port=port), no_browser=no_browser)
+
+
+def _serve(server: PageServer, *, no_browser: bool) -> None:
+    from attest.page import page_digest
+    from attest.page.server import HOST
+
     try:
         here = f"http://{HOST}:{server.server_port}/"
         click.echo(f"page: {here}")

@@ -50,17 +50,17 @@ def bar(done: float, text: str) -> str:
 def shown_progress(
     word: str, total: int, *, quiet: bool = False, unit: str | None = None, clock: Callable[[], float] = ticks
 ) -> Iterator[Callable[[str, int], None]]:
-    """Show the progress of a work on standard error.
+    """Show the progress of a work on standard error, unless ``quiet``.
 
     Args:
         word: name of the work, such as ``sealing``.
-        total: bytes, or how many of ``unit``.
+        total: in bytes, or in ``unit``.
         quiet: shows nothing.
         unit: of what is counted; None for bytes.
         clock: returns seconds that never run backwards.
 
     Yields:
-        Function that gets the name of a part and how much of it was done since; from any thread.
+        Function for the name of a part and its amount done since; any thread may call it.
     """
     work = _Work(word, total, unit, clock)
     if quiet:
