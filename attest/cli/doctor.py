@@ -14,7 +14,7 @@ from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from attest.collect.detect import Detected
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DOCTOR_SCHEMA = "attest.doctor/1"
 EXIT_MISSING = 6
+CONNECT_SECONDS = 5.0
 
 
 @click.command(
@@ -93,9 +94,7 @@ def doctor(
     detected = access.detect()
     findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))
     if online:
-        from attest.cli.doctor_services import reach_services
-
-        findings += reach_services(detected, network)
+        findings += _reach_services(detected, network)
     if policies:
         from attest.cli.doctor_policy import judge_machine
 
@@ -129,6 +128,42 @@ def _cache(network: Network) -> Path | ConfigurationError:
         return default_cache_directory(os.environ)
     except ConfigurationError as exc:
         return exc
+
+
+def _reach_services(detected: Detected, network: Network) -> Iterator[DoctorFinding]:
+    """Ask each service; on a machine without TEE and GPUs all of them, since it may verify other machines' evidence.
+
+    Any answer counts, a refusal too: most services do not have the requested object.
+    """
+    from attest.fetch import KDS_URL, OCSP_URL, PCS_URL, RIM_URL
+
+    cpu_unknown = detected.tee is None
+    services = (
+        ("service.amd", network.kds or KDS_URL, cpu_unknown or detected.tee == "sev-snp"),
+        ("service.intel", network.pcs or PCS_URL, cpu_unknown or detected.tee == "tdx"),
+        ("service.nvidia-rim", network.rim_url or RIM_URL, cpu_unknown or detected.gpus),
+        ("service.nvidia-ocsp", network.ocsp_url or OCSP_URL, cpu_unknown or detected.gpus),
+    )
+    for name, url, needed in services:
+        if needed:
+            yield _reach(name, url)
+
+
+def _reach(name: str, url: str) -> DoctorFinding:
+    import httpx
+
+    from attest.collect.doctor import DoctorFinding
+
+    try:
+        answer = httpx.head(url, timeout=CONNECT_SECONDS, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as exc:
+        return DoctorFinding(
+            id=name,
+            outcome="fail",
+            found=f"{url} cannot be reached: {str(exc) or type(exc).__name__}",
+            fix="let this machine out to it, name a mirror, or use an endorsement bundle: attest endorsements fetch",
+        )
+    return DoctorFinding(id=name, outcome="pass", found=f"{url} answers (status {answer.status_code})")
 
 
 def _document(findings: Sequence[DoctorFinding], detected: Detected) -> dict[str, JsonValue]:

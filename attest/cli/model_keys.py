@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attest.cli.option_values import hex_of
-from attest.cli.options import Network
-from attest.cli.service_options import ServiceOptions, connect_service
+from attest.cli.options import Network, network_options
+from attest.cli.service_options import ServiceOptions, connect_service, service_options
 from attest.cli.session_options import path_text
-from attest.terminal.display import Command, Display, stacked
+from attest.terminal.display import Command, Display, display_options, stacked
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -185,6 +185,10 @@ def key_options(command: Command) -> Command:
         return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=options), **given)
 
     return stacked(_KEY_OPTIONS)(run)
+
+
+model_key_options = stacked((service_options(required=False), key_options, network_options, display_options))
+"""Add all options of a command that uses the key of a model; it gets ``key_from``, ``network`` and ``display``."""
 
 
 def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:

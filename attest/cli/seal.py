@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import show_document
-from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of, utc
-from attest.cli.options import Network, network_options
-from attest.cli.service_options import service_options
-from attest.terminal.display import Display, display_options, gathered
+from attest.cli.options import Network
+from attest.terminal.display import Display, gathered
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
@@ -70,10 +69,7 @@ _SEAL = (
     click.option("--at", type=utc, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now."),
     click.option("--dry-run", is_flag=True, help="Say what would be sealed, and ask for no key."),
     THREADS,
-    service_options(required=False),
-    key_options,
-    network_options,
-    display_options,
+    model_key_options,
 )
 
 
@@ -183,10 +179,7 @@ _UNSEAL = (
     ),
     click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes, and ask for no key."),
     THREADS,
-    service_options(required=False),
-    key_options,
-    network_options,
-    display_options,
+    model_key_options,
 )
 
 

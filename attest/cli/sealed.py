@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, signing_key, trusted_keys
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of
-from attest.cli.options import Network, network_options
+from attest.cli.options import Network
 from attest.cli.seal import THREADS, manifest_document, show, verify_model
 from attest.cli.sealed_access import cat, ls
-from attest.cli.service_options import service_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
@@ -136,10 +135,7 @@ def verify(
 @click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service is asked.")
 @click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
 @click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under.")
-@service_options(required=False)
-@key_options
-@network_options
-@display_options
+@model_key_options
 @click.pass_context
 def rewrap(
     ctx: click.Context,
@@ -200,10 +196,7 @@ def rewrap(
 @TRUST
 @MODEL_ID
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
-@service_options(required=False)
-@key_options
-@network_options
-@display_options
+@model_key_options
 @click.pass_context
 def keyset(
     ctx: click.Context,

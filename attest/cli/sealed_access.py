@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from attest.cli.documents import print_document
-from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, key_options, trusted_keys
-from attest.cli.options import Network, network_options
-from attest.cli.service_options import service_options
+from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, trusted_keys
+from attest.cli.options import Network
 from attest.terminal.display import Display, display_options, stacked
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -111,10 +110,7 @@ def ls(
 @TRUST
 @MODEL_ID
 @place_options
-@service_options(required=False)
-@key_options
-@network_options
-@display_options
+@model_key_options
 @click.pass_context
 def cat(
     ctx: click.Context,
