@@ -68,11 +68,7 @@ def test_(files: tuple[str, ...], display: Display) -> int:
     tried = [one for path in listed for one in _try_file(path)]
     failed = [one for one in tried if one.problems]
     if display.json:
-        outcome: dict[str, JsonValue] = {
-            "outcome": "failed" if failed else "passed",
-            "cases": list(map(_document, tried)),
-        }
-        print_document({"schema": TEST_SCHEMA, **outcome, "count": len(tried), "failed": len(failed)})
+        print_document(_document(tried, failed))
     elif not display.quiet:
         _print(tried, verbose=display.verbose)
     return EXIT_FAILED if failed else 0
@@ -204,7 +200,17 @@ def _print(tried: list[Tried], *, verbose: bool) -> None:
     click.echo(f"{len(tried)} case{'s' * (len(tried) != 1)}, {failed} failed")
 
 
-def _document(one: Tried) -> JsonValue:
+def _document(tried: list[Tried], failed: list[Tried]) -> dict[str, JsonValue]:
+    return {
+        "schema": TEST_SCHEMA,
+        "outcome": "failed" if failed else "passed",
+        "cases": list(map(_case, tried)),
+        "count": len(tried),
+        "failed": len(failed),
+    }
+
+
+def _case(one: Tried) -> JsonValue:
     return {
         "file": one.file,
         "name": one.case.name,
