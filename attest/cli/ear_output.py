@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -26,23 +26,23 @@ MAX_LIFETIME_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequest:
-    """The EAR that ``attest appraise`` writes besides its answer.
+    """The EAR that ``attest appraise`` writes besides its answer; an option ``--token-…`` for each field.
 
     Attributes:
         file: where to; ``-`` for standard output, which then has nothing else.
         key: file of the private key, PEM.
         form: JWT or CWT.
-        lifetime: until ``exp``.
+        lifetime: until ``exp``, in seconds.
         issuer: ``iss``.
         audience: ``aud``.
         nonce: ``eat_nonce``.
-        force: whether a file that is there is replaced.
+        force: a file that is there is replaced.
     """
 
     file: str
     key: str
     form: Literal["jwt", "cwt"]
-    lifetime: timedelta
+    lifetime: int
     issuer: str
     audience: tuple[str, ...]
     nonce: bytes | None
@@ -51,44 +51,28 @@ class TokenRequest:
 
 def token_options(command: Command) -> Command:
     """Add the options of ``--token``; the command takes ``token_request: TokenRequest | None``."""
+    names = [field.name for field in fields(TokenRequest)]
 
     @wraps(command)
-    def run(
-        *,
-        token: str | None,
-        token_key: str | None,
-        token_format: Literal["jwt", "cwt"],
-        token_lifetime: int,
-        token_issuer: str,
-        token_audience: tuple[str, ...],
-        token_nonce: bytes | None,
-        token_force: bool,
-        **options: object,
-    ) -> object:
-        if (token is None) != (token_key is None):
+    def run(**options: Any) -> object:  # noqa: ANN401  as the options are
+        given = {name: options.pop(f"token_{name}") for name in names}
+        if (given["file"] is None) != (given["key"] is None):
             raise click.UsageError("--token FILE and --token-key FILE belong together")
-        request = None
-        if token is not None and token_key is not None:
-            request = TokenRequest(
-                file=token,
-                key=token_key,
-                form=token_format,
-                lifetime=timedelta(seconds=token_lifetime),
-                issuer=token_issuer,
-                audience=token_audience,
-                nonce=token_nonce,
-                force=token_force,
-            )
-        return command(token_request=request, **options)
+        return command(token_request=None if given["file"] is None else TokenRequest(**given), **options)
 
     return stacked(_TOKEN_OPTIONS)(run)
 
 
 _TOKEN_OPTIONS = (
-    click.option("--token", metavar="FILE", help="Write the result as a signed EAR, affirmed or not."),
+    click.option("--token", "token_file", metavar="FILE", help="Write the result as a signed EAR, affirmed or not."),
     click.option("--token-key", metavar="FILE", help="Private key that signs it; see 'attest token keygen'."),
     click.option(
-        "--token-format", type=click.Choice(["jwt", "cwt"]), default="jwt", show_default=True, help="JWT or CWT."
+        "--token-format",
+        "token_form",
+        type=click.Choice(["jwt", "cwt"]),
+        default="jwt",
+        show_default=True,
+        help="JWT or CWT.",
     ),
     click.option(
         "--token-lifetime",
@@ -155,7 +139,7 @@ def write_token(results: Sequence[AttestationResult], request: TokenRequest, iss
     signed = issuer.issue(
         results,
         token_id=secrets.token_bytes(16),
-        lifetime=request.lifetime,
+        lifetime=timedelta(seconds=request.lifetime),
         nonce=request.nonce,
         audience=request.audience,
         form=request.form,

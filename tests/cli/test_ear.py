@@ -6,7 +6,6 @@ import json
 import stat
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def test_what_is_wrong_with_a_key_set_is_said(run: Run) -> None:
 
 def request(**changes: Any) -> TokenRequest:  # noqa: ANN401
     members = {
-        "file": "out", "key": "key.pem", "form": "jwt", "lifetime": timedelta(minutes=5), "issuer": "me",
+        "file": "out", "key": "key.pem", "form": "jwt", "lifetime": 300, "issuer": "me",
         "audience": (), "nonce": None, "force": False,
     }  # fmt: skip
     return TokenRequest(**{**members, **changes})
@@ -151,7 +150,7 @@ def test_the_options_make_a_request() -> None:
     assert taken == [
         None,
         TokenRequest(
-            file="t", key="k", form="cwt", lifetime=timedelta(minutes=1), issuer="i", audience=("a", "b"),
+            file="t", key="k", form="cwt", lifetime=60, issuer="i", audience=("a", "b"),
             nonce=bytes(8), force=True,
         ),
     ]  # fmt: skip
