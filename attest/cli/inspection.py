@@ -9,13 +9,12 @@ from attest.cli.inspection_azure import azure_evidence
 from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
-from attest.cli.inspection_token import token_facts
-from attest.encoding import JsonValue, rfc3339_text
+from attest.encoding import JsonValue, base64url_bytes, json_value, rfc3339_text
 from attest.endorsements.bundle import ParsedBundle, parse_bundle
 from attest.endorsements.ocsp import looks_like_ocsp
 from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
-from attest.errors import ChainError, EvidenceError
+from attest.errors import ChainError, EvidenceError, UnsupportedError
 from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import (
@@ -39,6 +38,7 @@ from attest.evidence.snp.certificates import kind_of, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS, ParsedSnpReport, layout_of_version
 from attest.evidence.snp.tcb import tcb_from_bytes
+from attest.results.token_services import service_of
 
 INSPECTION_SCHEMA = "attest.inspection/1"
 _Facts = dict[str, JsonValue]
@@ -70,7 +70,7 @@ def _file(name: str, data: bytes) -> _Facts:
     if found.form == "ccel":
         return {**facts, "label": found.label, "event_log": event_log(found.data)}
     if found.form == "token":
-        return {**facts, "label": found.label, "token": token_facts(found.data)}
+        return {**facts, "label": found.label, "token": _token(found.data)}
     if found.form is not None or found.read is None:
         recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
         return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}
@@ -98,6 +98,40 @@ def _accompanying(found: RecognisedFile) -> _Facts:
     if content.crls:
         facts["crls"] = [crl_facts(crl) for crl in content.crls]
     return facts
+
+
+# -- tokens
+
+
+_NOT_VERIFIED = "no: whoever wrote it may have written anything; 'attest verify --trust' checks the signature"
+
+
+def _token(data: bytes) -> _Facts:
+    """Describe a token: a JWT, or NVIDIA's array of them; errors by ``code`` as for evidence."""
+    text = data.strip()
+    if not text.startswith((b"[", b"{")):
+        service = service_of(data)
+        known: _Facts = {} if service is None else {"service": service}
+        return {"signature_verified": _NOT_VERIFIED, **known, **_jwt(text.decode("ascii", errors="replace"))}
+    match json_value(text, what="token"):
+        case [["JWT", str(overall)], dict(submodules)] if all(isinstance(one, str) for one in submodules.values()):
+            parts: _Facts = {name: _jwt(str(one)) for name, one in submodules.items()}
+            return {"signature_verified": _NOT_VERIFIED, "service": "nras", **_jwt(overall), "submodules": parts}
+    raise UnsupportedError(
+        "a token of this shape is not read here",
+        code="evidence-unsupported",
+        expected="a JWT in compact form, or NVIDIA's array of them",
+        got="another JSON document",
+    )
+
+
+def _jwt(text: str) -> _Facts:
+    words = text.split(".")
+    names = ("header", "claims")
+    return {
+        name: json_value(base64url_bytes(word, what=f"token: {name}"), what=f"token: {name}")
+        for name, word in zip(names, words, strict=False)
+    }
 
 
 # -- evidence

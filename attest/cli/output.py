@@ -66,16 +66,16 @@ def show_verified(
 ) -> int:
     """Print that the evidence is genuine, and return 0. An opinion is another verifier's, printed besides."""
     document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
-    return tell_verified(document, display=question.display)
+    return print_verified(document, display=question.display)
 
 
-def tell_verified(document: dict[str, JsonValue], *, display: Display) -> int:
+def print_verified(document: dict[str, JsonValue], *, display: Display) -> int:
     """Show a document with the outcome ``verified``, for programs or for people, and return 0."""
     _print(document, display)
     return 0
 
 
-def tell_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
+def print_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
     """Show a document with the outcome ``affirmed`` or ``not-affirmed``, and return 0 or 1 accordingly."""
     _print(document, display)
     return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
@@ -95,7 +95,7 @@ def show_appraised(
 ) -> int:
     """Print the outcome of each policy, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)
-    return tell_appraised(document, display=question.display)
+    return print_appraised(document, display=question.display)
 
 
 def _compared(reference: ReferenceLog | None, *, verified: bool) -> dict[str, JsonValue]:

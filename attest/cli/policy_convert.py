@@ -220,7 +220,7 @@ def _show(conversion: Conversion, language: str, target: str, request: Conversio
     if display.json:
         print_document(_document(conversion, language, target))
     elif result is not None:
-        _tell(conversion, display)
+        _warn_of_losses(conversion, display)
         if output is None:
             print_document(result)
     elif not display.quiet:
@@ -243,7 +243,7 @@ def _write(output: str, document: JsonValue, *, force: bool) -> None:
     write_text(output, f"{json.dumps(document, indent=2)}\n", force=force)
 
 
-def _tell(conversion: Conversion, display: Display) -> None:
+def _warn_of_losses(conversion: Conversion, display: Display) -> None:
     """Report on standard error the demands that the result lacks, and those that it adds."""
     for loss in conversion.losses:
         display.warn(f"not carried: {loss.name} ({loss.demand}): {loss.why}; accepted: {loss.accepted}")

@@ -21,10 +21,10 @@ from attest.cli.options import VerificationOptions
 from attest.cli.output import (
     RefusedEvidence,
     combined_documents,
+    print_appraised,
+    print_verified,
     show_refusal,
     take_refusal,
-    tell_appraised,
-    tell_verified,
 )
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
@@ -129,7 +129,7 @@ class TokenCase(ABC, Generic[_T]):
         token = take_refusal(self.verify)
         if isinstance(token, RefusedEvidence):
             return self._refused(token, "verify")
-        return tell_verified(self.document(token), display=self.question.display)
+        return print_verified(self.document(token), display=self.question.display)
 
     def show_appraised(self, policies: Sequence[Policy]) -> int:
         """Appraise the token by policies, or else by the baseline, and print the outcome; return 0, 1, 3, 4 or 5.
@@ -149,7 +149,7 @@ class TokenCase(ABC, Generic[_T]):
         else:
             fresh = freshness_check(token.freshness, reasons_of(self.question.unchecked).get("freshness"))
             document = self.document(token, (fresh, *self.baseline(token)))
-        return tell_appraised(document, display=self.question.display)
+        return print_appraised(document, display=self.question.display)
 
     def judged_by(self, policy: Policy) -> Judgement:
         """Verify the token and appraise it by one policy, without output.
