@@ -341,7 +341,7 @@ def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
     """Judge the anchor: a signature of the simulator proves nothing about hardware.
 
     Args:
-        simulated: whether any part rests on the simulator's roots.
+        simulated: True if any part rests on the simulator's roots.
         tolerated: why that is tolerated, or None.
     """
     if not simulated:

@@ -97,21 +97,21 @@ def replay(
         endorsements: files and directories beside those that the index names.
         at: moment of appraisal where the index has none.
         allow_simulated: accept the simulator's roots.
-        display: gets a note about each case that is passed over.
+        display: gets a note about the number of cases.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.
     """
     found = []
     for case in _cases(Path(folder)):
-        moment = case.at or at
+        judged_at = case.at or at
         question = replace(
             _question(case),
             endorsements=(*endorsements, *case.endorsements),
-            at=moment,
+            at=judged_at,
             allow_simulated=allow_simulated,
         )
-        old, new = (_outcome(question, policy, moment) for policy in policies)
+        old, new = (_outcome(question, policy, judged_at) for policy in policies)
         found.append(PolicyComparison(name=case.name, old=old, new=new))
     display.note(f"{len(found)} pieces of evidence were judged")
     return tuple(found)
