@@ -17,7 +17,7 @@ from attest.cli.options import Network
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
 from attest.collect.access import MachineAccess
-from attest.collect.doctor import DoctorFinding, finding_of
+from attest.collect.findings import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES, UnsignedBundles

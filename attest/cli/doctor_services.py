@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attest.cli.options import Network
 from attest.collect.detect import Detected
-from attest.collect.doctor import DoctorFinding
+from attest.collect.findings import DoctorFinding
 from attest.fetch import KDS_URL, OCSP_URL, PCS_URL, RIM_URL
 
 __all__ = ["reach_services"]

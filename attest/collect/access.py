@@ -17,9 +17,6 @@ from attest.collect.nvml import CollectedGpu, GpuState, collect_gpus, gpu_state
 from attest.collect.tpm import DEVICE_TCTI, OpenTpm, Tpm, open_tpm
 from attest.collect.tsm import TsmReports
 
-__all__ = ["THIS_MACHINE", "MachineAccess"]
-
-
 _AZURE_HOST = AzureHost()
 
 

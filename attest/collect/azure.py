@@ -38,18 +38,6 @@ from attest.evidence.envelope import MEDIA_AZURE_CVM, EvidenceItem
 from attest.evidence.snp.structure import parse_report
 from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 
-__all__ = [
-    "AK_HANDLE",
-    "REPORT_INDEX",
-    "USER_DATA_INDEX",
-    "AzureAsked",
-    "AzureParts",
-    "asked_of_azure",
-    "collect_azure",
-    "read_hcl_report",
-    "require_ak",
-]
-
 REPORT_INDEX = 0x01400001
 USER_DATA_INDEX = 0x01400002
 AK_HANDLE = 0x81000003

@@ -19,8 +19,6 @@ from attest.evidence.envelope import MEDIA_ENDORSEMENTS, EvidenceItem
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.structure import parse_report
 
-__all__ = ["NO_KNOWN_VM", "TPM_OR_HOST", "Added", "AzureServices", "from_snp", "from_td"]
-
 NO_KNOWN_VM = "this is no confidential VM of a kind that is known here (trusted launch is none)"
 TPM_OR_HOST = "the TPM or the host"
 """Texts of hints for unreadable pieces and mismatched answers."""

@@ -22,8 +22,6 @@ from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_val
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import ChainError, CollectionError, EvidenceError
 
-__all__ = ["HOST", "AzureHost", "HostPatience", "ThimCertificates"]
-
 HOST = ("169.254.169.254", 80)
 """Address and port of the host's services, the same on every VM."""
 _THIM_PATH = "/metadata/THIM/amd/certification"

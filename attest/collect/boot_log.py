@@ -14,8 +14,6 @@ from attest.evidence.envelope import MAX_ITEM_BYTES
 from attest.evidence.eventlog import kinds
 from attest.evidence.eventlog.structure import MAX_LOG_BYTES, ParsedEventLog, parse_event_log
 
-__all__ = ["CCEL", "TCG_LOG", "BootLog", "collect_event_log", "collect_tcg_log"]
-
 CCEL = Path("sys/firmware/acpi/tables/data/CCEL")
 """Below the root directory: the log of a TDX guest, for the RTMRs."""
 TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")

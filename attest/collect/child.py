@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MAX_ANSWER_BYTES", "ChildAnswer", "ask_child"]
-
 MAX_ANSWER_BYTES = 1 << 20
 """For answers of our own workers: the longest has one report and one certificate chain, about 30 KiB of text."""
 GIVE_UP_SECONDS = 1.0

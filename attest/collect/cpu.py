@@ -26,8 +26,6 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 
-__all__ = ["CollectedCpu", "collect_cpu"]
-
 _REPORT_IT = "please report it to us with the kernel's release"
 
 

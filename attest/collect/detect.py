@@ -16,8 +16,6 @@ from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
 from attest.collect.tsm import TsmReports
 from attest.errors import CollectionError
 
-__all__ = ["TPM", "Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
-
 Tee = Literal["sev-snp", "tdx", "azure-snp", "azure-tdx"]
 """The evidence distinguishes the two of Azure, not the machine's files."""
 Interface = Literal["configfs-tsm", "sev-guest", "tdx-guest", "azure-vtpm"]

@@ -22,8 +22,6 @@ from attest.collect.nvml import GpuState
 from attest.collect.tsm import PROVIDERS, tsm_provider
 from attest.errors import CollectionError, ConfigurationError
 
-__all__ = ["DoctorFinding", "Outcome", "examine", "finding_of"]
-
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 """Before the release of this version: an earlier clock is wrong."""
 _LATEST = datetime(2046, 1, 1, tzinfo=UTC)

@@ -18,8 +18,6 @@ from attest.errors import CollectionError, VerificationError
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport
 from attest.evidence.eventlog.replay import verify_event_log
 
-__all__ = ["examine_azure"]
-
 HOST_SECONDS = 2.0
 _SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel may also keep no log"
 

@@ -9,8 +9,6 @@ from typing import Literal
 
 from attest.errors import AttestError
 
-__all__ = ["DoctorFinding", "Outcome", "finding_of", "may_use"]
-
 Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 

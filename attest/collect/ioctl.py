@@ -21,25 +21,6 @@ from attest.collect.refusals import refused_by
 from attest.errors import CollectionError
 from attest.evidence.reader import Field, Layout
 
-__all__ = [
-    "SEV_GUEST",
-    "SNP_EXT_REPORT_REQ",
-    "SNP_GET_EXT_REPORT",
-    "SNP_GET_REPORT",
-    "SNP_GUEST_REQUEST",
-    "SNP_REPORT_REQ",
-    "SNP_REPORT_RESP",
-    "TDX_CMD_GET_REPORT0",
-    "TDX_GUEST",
-    "TDX_REPORT_REQ",
-    "Device",
-    "OpenDevice",
-    "SevGuestReport",
-    "open_device",
-    "read_snp_report",
-    "read_td_report",
-]
-
 SEV_GUEST: Final = Path("dev/sev-guest")
 TDX_GUEST: Final = Path("dev/tdx_guest")
 """Below the root directory."""
@@ -348,5 +329,4 @@ def read_td_report(device: Device, report_data: bytes) -> bytes:
 
 def _require_report_data(report_data: bytes) -> None:
     if len(report_data) != _REPORT_DATA_BYTES:
-        msg = f"a report commits to {_REPORT_DATA_BYTES} bytes, not {len(report_data)}"
-        raise ValueError(msg)
+        raise ValueError(f"a report commits to {_REPORT_DATA_BYTES} bytes, not {len(report_data)}")

@@ -27,8 +27,6 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.eventlog.replay import verify_event_log
 
-__all__ = ["Collected", "collect_all", "collect_machine", "unasked_binding"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
@@ -93,8 +91,7 @@ def collect_all(
 ) -> Collected:
     """Collect as ``collect_machine`` does, and return the sources too; arguments and errors are the same."""
     if isinstance(challenge, bytes) and not 0 < len(challenge) <= REPORT_DATA_BYTES:
-        msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}"
-        raise ValueError(msg)
+        raise ValueError(f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}")
     # (1) The interface. Without a TEE there is no fallback: GPUs alone are for 'attest collect gpu'.
     detected = access.detect()
     if detected.interface is None:
@@ -145,8 +142,7 @@ def _asked(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
     if isinstance(challenge, Binding) or not gpus_wanted:
         return challenge
     if len(challenge) != NONCE_BYTES:
-        msg = f"with GPUs a nonce has {NONCE_BYTES} bytes, not {len(challenge)}"
-        raise ValueError(msg)
+        raise ValueError(f"with GPUs a nonce has {NONCE_BYTES} bytes, not {len(challenge)}")
     return unasked_binding(challenge)
 
 

@@ -21,17 +21,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.gpu.evidence import ENVIRONMENTS, MAX_DEVICES, MULTI_GPU_MODES, GpuSettings, device_json
 
-__all__ = [
-    "NONCE_BYTES",
-    "NVML_SECONDS",
-    "CollectedGpu",
-    "GpuIdentity",
-    "GpuState",
-    "collect_gpus",
-    "gpu_state",
-    "set_gpus_ready",
-]
-
 NONCE_BYTES = 32
 NVML_SECONDS = 60.0
 """For one child process. Without NVIDIA's persistence daemon the driver restarts each GPU, which takes seconds."""
@@ -148,8 +137,7 @@ def collect_gpus(nonce: bytes, *, timeout: float = NVML_SECONDS) -> tuple[Collec
         CollectionError: for the first GPU that cannot attest: an incomplete set must not look complete.
     """
     if len(nonce) != NONCE_BYTES:
-        msg = f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}"
-        raise ValueError(msg)
+        raise ValueError(f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
     state = gpu_state(timeout=timeout)
     _require_attesting(state)
     return tuple(_collect(one, state, nonce, timeout) for one in state.gpus)

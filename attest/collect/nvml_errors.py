@@ -5,8 +5,6 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import CollectionError
 
-__all__ = ["nvml_refused", "nvml_unusable"]
-
 IMPORT_STEP = "import pynvml"
 _UNKNOWN = (
     "nvml-failed",

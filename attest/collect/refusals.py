@@ -7,8 +7,6 @@ import os
 
 from attest.errors import CollectionError, EvidenceError
 
-__all__ = ["BUSY", "ignored", "malformed", "permission_denied", "refused_by"]
-
 BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
 """The host throttles reports, and delays quotes under load."""
 _PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})

@@ -23,18 +23,6 @@ from attest.collect.refusals import refused_by
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_signature
 
-__all__ = [
-    "DEVICE_TCTI",
-    "NvIndex",
-    "OpenTpm",
-    "Tpm",
-    "TpmQuote",
-    "code_of",
-    "open_tpm",
-    "tpm_refused",
-    "tpm_unreachable",
-]
-
 DEVICE_TCTI = "device:"
 """Prefix of a TCTI for a device; its path follows."""
 NV_PIECE_BYTES = 512

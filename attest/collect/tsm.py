@@ -22,17 +22,6 @@ from typing import Literal, TypeVar
 from attest.collect.refusals import BUSY, permission_denied, refused_by
 from attest.errors import CollectionError
 
-__all__ = [
-    "CONFIGFS",
-    "MAX_BLOB_BYTES",
-    "PROVIDERS",
-    "REPORT_DATA_BYTES",
-    "TsmReport",
-    "TsmReports",
-    "collect_tsm",
-    "tsm_provider",
-]
-
 CONFIGFS = Path("sys/kernel/config")
 """Below the root directory."""
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
@@ -149,11 +138,9 @@ def collect_tsm(
             a busy host, a report that is too long, or foreign writes in every request.
     """
     if len(report_data) != REPORT_DATA_BYTES:
-        msg = f"a report commits to {REPORT_DATA_BYTES} bytes, not {len(report_data)}"
-        raise ValueError(msg)
+        raise ValueError(f"a report commits to {REPORT_DATA_BYTES} bytes, not {len(report_data)}")
     if vmpl is not None and not 0 <= vmpl <= MAX_PRIVLEVEL:
-        msg = f"VMPL {vmpl}: expected 0 to {MAX_PRIVLEVEL}"
-        raise ValueError(msg)
+        raise ValueError(f"VMPL {vmpl}: expected 0 to {MAX_PRIVLEVEL}")
     _require_there(reports)
     for _ in range(MAX_RACES):
         with _request(reports, random) as name:

@@ -39,8 +39,6 @@ from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct
 
-__all__ = ["CheckedAnswer", "describe", "kind_of_request", "max_answer_bytes", "read_answer"]
-
 _KINDS: dict[type[EndorsementRequest], EntryKind] = {
     AmdVcekRequest: "amd-vcek",
     AmdChainRequest: "amd-chain",

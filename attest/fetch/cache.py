@@ -28,8 +28,6 @@ from attest.errors import ConfigurationError, EndorsementError, EvidenceError, O
 from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer
 from attest.files import write_file
 
-__all__ = ["EndorsementCache", "default_cache_directory"]
-
 _FORMAT = "attest.cache/1"
 _DIRECTORY_MODE = 0o700
 _OVERHEAD_BYTES = 8192

@@ -30,8 +30,6 @@ from attest.errors import ConfigurationError, EndorsementError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["FetchClocks", "HttpAnswer", "HttpClient", "Progress", "ServiceWords", "answer_invalid", "require_base_url"]
-
 MAX_ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 1.0
 """Doubles with each attempt if the service states no time."""

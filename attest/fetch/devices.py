@@ -19,8 +19,6 @@ from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
 from attest.fetch.fetcher import gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
 
-__all__ = ["VendorServices", "can_be_fetched", "gather_for_evidence", "gather_for_quote"]
-
 _NOTHING = Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=())
 
 

@@ -17,8 +17,6 @@ from attest.fetch.answers import CheckedAnswer, describe, read_answer
 from attest.fetch.cache import EndorsementCache
 from attest.fetch.client import Progress
 
-__all__ = ["EndorsementSource", "FetchOptions", "FetchSession", "Gathered"]
-
 
 class EndorsementSource(Protocol):
     """A service that answers requests: ``KdsClient``, ``PcsClient``, ``RimServiceClient``, ``OcspClient``."""
@@ -100,8 +98,7 @@ class FetchSession:
             ValueError: ``at`` has no time zone.
         """
         if at.tzinfo is None:
-            msg = "the moment of appraisal needs a time zone"
-            raise ValueError(msg)
+            raise ValueError("the moment of appraisal needs a time zone")
         self.failures: list[EndorsementError] = []
         self._at = at
         self._source = source

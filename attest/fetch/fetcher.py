@@ -25,19 +25,6 @@ from attest.fetch.answers import CheckedAnswer
 from attest.fetch.cache import EndorsementCache
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, FetchSession, Gathered
 
-__all__ = [
-    "EndorsementSource",
-    "FetchOptions",
-    "FetchSession",
-    "Gathered",
-    "fetch_endorsements",
-    "fetch_for",
-    "gather_endorsements",
-    "gather_for",
-    "merged",
-    "refresh_endorsement",
-]
-
 _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
 """Reports of version 2 do not name their product line; Turin's firmware never used that version."""
 

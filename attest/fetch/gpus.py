@@ -20,8 +20,6 @@ from attest.fetch.answers import CheckedAnswer
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, FetchSession, Gathered
 from attest.fetch.fetcher import merged
 
-__all__ = ["REFETCH_AFTER", "gather_for_gpu", "gather_for_gpus"]
-
 REFETCH_AFTER = timedelta(hours=1)
 """An older RIM that does not match is fetched again: a device without any matching RIM must not cause
 a request for each of its reports."""

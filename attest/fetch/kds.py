@@ -16,8 +16,6 @@ from attest.fetch.answers import describe, max_answer_bytes
 from attest.fetch.client import FetchClocks, Progress, ServiceWords
 from attest.fetch.service import ServiceClient
 
-__all__ = ["KDS_URL", "KdsClient"]
-
 KDS_URL: Final = "https://kdsintf.amd.com"
 
 _PRODUCT = re.compile(r"[A-Za-z]{1,16}")
@@ -57,11 +55,9 @@ class KdsClient(ServiceClient):
             ValueError: an invalid product name.
         """
         if not isinstance(request, AmdVcekRequest | AmdChainRequest | AmdCrlRequest):
-            msg = f"AMD's service does not answer {type(request).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"AMD's service does not answer {type(request).__name__}")
         if not _PRODUCT.fullmatch(request.product):
-            msg = f"{request.product!r} is no product line"
-            raise ValueError(msg)
+            raise ValueError(f"{request.product!r} is no product line")
         match request:
             case AmdVcekRequest():
                 query = urlencode([(name, f"{level:02d}") for name, level in request.spls])

@@ -23,8 +23,6 @@ from attest.fetch.answers import describe, max_answer_bytes
 from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
 from attest.fetch.service import ApiKey, ServiceClient
 
-__all__ = ["NONCE_BYTES", "OCSP_URL", "OcspClient"]
-
 OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
 NONCE_BYTES: Final = 32
 """The limit of RFC 8954, and the recommendation of RFC 9654."""
@@ -82,8 +80,7 @@ class OcspClient(ServiceClient):
             TypeError: the request is for another service.
         """
         if not isinstance(request, NvidiaOcspRequest):
-            msg = f"NVIDIA's OCSP responder does not answer {type(request).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"NVIDIA's OCSP responder does not answer {type(request).__name__}")
         return self._base_url
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:

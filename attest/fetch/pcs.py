@@ -27,8 +27,6 @@ from attest.fetch.answers import describe
 from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
 from attest.fetch.service import ServiceClient
 
-__all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
-
 PCS_URL: Final = "https://api.trustedservices.intel.com"
 PCS_ROOT_CRL_URL: Final = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
 """Intel has the root's list on another host; other services have it at ``rootcacrl``."""
@@ -102,8 +100,7 @@ class PcsClient(ServiceClient):
             case IntelRootCrlRequest():
                 return PCS_ROOT_CRL_URL if self._base_url == PCS_URL else f"{sgx}/rootcacrl"
             case _:
-                msg = f"Intel's service does not answer {type(request).__name__}"
-                raise TypeError(msg)
+                raise TypeError(f"Intel's service does not answer {type(request).__name__}")
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
         """Return the service's answer with its issuer chain, in the form of ``attest.endorsements.intel_answers``.

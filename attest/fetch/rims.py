@@ -17,8 +17,6 @@ from attest.fetch.answers import describe, max_answer_bytes
 from attest.fetch.client import FetchClocks, Progress, ServiceWords
 from attest.fetch.service import ApiKey, ServiceClient
 
-__all__ = ["RIM_URL", "RimServiceClient"]
-
 RIM_URL: Final = "https://rim.attestation.nvidia.com"
 
 _WORDS = ServiceWords(
@@ -66,8 +64,7 @@ class RimServiceClient(ServiceClient):
             TypeError: the request is for another service.
         """
         if not isinstance(request, NvidiaRimRequest):
-            msg = f"NVIDIA's RIM service does not answer {type(request).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"NVIDIA's RIM service does not answer {type(request).__name__}")
         if not is_rim_id(request.id):
             raise EndorsementError(
                 f"{request.id[:64]!r} is not the id of a RIM",

@@ -9,8 +9,6 @@ from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.fetch.client import FetchClocks, HttpClient, ServiceWords, require_base_url
 
-__all__ = ["MAX_SERVICE_KEY_BYTES", "ApiKey", "ServiceClient", "read_service_key"]
-
 MAX_SERVICE_KEY_BYTES: Final = 4096
 """NVIDIA's keys have some 70 characters."""
 
@@ -65,8 +63,7 @@ class ApiKey:
 
     def __reduce__(self) -> str:
         """Refuse pickling."""
-        msg = "a service key cannot be pickled"
-        raise TypeError(msg)
+        raise TypeError("a service key cannot be pickled")
 
     def headers(self) -> dict[str, str]:
         """Return the header with the key (RFC 6750, section 2.1)."""

@@ -10,17 +10,6 @@ from pathlib import Path
 
 from attest.errors import ConfigurationError
 
-__all__ = [
-    "PINNED",
-    "SUPPORTED",
-    "VARIABLE",
-    "NvsdkEnvironment",
-    "find_environment",
-    "install",
-    "install_commands",
-    "installation_folder",
-]
-
 PINNED = ("nv-attestation-sdk==2.7.3", "nv-local-gpu-verifier==2.7.3")
 """The versions in ``specs/nvidia-gpu.md``. They pin only part of their dependencies."""
 SUPPORTED = ((3, 9), (3, 12))

@@ -22,9 +22,6 @@ from attest.evidence.gpu.rim import ParsedRim
 from attest.nvsdk.environment import NvsdkEnvironment, find_environment, installation_folder
 from attest.nvsdk.protocol import DeviceKind, RimRole, SdkAnswer, examine, offers, readable_rims
 
-__all__ = ["DeviceOpinion", "Finding", "Pair", "SecondOpinion", "pair_documents", "read_answer", "second_opinion"]
-__all__ += ["side_by_side"]
-
 SECOND_OPINION_SCHEMA = "attest.second-opinion/1"
 _REVOCATION = "asked over the network by their code, and not asked here"
 _DEVICE_STEPS = ("parsed", "chain", "signature", "nonce")

@@ -27,22 +27,6 @@ from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.nvsdk.environment import NvsdkEnvironment
 
-__all__ = [
-    "SDK_SECONDS",
-    "Architecture",
-    "DeviceKind",
-    "RimRole",
-    "SdkAnswer",
-    "SdkDevice",
-    "collect_with_sdk",
-    "device_with_rims",
-    "examine",
-    "offers",
-    "readable_rims",
-    "sdk_versions",
-    "time_sdk",
-]
-
 SDK_SECONDS = 60.0
 """For one process: importing NVIDIA's packages takes about a second, verifying one device a twentieth of that."""
 COLLECT_SECONDS = 180.0

@@ -340,8 +340,7 @@ def _verify_whole(theirs: GpuVerifier, request: dict[str, Any], paths: dict[str,
     if "vbios" in rims:
         good.append(theirs.compare(parsed, rims)[1])
     if not all(good):
-        msg = "what is timed must be verified: a step said no"
-        raise ValueError(msg)
+        raise ValueError("what is timed must be verified: a step said no")
 
 
 def _rim_file(role: str, xml: str) -> str:

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from attest.errors import ConfigurationError
 
-__all__ = ["PageFile", "origin_of", "page_digest", "page_files"]
-
 _TYPES: Final = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css"}
 _BUNDLE: Final = files("attest.page") / "bundle"
 _HEADERS: Final = {

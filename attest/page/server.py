@@ -12,8 +12,6 @@ from typing import Final, Protocol
 from attest.errors import ConfigurationError
 from attest.page.files import PageFile
 
-__all__ = ["HOST", "PageServer", "page_server"]
-
 HOST: Final = "127.0.0.1"
 TIMEOUT_SECONDS: Final = 10
 

@@ -19,18 +19,6 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.rego.tokens import Token, tokens_of
 
-__all__ = [
-    "MAX_REGO_BYTES",
-    "REFERENCE_FUNCTION",
-    "TRUST_CLAIMS",
-    "LooseCondition",
-    "Mention",
-    "RegoForm",
-    "RegoPolicy",
-    "misleading_mention",
-    "read_rego_policy",
-]
-
 MAX_REGO_BYTES = 256 * 1024
 REFERENCE_FUNCTION = "query_reference_value"
 TRUST_CLAIMS = {

@@ -28,8 +28,6 @@ from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.verification import VerifiedItem
 
-__all__ = ["ear_document", "evidence_document", "rego_checks", "with_rego"]
-
 _CLASSES = {"nvidia-gpu": "gpu", "nvidia-switch": "switch"}
 _NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 _TD_NAMES = {"pks": "protection_keys", "kl": "key_locker", "sept_ve_disable": "septve_disable"}

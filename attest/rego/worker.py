@@ -108,8 +108,7 @@ def require_same(engine: Any, request: dict[str, Any]) -> None:
     for query, sent in asked.items():
         # As text: to Python, 1 equals true.
         if canonical(value_of(str(engine.query(query)))) != canonical([sent]):
-            msg = f"the engine reads another {query} than was sent"
-            raise ValueError(msg)
+            raise ValueError(f"the engine reads another {query} than was sent")
 
 
 def canonical(value: Any) -> str:
@@ -130,8 +129,7 @@ def value_of(output: str) -> list[Any]:
         return []
     document = json.loads(output)
     if not isinstance(document, dict) or len(document.get("expressions", ())) != 1:
-        msg = "the engine gave several results"
-        raise ValueError(msg)
+        raise ValueError("the engine gave several results")
     return list(document["expressions"])
 
 

@@ -26,23 +26,6 @@ from attest.evidence.eventlog.vocabulary import (
     WHOLE_DATA_TYPES,
 )
 
-__all__ = [
-    "AAEL_TAG",
-    "ApplicationEvent",
-    "GrubText",
-    "UefiVariable",
-    "Verification",
-    "application_event",
-    "event_text",
-    "grub_text",
-    "is_extended",
-    "require_data",
-    "stub_text",
-    "tag_of",
-    "uefi_variable",
-    "verification",
-]
-
 AAEL_TAG = 0x4141454C
 """Application events of the attestation agents of Confidential Containers and Alibaba Cloud ("LEAA")."""
 

@@ -38,8 +38,6 @@ from attest.evidence.eventlog.vocabulary import (
     EV_SEPARATOR,
 )
 
-__all__ = ["EventFact", "EventLogFacts", "facts_document", "facts_of"]
-
 _GLOBAL = UUID("8be4df61-93ca-11d2-aa0d-00e098032b8c")
 _IMAGE_SECURITY = UUID("d719b2cb-3d3a-4596-a3bc-dad00e67656f")
 _SECURE_BOOT = (_GLOBAL, "SecureBoot")

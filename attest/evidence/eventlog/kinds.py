@@ -12,8 +12,6 @@ from hashlib import sha256, sha384
 
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA256, SHA384
 
-__all__ = ["CCEL", "TCG2_SHA256", "Growth", "LogKind", "Register"]
-
 
 class Growth(enum.Enum):
     """Extensions that a register may receive after the end of the log."""

@@ -17,8 +17,6 @@ from attest.evidence.eventlog.content import Verification, is_extended, require_
 from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.structure import ParsedEventLog
 
-__all__ = ["Registers", "VerifiedEventLog", "continuation", "replay", "require_replay", "verify_event_log"]
-
 _CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19"
 _CHECK = "eventlog.registers"
 

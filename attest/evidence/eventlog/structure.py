@@ -13,17 +13,6 @@ from attest.evidence.eventlog.kinds import CCEL, LogKind
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, EV_NO_ACTION, type_name
 from attest.evidence.reader import ByteReader
 
-__all__ = [
-    "MAX_ALGORITHMS",
-    "MAX_EVENTS",
-    "MAX_LOG_BYTES",
-    "ParsedDigest",
-    "ParsedEvent",
-    "ParsedEventLog",
-    "ParsedSpecId",
-    "parse_event_log",
-]
-
 MAX_EVENTS = 65_536
 """Records behind the header; real logs have a few hundred. specs/intel-tdx-sgx.md, section 19."""
 MAX_LOG_BYTES = 16 * 1024 * 1024

@@ -21,20 +21,6 @@ from attest.endorsements.signatures import load_public_key
 from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError, UnsupportedError
 
-__all__ = [
-    "Architecture",
-    "DeviceIdentity",
-    "DeviceKind",
-    "DeviceModel",
-    "GpuLeaf",
-    "is_leaf",
-    "read_identity",
-    "read_leaf",
-    "read_model",
-    "require_p384",
-    "without_firmware_id",
-]
-
 DeviceKind = Literal["nvidia-gpu", "nvidia-switch"]
 Architecture = Literal["hopper", "blackwell", "ls10"]
 

@@ -36,19 +36,6 @@ from attest.evidence.gpu.certificates import (
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.structure import ParsedGpuReport
 
-__all__ = [
-    "PATH_LENGTH",
-    "DeviceChain",
-    "DevicePath",
-    "DeviceRoot",
-    "common_window",
-    "find_path",
-    "find_root",
-    "report_signed_by",
-    "require_linked",
-    "require_path_valid",
-]
-
 PATH_LENGTH = 4
 """L5, L4, L3 and L2: certificates between the report and the root (specs/nvidia-gpu.md, section 6.1)."""
 MAX_LEAVES = 64

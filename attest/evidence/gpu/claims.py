@@ -19,8 +19,6 @@ from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.rim import VerifiedRim, driver_rim_id, switch_bios_rim_id, vbios_rim_id
 from attest.evidence.gpu.verify import VerifiedGpu
 
-__all__ = ["GPU_CLAIMS", "SWITCH_CLAIMS", "gpu_claim", "switch_claim"]
-
 _Get: TypeAlias = Callable[[VerifiedGpu], ClaimValue]
 _RimName: TypeAlias = Literal["driver_rim", "vbios_rim"]
 

@@ -22,19 +22,6 @@ from attest.evidence.gpu.chain import (
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Fact
 
-__all__ = [
-    "device_chain",
-    "require_arch",
-    "require_device_key",
-    "require_fwid",
-    "require_leaf",
-    "require_root",
-    "require_signature",
-    "require_stated_nonce",
-    "stated_model",
-    "told_arch",
-]
-
 
 def stated_model(path: DevicePath) -> DeviceModel | None:
     """Return what device a path claims to be of; that only chooses RIMs, and a check refuses what is no device."""

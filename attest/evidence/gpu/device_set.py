@@ -8,8 +8,6 @@ from typing import Protocol
 
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 
-__all__ = ["DEVICE_SET_CLAIMS", "DeviceSet", "SetMember", "device_set_claim"]
-
 _CLAUSE = "nvidia-gpu.md 14"
 
 

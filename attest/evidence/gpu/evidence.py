@@ -21,22 +21,6 @@ from attest.errors import ChainError, EvidenceError
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT
 from attest.evidence.gpu.structure import ParsedGpuReport, parse_report
 
-__all__ = [
-    "ENVIRONMENTS",
-    "MAX_CHAIN_CERTIFICATES",
-    "MAX_DEVICES",
-    "MAX_DEVICE_BYTES",
-    "MULTI_GPU_MODES",
-    "NVIDIA_PARSERS",
-    "GpuSettings",
-    "ParsedGpuEvidence",
-    "device_json",
-    "is_nvidia_json",
-    "parse_nvidia_device",
-    "parse_nvidia_report",
-    "split_nvidia_json",
-]
-
 MAX_DEVICE_BYTES = 64 * 1024
 """JSON of one device; NVML's buffers for report and chain have 13 KiB together, 18 KiB in base64."""
 MAX_CHAIN_CERTIFICATES = 8

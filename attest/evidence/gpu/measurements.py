@@ -13,16 +13,6 @@ from typing import Literal, NoReturn, TypeAlias
 from attest.evidence.gpu.rim import ParsedRim, verify_rim_signature
 from attest.evidence.tolerances import WaivedMeasurement
 
-__all__ = [
-    "NVDEC_WAIVER",
-    "MeasurementComparison",
-    "MeasurementResult",
-    "MeasurementSource",
-    "Mismatch",
-    "compare",
-    "conflicts",
-]
-
 MeasurementSource: TypeAlias = Literal["driver", "vbios"]
 """The RIM of a reference value; the BIOS of a switch counts as ``vbios``."""
 
@@ -101,8 +91,7 @@ class MeasurementComparison:
 
     def __bool__(self) -> NoReturn:
         # An object is true by default, and `if comparison:` would read as "they match".
-        msg = "a comparison is neither true nor false; look at its mismatches"
-        raise TypeError(msg)
+        raise TypeError("a comparison is neither true nor false; look at its mismatches")
 
 
 def compare(
@@ -132,8 +121,7 @@ def compare(
     Spec: specs/nvidia-gpu.md, section 10.
     """
     if driver is None and vbios is None:
-        msg = "without a RIM there is nothing to compare with"
-        raise ValueError(msg)
+        raise ValueError("without a RIM there is nothing to compare with")
     reasons = {waiver.index: waiver.reason for waiver in waived}
     if nvdec0 == NVDEC_DISABLED:
         # NOTE: NVIDIA does not compare this index then; here it is compared, and only its mismatch is waived.

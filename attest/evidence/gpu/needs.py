@@ -24,8 +24,6 @@ from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.references import fitting_rims, sources_of, wanted_rim
 from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES, driver_rim_id, switch_bios_rim_id, vbios_rim_id
 
-__all__ = ["needed_rims", "needed_statuses"]
-
 _BLACKWELL_CHIP = "GB100"
 """Chip of a Blackwell GPU that does not state it."""
 

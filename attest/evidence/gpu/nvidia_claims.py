@@ -20,8 +20,6 @@ from attest.evidence.gpu.references import Status
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
 
-__all__ = ["CLAIMS_VERSION", "nvidia_claims", "revocation_of"]
-
 CLAIMS_VERSION = "3.0"
 _OEM_ID = "5703"
 """NVIDIA's enterprise number, the manufacturer in every RIM."""

@@ -29,8 +29,6 @@ from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Procedure, Step, reasons, tolerated
 from attest.evidence.tolerances import GpuTolerances
 
-__all__ = ["Given", "JudgedReference", "RimSteps", "judge_measurements", "judge_rim"]
-
 
 class Given(NamedTuple):
     """Input of the steps."""

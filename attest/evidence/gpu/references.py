@@ -37,19 +37,6 @@ from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import reasons
 from attest.evidence.tolerances import GpuTolerances
 
-__all__ = [
-    "MAX_ISSUES",
-    "JudgedRim",
-    "Status",
-    "WantedRim",
-    "choose_rim",
-    "fitting_rims",
-    "sources_of",
-    "statuses_of",
-    "told_statuses",
-    "wanted_rim",
-]
-
 MAX_ISSUES = 16
 """Issues of one id that are looked at: NVIDIA signs anew about every two years."""
 Status: TypeAlias = OcspAnswer | Crl

@@ -28,21 +28,6 @@ from attest.errors import ChainError, EndorsementError, EvidenceError, Signature
 from attest.evidence.gpu.rim_document import RimEdition, read_content
 from attest.evidence.gpu.xml_signature import SignatureState, malformed, read_signed_document
 
-__all__ = [
-    "ParsedRim",
-    "RimSigners",
-    "VerifiedRim",
-    "driver_rim_id",
-    "find_signers",
-    "forget",
-    "read_rim",
-    "require_window",
-    "rim_window",
-    "switch_bios_rim_id",
-    "vbios_rim_id",
-    "verify_rim_signature",
-]
-
 EMBEDDED_CERTIFICATES = 4
 """L4 signer, L3, L2, root; the root is only ever compared with a pin (section 9.4)."""
 _REMEMBERED = 32

@@ -19,19 +19,6 @@ from typing import Any, Final
 from attest.evidence.gpu.opaque import OpaqueData, malformed, parse_opaque
 from attest.evidence.reader import Field, Layout
 
-__all__ = [
-    "BLOCK",
-    "BLOCK_COUNTS",
-    "FIXED",
-    "HEAD",
-    "MAX_REPORT_BYTES",
-    "REQUEST",
-    "SIGNATURE",
-    "TAIL",
-    "ParsedGpuReport",
-    "parse_report",
-]
-
 MAX_REPORT_BYTES = 0x2000
 """The buffer into which NVML writes a report; the longest one seen has 4,274 bytes."""
 BLOCK_COUNTS = (31, 64)

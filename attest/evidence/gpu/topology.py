@@ -16,8 +16,6 @@ from attest.checks import Check, Outcome, Unchecked
 from attest.errors import BindingError
 from attest.evidence.gpu.verify import VerifiedGpu
 
-__all__ = ["BOARD_GPUS", "BOARD_SWITCHES", "judge_set"]
-
 BOARD_GPUS = 8
 BOARD_SWITCHES = 4
 """An HGX board has eight GPUs and four NVSwitches."""

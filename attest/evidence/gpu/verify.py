@@ -48,8 +48,6 @@ from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Findings, Procedure, Step, tolerated
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
 
-__all__ = ["GpuSteps", "VerifiedGpu", "verify_gpu_evidence"]
-
 
 class GpuSteps(NamedTuple):
     """Every check of a device, in order."""

@@ -24,8 +24,6 @@ from attest.encoding import base64_bytes
 from attest.endorsements.rims import MAX_RIM_BYTES
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["SignatureState", "SignedXml", "XmlElement", "malformed", "read_signed_document"]
-
 MAX_ELEMENTS = 256
 """A RIM of 64 records has 87 elements."""
 MAX_DEPTH = 8
