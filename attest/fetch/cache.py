@@ -1,16 +1,14 @@
-"""Endorsements on disk: what was fetched once is not asked for again.
+"""Endorsements on disk, so that each is fetched once.
 
-A cache is no anchor. Whoever can write into it can withhold an endorsement or plant one that verification refuses;
-nothing in it is believed. It is private all the same, because its file names and contents tell which chips somebody
-has looked at.
+A cache is no anchor. A writer can withhold an endorsement or plant one that verification refuses. The cache is private
+all the same, because its file names and contents tell which chips were looked at.
 
 One file for each request, ``<kind>/<digest of service and request>.cbor``, in canonical CBOR::
 
     {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes,
      "received": RFC 3339, for a RIM only, "digest": SHA-256 of the canonical CBOR of the rest}
 
-A file is written beside its place, flushed to the disk and renamed, so that a reader sees the old or the new one and
-never a part; of two writers the later one wins, and both wrote the same thing.
+A file is replaced as a whole, so that a reader sees the old or the new one and never a part.
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ class EndorsementCache:
 
     @property
     def directory(self) -> Path:
-        """Where the answers lie."""
+        """Directory of the answers."""
         return self._directory
 
     def read(self, request: EndorsementRequest, *, service: str) -> CheckedAnswer | None:

@@ -64,8 +64,8 @@ def fetch_endorsements(
     """Answer all requests or raise; arguments as for ``gather_endorsements``.
 
     Raises:
-        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds``,
-            with the prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
+        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with the prefix
+            ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone, or a request names no product line.
     """
@@ -91,8 +91,7 @@ def refresh_endorsement(
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    session = FetchSession(source=source, at=at, cache=cache)
-    return session.again(request)
+    return FetchSession(source=source, at=at, cache=cache).again(request)
 
 
 def gather_for(

@@ -1,7 +1,7 @@
 """Client of Intel's provisioning certification service (PCS), or of a data centre's cache of it (PCCS).
 
-``client.py`` has retries and limits. A document or list is in the body and its certificates
-are in a header; an answer has both, so that cached and bundled ones can be verified offline.
+A document or list is in the body and its certificates are in a header; an answer has both, so that cached and bundled
+ones can be verified offline.
 
 Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; specs/intel-tdx-sgx.md, section 17.
 """
@@ -35,9 +35,8 @@ PcsUpdate = Literal["standard", "early"]
 """TCB evaluation: ``early`` knows a TCB recovery at once, ``standard`` months later, when it becomes mandatory."""
 
 _CERTIFICATION = "certification/v4"
-_TCB_INFO_HEADERS = ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain")
 _HEADERS: Mapping[type[IntelRequest], tuple[str, ...]] = {
-    IntelTcbInfoRequest: _TCB_INFO_HEADERS,
+    IntelTcbInfoRequest: ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain"),
     IntelQeIdentityRequest: ("SGX-Enclave-Identity-Issuer-Chain",),
     IntelPckCrlRequest: ("SGX-PCK-CRL-Issuer-Chain",),
     IntelRootCrlRequest: (),
@@ -59,21 +58,28 @@ class PcsClient(ServiceClient):
     """Client of Intel's PCS, or of a PCCS.
 
     Args:
-        timing: sources of time.
-        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. Any but Intel's
-            own is a PCCS, which also has the root's list.
+        timing: as ``ServiceClient``.
+        base_url: as ``ServiceClient``. Any but Intel's own is a PCCS, which also has the root's list.
         update: TCB evaluation.
-        trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
+        trust_env: as ``ServiceClient``.
 
     Raises:
         ConfigurationError: ``pcs-url-invalid``.
     """
 
+    default_url = PCS_URL
+    words = _WORDS
+
     def __init__(
-        self, *, timing: FetchClocks, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
+        self,
+        *,
+        timing: FetchClocks,
+        base_url: str | None = None,
+        update: PcsUpdate = "standard",
+        trust_env: bool = True,
     ) -> None:
         """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
+        super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
         self._update = update
 
     @property
@@ -113,7 +119,7 @@ class PcsClient(ServiceClient):
         url = self.url_of(request)
         is_list = isinstance(request, IntelPckCrlRequest | IntelRootCrlRequest)
         limit = 2 * MAX_CRL_BYTES if is_list else MAX_DOCUMENT_BYTES  # a list may come as hex
-        answer = self._http.get(url, what=describe(request), limit=limit, progress=progress)
+        answer = self._http.ask(url, what=describe(request), limit=limit, progress=progress)
         body = _der(answer.body) if is_list else answer.body
         return intel_answer_bytes(body, issuer_chain=_issuer_chain(request, answer, url))
 
@@ -124,11 +130,7 @@ def _der(body: bytes) -> bytes:
 
 
 def _issuer_chain(request: EndorsementRequest, answer: HttpAnswer, url: str) -> bytes:
-    """Return the PEM certificates in the header for the request; the root's list has none.
-
-    Raises:
-        EndorsementError: ``pcs-answer-invalid``.
-    """
+    """Return the PEM certificates in the header for the request; the root's list has none."""
     names = _HEADERS.get(type(request), ())  # type: ignore[arg-type]  # by now it is one of Intel's
     if not names:
         return b""
