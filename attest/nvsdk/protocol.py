@@ -8,22 +8,23 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
-from typing import Literal, TypeAlias
 
 from attest.collect.child import ask_child
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate
 from attest.errors import AttestError, CollectionError, ConfigurationError, EvidenceError
-from attest.evidence.gpu.certificates import is_leaf
+from attest.evidence.gpu.certificates import Architecture, DeviceKind, DeviceModel, is_leaf
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.measurements import MeasurementSource
+from attest.evidence.gpu.references import sources_of, wanted_rim
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.nvsdk.environment import NvsdkEnvironment
 
@@ -35,10 +36,6 @@ MAX_TRIES = 4
 """Largest number of RIM pairs for one device, if several files match a role."""
 _CHAIN_CERTIFICATES = 5
 _WORKER = Path(__file__).with_name("worker.py")
-
-DeviceKind: TypeAlias = Literal["nvidia-gpu", "nvidia-switch"]
-Architecture: TypeAlias = Literal["hopper", "blackwell", "ls10"]
-RimRole: TypeAlias = Literal["driver", "vbios"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +54,7 @@ class SdkDevice:
     architecture: Architecture
     report: bytes
     chain_pem: str
-    rims: Mapping[RimRole, bytes] = field(default_factory=dict)
+    rims: Mapping[MeasurementSource, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +98,7 @@ def time_sdk(device: SdkDevice, *, at: datetime, nonce: bytes, rounds: int, envi
     """Time their verification of one valid device inside their interpreter, without start, input, logs and network.
 
     Returns:
-        ``median_seconds``, ``rounds``, and ``parts`` with the median of each.
+        ``median_seconds`` and ``rounds``.
 
     Raises:
         ConfigurationError: ``nvsdk-unusable`` (also after a failed step) or ``nvsdk-timeout``.
@@ -218,20 +215,25 @@ def offers(
 ) -> Iterator[SdkDevice]:
     """Return the input for a device with each combination of matching RIMs, at least one."""
     chain = parsed.chain if parsed.chain is not None else _chain_among(certificates)
-    kind, architecture = _kind(parsed, chain)
-    for offered in _combinations(kind, parsed, chain, rims):
+    model = _model(parsed, chain)
+    for offered in _combinations(parsed, model, rims):
         yield SdkDevice(
-            kind=kind, architecture=architecture, report=parsed.report.raw, chain_pem=_pem(chain), rims=offered
+            kind=model.kind,
+            architecture=model.architecture,
+            report=parsed.report.raw,
+            chain_pem=_pem(chain),
+            rims=offered,
         )
 
 
-def _kind(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> tuple[DeviceKind, Architecture]:
-    """Return the kind by the name of the device's certificate, else by the hint, else Hopper."""
+def _model(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> DeviceModel:
+    """Return the device by the name of its certificate, else by the hint, else a Hopper GPU."""
     name = (chain[1].common_name or "") if len(chain) > 1 else ""
+    product = name.split(" ")[0].replace("_", "")  # section 9.2: the first word of L4's name
     if name.startswith("LS_10") or (not name and parsed.arch == "LS10"):
-        return "nvidia-switch", "ls10"
+        return DeviceModel(kind="nvidia-switch", architecture="ls10", product=product)
     blackwell = name.startswith("GB") or (not name and parsed.arch == "BLACKWELL")
-    return "nvidia-gpu", "blackwell" if blackwell else "hopper"
+    return DeviceModel(kind="nvidia-gpu", architecture="blackwell" if blackwell else "hopper", product=product)
 
 
 def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
@@ -246,32 +248,19 @@ def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
 
 
 def _combinations(
-    kind: DeviceKind, parsed: ParsedGpuEvidence, chain: Sequence[Certificate], rims: Sequence[ParsedRim]
-) -> Iterator[dict[RimRole, bytes]]:
+    parsed: ParsedGpuEvidence, model: DeviceModel, rims: Sequence[ParsedRim]
+) -> Iterator[dict[MeasurementSource, bytes]]:
     """Combine the matching RIMs of each role by edition, product and version."""
-    opaque = parsed.report.opaque
-    if kind == "nvidia-switch":
-        wanted: dict[RimRole, str | None] = {"vbios": _stated(opaque.switch_bios_version)}
-    else:
-        wanted = {"driver": opaque.driver_version, "vbios": _stated(opaque.gpu_vbios_version)}
-    edition = "SWITCH" if kind == "nvidia-switch" else "GPU"
-    name = (chain[1].common_name or "") if len(chain) > 1 else ""
-    products = {name.split(" ")[0].replace("_", "")}  # section 9.2: the first word of L4's name
-    fitting: list[list[tuple[RimRole, bytes] | None]] = []
-    for role, version in wanted.items():
-        of_device = [one for one in rims if one.edition == edition and one.product in products]
-        same = [one for one in of_device if version is not None and one.version.lower() == version.lower()]
-        fitting.append([(role, one.document.xml) for one in same] or [None])
+    fitting: list[list[tuple[MeasurementSource, bytes] | None]] = []
+    for role in sources_of(model):
+        try:
+            wanted = wanted_rim(parsed.report, model, role)
+        except EvidenceError:  # a version in a form that no RIM has
+            fitting.append([None])
+            continue
+        fitting.append([(role, rim.document.xml) for rim in rims if wanted.fits(rim)] or [None])
     for combination in islice(product(*fitting), MAX_TRIES):
         yield dict(one for one in combination if one is not None)
-
-
-def _stated(version: Callable[[], str | None]) -> str | None:
-    """Return a version, or None in a form without any matching RIM."""
-    try:
-        return version()
-    except EvidenceError:
-        return None
 
 
 def _chain_among(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]:

@@ -214,17 +214,15 @@ def stub_text(event: ParsedEvent) -> str | None:
 
 
 def event_text(event: ParsedEvent) -> str | None:
-    """Write the data of an event for people, verified or not; None when it is not readable.
+    """Return the data of an event for people, verified or not; None when it is not readable.
 
     A variable gives its name and value, a tagged event its tag and text; other data has to be printable text.
     """
     if event.type in _VARIABLES:
         variable = uefi_variable(event.data)
-        return (
-            None
-            if variable is None
-            else f"{variable.name} = {_readable(variable.value) or variable.value.hex() or 'empty'}"
-        )
+        if variable is None:
+            return None
+        return f"{variable.name} = {_readable(variable.value) or variable.value.hex() or 'empty'}"
     tag = tag_of(event)
     if tag is not None:
         return f"tag {tag:#010x}: {_readable(event.data[8:]) or event.data[8:].hex()}"

@@ -159,18 +159,18 @@ def _startup_locality(kind: LogKind, events: list[ParsedEvent]) -> int:
 
     Spec: TCG PC Client Platform Firmware Profile, TCG_EfiStartupLocalityEvent.
     """
-    told: int | None = None
+    found: int | None = None
     extended = False
     for event in events if kind.locality_index is not None else ():
         if event.type != EV_NO_ACTION:
             extended = extended or event.index == kind.locality_index
         elif event.data.startswith(_LOCALITY):
-            where = event.index == kind.locality_index and not extended and told is None
+            where = event.index == kind.locality_index and not extended and found is None
             locality = event.data[len(_LOCALITY) :]
             if not where or locality not in _LOCALITIES:
                 raise _malformed(event.number, event.offset, _LOCALITY_RULE, f"{locality.hex()} in {event.register}")
-            told = locality[0]
-    return told or 0
+            found = locality[0]
+    return found or 0
 
 
 class _LogReader(ByteReader):

@@ -24,7 +24,7 @@ from attest.evidence.procedure import Fact
 
 
 def stated_model(path: DevicePath) -> DeviceModel | None:
-    """Return what device a path claims to be of; that only chooses RIMs, and a check refuses what is no device."""
+    """Return the device that a path claims to be of; it only selects RIMs, and a check refuses what is no device."""
     if path.device is not None:
         with suppress(AttestError):
             return read_model(path.device, read_identity(path.device))
@@ -75,8 +75,8 @@ def require_arch(chain: DeviceChain, stated: str | None) -> None:
         )
 
 
-def told_arch(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
-    """Tell what device this is."""
+def arch_facts(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
+    """Return the expected device, and the one that the certificate names."""
     expected = "a known GPU or NVSwitch" if stated is None else f"a device of {stated}, as the evidence says"
     return expected, ("{}, {} ({}), device {}", chain.kind, chain.architecture, chain.product, chain.identity.text)
 

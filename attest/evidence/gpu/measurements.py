@@ -23,22 +23,6 @@ NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """One index whose measurement is none of the reference values, and that is not waived.
-
-    Attributes:
-        index: RIM index.
-        expected: the alternatives, 48 bytes each.
-        got: 48 bytes; None when the report has no such index.
-    """
-
-    index: int
-    source: MeasurementSource
-    expected: tuple[bytes, ...]
-    got: bytes | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementResult:
     """One comparison.
 
@@ -76,13 +60,9 @@ class MeasurementComparison:
         return sum(result.matched for result in self.results)
 
     @property
-    def mismatches(self) -> tuple[Mismatch, ...]:
+    def mismatches(self) -> tuple[MeasurementResult, ...]:
         """Differences that are not waived."""
-        return tuple(
-            Mismatch(index=result.index, source=result.source, expected=result.expected, got=result.got)
-            for result in self.results
-            if not result.matched and result.waived is None
-        )
+        return tuple(result for result in self.results if not result.matched and result.waived is None)
 
     @property
     def waived(self) -> tuple[MeasurementResult, ...]:
@@ -105,7 +85,7 @@ def compare(
     """Compare measurements with the reference values of the RIMs at hand; one alone is compared too.
 
     Measurements at indices that no RIM names are not judged. An index that both name is compared with each;
-    that it is a conflict is for ``conflicts`` to say.
+    ``conflicts`` finds it.
 
     Args:
         measurements: 48 bytes each; position is the RIM index.

@@ -15,7 +15,7 @@ from datetime import datetime
 from attest.encoding import rfc3339_text
 from attest.endorsements.ocsp import OcspAnswer, OcspStatus
 from attest.evidence.claims import ClaimTree
-from attest.evidence.gpu.measurements import Mismatch, conflicts
+from attest.evidence.gpu.measurements import MeasurementResult, conflicts
 from attest.evidence.gpu.references import Status
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
@@ -60,7 +60,7 @@ def _results(v: VerifiedGpu) -> _Claims:
     return {"measres": "fail", "x-nvidia-mismatch-measurement-records": tuple(map(_record, mismatches))}
 
 
-def _record(found: Mismatch) -> _Claims:
+def _record(found: MeasurementResult) -> _Claims:
     """Describe a mismatch; sizes in bytes, the first alternative as the expected value."""
     runtime: _Claims = {} if found.got is None else {"runtimeSize": len(found.got), "runtimeValue": found.got.hex()}
     return {
