@@ -5,13 +5,11 @@ Nothing is verified here; that is for a remote verifier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from attest.collect.access import MachineAccess
 from attest.collect.azure import asked_of_azure, collect_azure
-from attest.collect.detect import Detected, Tee, no_tee
+from attest.collect.detect import CollectedCpu, Detected, no_tee
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST, read_snp_report, read_td_report
-from attest.collect.refusals import ignored, malformed, refused_by
+from attest.collect.refusals import ignored, parsed, refused_by
 from attest.collect.tsm import PROVIDERS, REPORT_DATA_BYTES, collect_tsm
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.binding import Binding
@@ -27,25 +25,6 @@ from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 
 _REPORT_IT = "please report it to us with the kernel's release"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectedCpu:
-    """Evidence of the CPU.
-
-    Attributes:
-        tee: its kind.
-        interface: its source.
-        item: ``cpu`` of the envelope.
-        beside: endorsements from the same source.
-        notes: omissions, for people.
-    """
-
-    tee: Tee
-    interface: str
-    item: EvidenceItem
-    beside: tuple[EvidenceItem, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
@@ -88,15 +67,13 @@ def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None
             got=str(vmpl),
             hint="leave the VMPL out",
         )
-    found = collect_azure(
+    return collect_azure(
         access.tpm(),
         asked_of_azure(asked),
         services=access.azure,
         patience=access.patience,
         monotonic=access.monotonic,
-        sleep=access.sleep,
     )
-    return CollectedCpu(tee=found.tee, interface="azure-vtpm", item=found.item, beside=found.beside, notes=found.notes)
 
 
 def _by_tsm(access: MachineAccess, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:
@@ -138,18 +115,15 @@ def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
 
 def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
     """Return the item of a report; an unreadable table of the host is omitted, since it can be fetched."""
-    try:
-        parsed = parse_report(report)
-    except EvidenceError as exc:
-        raise malformed("report that the kernel handed out", exc, hint=_REPORT_IT) from exc
-    _require_ours(parsed.report_data, report_data)
-    if vmpl is not None and parsed.vmpl != vmpl:
+    stated = parsed(parse_report, report, "report that the kernel handed out", hint=_REPORT_IT)
+    _require_ours(stated.report_data, report_data)
+    if vmpl is not None and stated.vmpl != vmpl:
         raise CollectionError(
-            f"the report states VMPL {parsed.vmpl}",
+            f"the report states VMPL {stated.vmpl}",
             code="vmpl-refused",
             field="VMPL",
             expected=str(vmpl),
-            got=str(parsed.vmpl),
+            got=str(stated.vmpl),
             hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
         )
     notes: tuple[str, ...] = ()
@@ -165,11 +139,8 @@ def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, i
 
 
 def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
-    try:
-        parsed = parse_quote(quote)
-    except EvidenceError as exc:
-        raise malformed("quote that the kernel handed out", exc, hint=_REPORT_IT) from exc
-    _require_ours(parsed.body.report_data, report_data)
+    stated = parsed(parse_quote, quote, "quote that the kernel handed out", hint=_REPORT_IT)
+    _require_ours(stated.body.report_data, report_data)
     item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote)
     return CollectedCpu(tee="tdx", interface="configfs-tsm", item=item)
 

@@ -15,6 +15,7 @@ from attest.collect.boot_log import CCEL
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
 from attest.collect.tsm import TsmReports
 from attest.errors import CollectionError
+from attest.evidence.envelope import EvidenceItem
 
 Tee = Literal["sev-snp", "tdx", "azure-snp", "azure-tdx"]
 """The evidence distinguishes the two of Azure, not the machine's files."""
@@ -99,6 +100,25 @@ class Detected:
     gpus: bool
     reason: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedCpu:
+    """Evidence of the CPU.
+
+    Attributes:
+        tee: its kind.
+        interface: its source.
+        item: ``cpu`` of the envelope.
+        beside: endorsements from the same source.
+        notes: omissions, for people.
+    """
+
+    tee: Tee
+    interface: str
+    item: EvidenceItem
+    beside: tuple[EvidenceItem, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 # -- reading

@@ -11,8 +11,8 @@ from hashlib import sha256
 
 from attest.collect.access import THIS_MACHINE, MachineAccess
 from attest.collect.boot_log import TCG_LOG, collect_event_log, collect_tcg_log
-from attest.collect.cpu import CollectedCpu, collect_cpu
-from attest.collect.detect import Tee, no_tee
+from attest.collect.cpu import collect_cpu
+from attest.collect.detect import CollectedCpu, Tee, no_tee
 from attest.collect.nvml import NVML_SECONDS, CollectedGpu
 from attest.collect.tsm import REPORT_DATA_BYTES
 from attest.errors import CollectionError, VerificationError
@@ -156,14 +156,13 @@ def _log(
     """Return the log for a CPU with matching registers, and a note about a missing one."""
     if not with_log or cpu.tee == "sev-snp":
         return (), ()
-    log, note = _ccel(access) if cpu.tee == "tdx" else _tcg_log(access, cpu)
+    if cpu.tee == "tdx":
+        log, note = collect_event_log(access.root), "this machine's firmware left no event log (CCEL)"
+    else:
+        log, note = _tcg_log(access, cpu)
     if log is None:
         return (), (note,)
     return (EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log),), ()
-
-
-def _ccel(access: MachineAccess) -> tuple[bytes | None, str]:
-    return collect_event_log(access.root), "this machine's firmware left no event log (CCEL)"
 
 
 def _tcg_log(access: MachineAccess, cpu: CollectedCpu) -> tuple[bytes | None, str]:

@@ -19,9 +19,15 @@ from attest.collect.child import ChildAnswer, ask_child
 from attest.collect.nvml_errors import nvml_refused, nvml_unusable
 from attest.encoding import JsonValue, json_value
 from attest.errors import CollectionError, EvidenceError
-from attest.evidence.gpu.evidence import ENVIRONMENTS, MAX_DEVICES, MULTI_GPU_MODES, GpuSettings, device_json
+from attest.evidence.gpu.evidence import (
+    ENVIRONMENTS,
+    MAX_DEVICES,
+    MULTI_GPU_MODES,
+    NONCE_BYTES,
+    GpuSettings,
+    device_json,
+)
 
-NONCE_BYTES = 32
 NVML_SECONDS = 60.0
 """For one child process. Without NVIDIA's persistence daemon the driver restarts each GPU, which takes seconds."""
 _WORKER = Path(__file__).with_name("nvml_worker.py")
@@ -31,7 +37,7 @@ _NONCE_AT = 4
 """Of the nonce in the SPDM request at the start of a report (section 2)."""
 
 _ARCHITECTURES = {9: "HOPPER", 10: "BLACKWELL"}
-"""NVML's numbers 0, 1, … of ``ENVIRONMENTS`` and ``MULTI_GPU_MODES``, as names in evidence files."""
+"""NVML's numbers of architectures, as names in evidence files."""
 
 _one_at_a_time = Lock()
 """A GPU has one mailbox for SPDM; concurrent sessions disturb each other."""
@@ -70,7 +76,7 @@ class GpuState:
 
     @property
     def attests(self) -> bool:
-        """Whether the modes let a GPU attest: confidential computing, or protected PCIe."""
+        """True if the modes let a GPU attest: confidential computing, or protected PCIe."""
         return self.settings.cc_mode or self.settings.multi_gpu_mode != "none"
 
 
@@ -319,6 +325,7 @@ def _identity(index: int, told: JsonValue) -> GpuIdentity:
 
 
 def _name(members: dict[str, JsonValue], key: str, names: tuple[str, ...]) -> str:
+    """Return the name of a mode, which NVML numbers from 0."""
     number = members.get(key)
     if not isinstance(number, int) or not 0 <= number < len(names):
         raise _strange(key, f"0 to {len(names) - 1}", str(number))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from attest.errors import CollectionError, EvidenceError
+
+_T = TypeVar("_T")
 
 BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
 """The host throttles reports, and delays quotes under load."""
@@ -112,13 +116,20 @@ def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> Co
     )
 
 
-def malformed(what: str, exc: EvidenceError, *, hint: str) -> CollectionError:
-    """Return the error for a malformed piece; the hint continues "ask again; if it stays, "."""
-    return CollectionError(
-        f"the {what} cannot be read: {exc.message}",
-        code="collected-malformed",
-        field=exc.field,
-        expected=exc.expected,
-        got=exc.got,
-        hint=f"ask again; if it stays, {hint}",
-    )
+def parsed(parse: Callable[[bytes], _T], data: bytes, what: str, *, hint: str) -> _T:
+    """Return a collected piece, parsed; the hint continues "ask again; if it stays, ".
+
+    Raises:
+        CollectionError: ``collected-malformed``.
+    """
+    try:
+        return parse(data)
+    except EvidenceError as exc:
+        raise CollectionError(
+            f"the {what} cannot be read: {exc.message}",
+            code="collected-malformed",
+            field=exc.field,
+            expected=exc.expected,
+            got=exc.got,
+            hint=f"ask again; if it stays, {hint}",
+        ) from exc

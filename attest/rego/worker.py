@@ -1,6 +1,6 @@
 """The worker process of the Rego engine: one request on standard input, one answer on standard output.
 
-Started by ``judge.py`` as ``python -I worker.py MEMORY SECONDS`` in an empty folder with an empty environment. It
+Started by ``evaluation.py`` as ``python -I worker.py MEMORY SECONDS`` in an empty folder with an empty environment. It
 imports the standard library and the engine only, decides nothing, and limits itself before it reads any input.
 
 The compiled policy names the built-in functions that it calls, however the source spells them. The engine writes it to
