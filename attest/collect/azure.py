@@ -99,20 +99,13 @@ def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
 
 def collect_azure(
     tpm: Tpm,
-    asked: AzureAsked,
+    commitment: AzureAsked,
     *,
     services: AzureServices,
     patience: HostPatience,
     monotonic: Callable[[], float],
 ) -> CollectedCpu:
     """Collect the evidence of this VM.
-
-    Args:
-        tpm: its virtual TPM.
-        asked: data to commit to.
-        services: of its host.
-        patience: retries and time limits for the host, and a way to wait.
-        monotonic: seconds that never run backwards.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
@@ -122,13 +115,13 @@ def collect_azure(
         if tpm.nv_size(REPORT_INDEX) is None:
             raise _no_report("no such index")
         # (2) The user data, and this TPM's report with it.
-        hcl = _with_user_data(tpm, asked.user_data, monotonic=monotonic, sleep=patience.sleep)
+        hcl = _with_user_data(tpm, commitment.user_data, monotonic=monotonic, sleep=patience.sleep)
         require_ak(tpm, hcl)
         # (3) The current registers, under the nonce.
-        quote = _quoted(tpm, asked.extra_data)
+        quote = _quoted(tpm, commitment.extra_data)
     # (4) The host's addition: a quote in place of a TDREPORT, or the certificate of the chip.
     added = (from_td if hcl.report_type is HclReportType.TDX else from_snp)(hcl, services, patience)
-    value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=asked.version)
+    value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=commitment.version)
     return CollectedCpu(
         tee=_TEES[hcl.report_type],
         interface="azure-vtpm",

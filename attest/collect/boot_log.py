@@ -36,9 +36,6 @@ class BootLog:
 def collect_event_log(root: Path) -> bytes | None:
     """Read the log of a TDX guest, without the unused remainder of its area; None without a log.
 
-    Args:
-        root: the root directory of the machine.
-
     Raises:
         CollectionError: ``collection-permission-denied``, ``collection-failed``, ``collected-malformed`` or
             ``collected-too-long``.

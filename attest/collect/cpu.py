@@ -27,21 +27,24 @@ from attest.evidence.snp.structure import parse_report
 _REPORT_IT = "please report it to us with the kernel's release"
 
 
-def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+def collect_cpu(
+    access: MachineAccess, detected: Detected, challenge: Binding | bytes, *, vmpl: int | None
+) -> CollectedCpu:
     """Collect a report or quote: from configfs-tsm, else from a driver's device, on Azure from the TPM.
 
     Args:
         access: to the machine.
         detected: its TEE, with an interface.
-        asked: data to commit to: a binding, or a nonce of 1 to 64 bytes.
+        challenge: data to commit to: a binding, or a nonce of 1 to 64 bytes.
         vmpl: SNP: level in the report; None is the lowest that the kernel allows.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     if detected.interface == "azure-vtpm":
-        return _by_azure(access, asked, vmpl=vmpl)
-    report_data = asked.report_data() if isinstance(asked, Binding) else asked.ljust(REPORT_DATA_BYTES, b"\0")
+        return _by_azure(access, challenge, vmpl=vmpl)
+    data = challenge.report_data() if isinstance(challenge, Binding) else challenge
+    report_data = data.ljust(REPORT_DATA_BYTES, b"\0")
     if detected.interface == "configfs-tsm":
         try:
             return _by_tsm(access, report_data, vmpl=vmpl)
@@ -57,7 +60,7 @@ def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | byte
     return _by_sev_guest(access, report_data, vmpl=vmpl if vmpl is not None else access.read().sev_vmpl or 0)
 
 
-def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+def _by_azure(access: MachineAccess, challenge: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
     if vmpl:
         raise CollectionError(
             f"the report of an Azure VM states VMPL 0, which is its paravisor's, and not {vmpl}",
@@ -69,7 +72,7 @@ def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None
         )
     return collect_azure(
         access.tpm(),
-        asked_of_azure(asked),
+        asked_of_azure(challenge),
         services=access.azure,
         patience=access.patience,
         monotonic=access.monotonic,

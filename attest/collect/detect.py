@@ -125,11 +125,7 @@ class CollectedCpu:
 
 
 def read_machine(root: Path = Path("/")) -> Machine:
-    """Read the machine's files. Absent or unreadable ones are left out, without errors.
-
-    Args:
-        root: the root directory of the machine.
-    """
+    """Read the machine's files. Absent or unreadable ones are left out, without errors."""
     processor = _processor(root)
     dmi = root / "sys/class/dmi/id"
     system = " ".join(filter(None, (_line(dmi / "sys_vendor"), _line(dmi / "product_name"))))
@@ -201,12 +197,7 @@ def _line(path: Path) -> str:
 
 
 def detect(machine: Machine, *, tcti: str | None = None) -> Detected:
-    """Return the TEE of a machine and the interface for its evidence. Pure.
-
-    Args:
-        machine: contents of its files.
-        tcti: TPM connection of the user's choice, which then is the interface.
-    """
+    """Return the TEE of a machine and the interface for its evidence: the TPM that the user chose, if one. Pure."""
     virtual = "hypervisor" in machine.flags
     below_paravisor = tcti is not None or _is_below_paravisor(machine)
     tee = None if below_paravisor else _tee(machine, virtual=virtual)

@@ -198,17 +198,17 @@ def _on(state: GpuState) -> str:
 
 
 def _clock(root: Path, at: datetime) -> DoctorFinding:
-    told = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    now = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     if not _EARLIEST <= at < _LATEST:
         return DoctorFinding(
             id="clock",
             outcome="fail",
-            found=f"{told} cannot be: certificates and revocation lists are judged by this clock",
+            found=f"{now} cannot be: certificates and revocation lists are judged by this clock",
             fix="set the clock, and keep it right: timedatectl set-ntp true",
         )
     kept = _is_there(root / _SYNCHRONISED)
     return DoctorFinding(
-        id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'with an unknown source'}"
+        id="clock", outcome="pass", found=f"{now}, {'synchronised' if kept else 'with an unknown source'}"
     )
 
 

@@ -23,11 +23,7 @@ _SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel
 
 
 def examine_azure(access: MachineAccess) -> Iterator[DoctorFinding]:
-    """Check all prerequisites of collection through the TPM.
-
-    Args:
-        access: to the machine.
-    """
+    """Check all prerequisites of collection through the TPM."""
     yield from _device(access.tpm_path)
     tpm: Tpm | None = None
     try:

@@ -297,14 +297,10 @@ class _Pages:
 
 
 def read_td_report(device: Device, report_data: bytes) -> bytes:
-    """Request a TD report from the TDX module: 1,024 bytes with a MAC that only this machine can check.
+    """Request a TD report for 64 bytes of report data: 1,024 bytes with a MAC that only this machine can check.
 
     NOTE: it is not evidence. Only this machine's quoting enclave can check it and sign a quote, which configfs-tsm
     provides.
-
-    Args:
-        device: /dev/tdx_guest.
-        report_data: 64 bytes.
 
     Raises:
         ValueError: ``report_data`` is not 64 bytes.

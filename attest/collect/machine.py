@@ -97,18 +97,18 @@ def collect_all(
     if detected.interface is None:
         raise no_tee(detected)
     gpus_wanted = detected.gpus if with_gpus is None else with_gpus
-    asked = _asked(challenge, gpus_wanted=gpus_wanted)
+    commitment = _commitment(challenge, gpus_wanted=gpus_wanted)
     gpus: tuple[EvidenceItem, ...] = ()
     bound: tuple[EvidenceItem, ...] = ()
-    if isinstance(asked, Binding):
+    if isinstance(commitment, Binding):
         # (2) The GPUs, under a nonce unique to this challenge, and the binding, which names their evidence.
         if gpus_wanted:
-            gpus = tuple(map(_gpu_item, access.collect_gpus(asked.gpu_nonce(), timeout=timeout)))
+            gpus = tuple(map(_gpu_item, access.collect_gpus(commitment.gpu_nonce(), timeout=timeout)))
         in_order = sorted(gpus, key=lambda item: item.name)
-        asked = replace(asked, devices=tuple(item.digest for item in in_order))
-        bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=asked.to_bytes()),)
+        commitment = replace(commitment, devices=tuple(item.digest for item in in_order))
+        bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=commitment.to_bytes()),)
     # (3) The CPU, which commits to the binding or nonce.
-    cpu = collect_cpu(access, detected, asked, vmpl=vmpl)
+    cpu = collect_cpu(access, detected, commitment, vmpl=vmpl)
     # (4) The log, for the registers in the quote.
     log, notes = _log(access, cpu, with_log=with_log)
     return Collected(
@@ -137,7 +137,7 @@ def unasked_binding(nonce: bytes) -> Binding:
     )
 
 
-def _asked(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
+def _commitment(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
     """Return the data for the CPU: with GPUs always a binding, the only tie between them."""
     if isinstance(challenge, Binding) or not gpus_wanted:
         return challenge

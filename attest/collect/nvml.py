@@ -112,21 +112,18 @@ class CollectedGpu:
 def gpu_state(*, timeout: float = NVML_SECONDS) -> GpuState:
     """Return the GPUs and their modes from the driver.
 
-    Args:
-        timeout: seconds for the child process.
-
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     with _one_at_a_time:
-        told = _ask({"call": "state"}, seconds=timeout)
-    gpus = told.get("gpus")
+        reply = _ask({"call": "state"}, seconds=timeout)
+    gpus = reply.get("gpus")
     if not isinstance(gpus, list) or len(gpus) > MAX_DEVICES:
         raise _strange("gpus", f"a list of at most {MAX_DEVICES}", type(gpus).__name__)
-    driver = _text(told, "driver_version")
+    driver = _text(reply, "driver_version")
     return GpuState(
         driver_version=driver,
-        settings=_settings(told.get("settings"), driver),
+        settings=_settings(reply.get("settings"), driver),
         gpus=tuple(_identity(index, one) for index, one in enumerate(gpus)),
     )
 
@@ -211,9 +208,9 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
     where = f"gpu[{one.index}]"
     request: dict[str, JsonValue] = {"call": "device", "index": one.index, "nonce": nonce.hex()}
     with _one_at_a_time:
-        told = _ask(request, seconds=seconds, where=where)
-    report = _bytes(told, "report", where)
-    _require_same_gpu(told, one, where)
+        reply = _ask(request, seconds=seconds, where=where)
+    report = _bytes(reply, "report", where)
+    _require_same_gpu(reply, one, where)
     got = report[_NONCE_AT : _NONCE_AT + NONCE_BYTES]
     if got != nonce:  # no secret: both values are public
         raise CollectionError(
@@ -229,16 +226,16 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
         uuid=one.uuid,
         architecture=one.architecture,
         report=report,
-        chain_pem=_bytes(told, "chain", where).rstrip(b"\0"),  # C text: some drivers include the terminator
+        chain_pem=_bytes(reply, "chain", where).rstrip(b"\0"),  # C text: some drivers include the terminator
         settings=state.settings,
         driver_version=state.driver_version,
         vbios_version=one.vbios_version,
     )
 
 
-def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
+def _require_same_gpu(reply: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
     """Refuse another GPU under the same number, after a change between two child processes."""
-    uuid = _text(told, "uuid", where)
+    uuid = _text(reply, "uuid", where)
     if uuid != one.uuid:
         raise CollectionError(
             f"GPU {one.index} is another one than a moment ago",
@@ -284,10 +281,10 @@ def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:
     if answer.code < 0:
         raise nvml_unusable("nvml-crashed", f"signal {-answer.code}", where, answer.last_words)
     try:
-        told = json_value(answer.out, what="answer of the NVML worker")
+        reply = json_value(answer.out, what="answer of the NVML worker")
     except EvidenceError as exc:
         raise nvml_unusable("nvml-answer-invalid", f"exit {answer.code}", where, answer.last_words) from exc
-    found, error = (told.get("ok"), told.get("error")) if isinstance(told, dict) else (None, None)
+    found, error = (reply.get("ok"), reply.get("error")) if isinstance(reply, dict) else (None, None)
     if isinstance(error, dict):
         raise nvml_refused(error, where)
     if not isinstance(found, dict):
@@ -298,8 +295,8 @@ def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:
 # -- its answer, read strictly: a library that does not fit pynvml writes anything
 
 
-def _settings(told: JsonValue, driver: str) -> GpuSettings:
-    members = told if isinstance(told, dict) else {}
+def _settings(reply: JsonValue, driver: str) -> GpuSettings:
+    members = reply if isinstance(reply, dict) else {}
     ready = members.get("ready")
     return GpuSettings(
         environment=_name(members, "environment", ENVIRONMENTS),
@@ -311,9 +308,9 @@ def _settings(told: JsonValue, driver: str) -> GpuSettings:
     )
 
 
-def _identity(index: int, told: JsonValue) -> GpuIdentity:
+def _identity(index: int, reply: JsonValue) -> GpuIdentity:
     where = f"gpu[{index}]"
-    members = told if isinstance(told, dict) else {}
+    members = reply if isinstance(reply, dict) else {}
     number = members.get("architecture")
     name = _ARCHITECTURES.get(number) if isinstance(number, int) else None
     return GpuIdentity(

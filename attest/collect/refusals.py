@@ -67,14 +67,7 @@ def permission_denied(exc: OSError, path: str) -> CollectionError:
 
 
 def refused_by(interface: str, exc: OSError, *, step: str, detail: str = "") -> CollectionError:
-    """Return the error for a kernel's OSError.
-
-    Args:
-        interface: a name of the table, ``configfs-tsm`` and so on.
-        exc: the kernel's error.
-        step: file or call.
-        detail: further facts, such as the firmware's own error.
-    """
+    """Return the error for a kernel's OSError."""
     if exc.errno in _PERMISSION:
         return permission_denied(exc, step)
     if exc.errno in BUSY:
@@ -97,15 +90,7 @@ def _text(exc: OSError) -> str:
 
 
 def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> CollectionError:
-    """Return the error for an answer to another request.
-
-    Args:
-        what: the answer, as the start of a sentence.
-        field: its member with the commitment.
-        wanted: the requested commitment.
-        got: the actual commitment.
-        who: the component at fault.
-    """
+    """Return the error for an answer to another request."""
     return CollectionError(
         f"{what} commits to something else than it was asked to",
         code="report-data-ignored",

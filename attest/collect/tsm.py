@@ -60,11 +60,7 @@ class TsmReport:
 
 
 class TsmReports:
-    """The directory of requests. Every method raises the kernel's ``OSError``.
-
-    Args:
-        root: the root directory of the machine.
-    """
+    """The directory of requests below the root directory of a machine. Every method raises the kernel's ``OSError``."""
 
     def __init__(self, root: Path) -> None:
         """Keep the path; nothing is opened yet."""
@@ -169,7 +165,7 @@ def _ask(
 ) -> TsmReport | None:
     """Write one request and read its answer; None after a foreign write."""
     provider = _provider(reports, name)
-    shown = _told(lambda: reports.attributes(name), name)
+    shown = _call(lambda: reports.attributes(name), name)
     privlevel = _privlevel(reports, name, shown, vmpl)
     writes = [("inblob", report_data)]
     if privlevel is not None:
@@ -181,7 +177,7 @@ def _ask(
     for attribute, data in writes:
         # NOTE: configfs takes a binary attribute when its file is closed, and cannot report an error then.
         # A refused inblob shows in the generation, or the kernel refuses to read the report (EINVAL).
-        _told(partial(reports.write, name, attribute, data), attribute)
+        _call(partial(reports.write, name, attribute, data), attribute)
     outblob = _patiently(partial(reports.read, name, "outblob"), "outblob", sleep)
     others = {
         attribute: _patiently(partial(reports.read, name, attribute), attribute, sleep)
@@ -202,7 +198,7 @@ def _ask(
 
 
 def _provider(reports: TsmReports, name: str) -> str:
-    found = _text(_told(lambda: reports.read(name, "provider"), "provider"))
+    found = _text(_call(lambda: reports.read(name, "provider"), "provider"))
     if found not in PROVIDERS:
         raise CollectionError(
             f"the kernel's provider of reports {found[:40]!r} is not known to this version",
@@ -221,7 +217,7 @@ def _privlevel(reports: TsmReports, name: str, shown: frozenset[str], vmpl: int 
         if vmpl is not None:
             raise _vmpl_refused("this guest has no privilege levels", "no VMPL", vmpl)
         return None
-    floor = _number(_told(lambda: reports.read(name, "privlevel_floor"), "privlevel_floor"), "privlevel_floor")
+    floor = _number(_call(lambda: reports.read(name, "privlevel_floor"), "privlevel_floor"), "privlevel_floor")
     if vmpl is not None and vmpl < floor:
         raise _vmpl_refused(f"VMPL {vmpl} is below the kernel's own, {floor}", f"at least {floor}", vmpl)
     return floor if vmpl is None else vmpl
@@ -315,7 +311,7 @@ def _made(reports: TsmReports, random: Callable[[int], bytes]) -> str:
             return name
 
 
-def _told(step: Callable[[], _T], attribute: str) -> _T:
+def _call(step: Callable[[], _T], attribute: str) -> _T:
     try:
         return step()
     except OSError as exc:
@@ -336,7 +332,7 @@ def _patiently(read: Callable[[], bytes], attribute: str, sleep: Callable[[float
 
 
 def _generation(reports: TsmReports, name: str) -> int:
-    return _number(_told(lambda: reports.read(name, "generation"), "generation"), "generation")
+    return _number(_call(lambda: reports.read(name, "generation"), "generation"), "generation")
 
 
 def _number(data: bytes, attribute: str) -> int:

@@ -177,13 +177,6 @@ def read_answer(
 
     This detects mix-ups, so that no useless answer is kept; verification alone establishes trust.
 
-    Args:
-        request: its request.
-        data: the answer.
-        source: its URL.
-        cached: from the cache.
-        received: moment of appraisal of its fetch; kept for RIMs only.
-
     Raises:
         EndorsementError: ``kds-answer-invalid``, ``pcs-answer-invalid``, ``rim-answer-invalid`` or
             ``ocsp-answer-invalid``.

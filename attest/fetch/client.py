@@ -112,13 +112,7 @@ class _Again:
 
 
 class HttpClient:
-    """Client of one service; httpx is loaded with the first request.
-
-    Args:
-        timing: sources of time.
-        words: codes and texts of errors.
-        trust_env: honour the environment's proxies and certificate stores; see the module.
-    """
+    """Client of one service; httpx is loaded with the first request."""
 
     def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
         """Keep the settings."""
@@ -241,9 +235,9 @@ class HttpClient:
         return None
 
     def _throttled(self, url: str, status: int, wait: float | None) -> EndorsementError:
-        asked = "" if wait is None else f" and asks to wait {wait:.0f} s"
+        advice = "" if wait is None else f" and asks to wait {wait:.0f} s"
         return EndorsementError(
-            f"{url} is too busy (status {status}){asked}",
+            f"{url} is too busy (status {status}){advice}",
             code=self._words.throttled,
             expected="status 200",
             got=f"status {status}",

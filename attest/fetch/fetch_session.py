@@ -135,7 +135,8 @@ class FetchSession:
         """Request an answer from the service and keep it.
 
         Raises:
-            EndorsementError: as ``fetch_endorsements``.
+            EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with the
+                prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
         """
         if self._offline:
             raise _not_cached(request)
@@ -159,7 +160,7 @@ class FetchSession:
         """Request an answer from the service and compare it with the cached one.
 
         Raises:
-            EndorsementError: as ``fetch_endorsements``.
+            EndorsementError: as ``fetch``.
         """
         cached = self.cached(request)
         if cached is not None:

@@ -25,18 +25,6 @@ REFETCH_AFTER = timedelta(hours=1)
 a request for each of its reports."""
 
 
-def gather_for_gpu(
-    parsed: ParsedGpuEvidence,
-    *,
-    rims: EndorsementSource,
-    ocsp: EndorsementSource,
-    pool: Endorsements = NO_ENDORSEMENTS,
-    **asking: Unpack[FetchOptions],
-) -> Gathered:
-    """Gather the endorsements of one device; as ``gather_for_gpus``."""
-    return gather_for_gpus((parsed,), rims=rims, ocsp=ocsp, pool=pool, **asking)
-
-
 def gather_for_gpus(
     devices: Sequence[ParsedGpuEvidence],
     *,

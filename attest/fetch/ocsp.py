@@ -45,14 +45,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 class OcspClient(NvidiaServiceClient):
-    """Client of NVIDIA's OCSP responder, or of another one that repeats nonces.
-
-    Args:
-        timing: as ``NvidiaServiceClient``.
-        random: for nonces.
-        base_url: as ``NvidiaServiceClient``.
-        service_key: as ``NvidiaServiceClient``.
-        trust_env: as ``NvidiaServiceClient``.
+    """Client of NVIDIA's OCSP responder, or of another one that repeats nonces, which come from ``random``.
 
     Raises:
         ConfigurationError: ``ocsp-url-invalid``.

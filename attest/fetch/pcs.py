@@ -55,13 +55,7 @@ _WORDS = ServiceWords(
 
 
 class PcsClient(ServiceClient):
-    """Client of Intel's PCS, or of a PCCS.
-
-    Args:
-        timing: as ``ServiceClient``.
-        base_url: as ``ServiceClient``. Any but Intel's own is a PCCS, which also has the root's list.
-        update: TCB evaluation.
-        trust_env: as ``ServiceClient``.
+    """Client of Intel's PCS, or of a PCCS: any base URL but Intel's own, which also has the root's list.
 
     Raises:
         ConfigurationError: ``pcs-url-invalid``.

@@ -73,13 +73,7 @@ class ServiceClient(ClosedOnExit):
 
 
 class NvidiaServiceClient(ServiceClient):
-    """A client of one of NVIDIA's services, which allow more requests with an API key.
-
-    Args:
-        timing: as ``ServiceClient``.
-        base_url: as ``ServiceClient``.
-        service_key: None means anonymous use.
-        trust_env: as ``ServiceClient``.
+    """A client of one of NVIDIA's services, which allow more requests with an API key; without one, use is anonymous.
 
     Raises:
         ConfigurationError: ``…-url-invalid``.
@@ -99,11 +93,7 @@ class NvidiaServiceClient(ServiceClient):
 
 
 class ApiKey:
-    """An API key. Its repr omits the text, and it cannot be pickled.
-
-    Args:
-        text: value after ``Bearer``.
-    """
+    """An API key, the text after ``Bearer``. Its repr omits the text, and it cannot be pickled."""
 
     __slots__ = ("_text",)
 

@@ -110,9 +110,9 @@ def install(
 
 
 def _require_supported(python: str, environ: Mapping[str, str]) -> None:
-    said = _run((python, "-c", "import sys; print(*sys.version_info[:2])"), environ)
+    output = _run((python, "-c", "import sys; print(*sys.version_info[:2])"), environ)
     oldest, newest = SUPPORTED
-    parts = said.split()
+    parts = output.split()
     version = (int(parts[0]), int(parts[1])) if len(parts) == 2 and all(map(str.isdigit, parts)) else (0, 0)
     if not oldest <= version <= newest:
         raise ConfigurationError(
@@ -143,10 +143,10 @@ def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def _failed(command: tuple[str, ...], said: str) -> ConfigurationError:
+def _failed(command: tuple[str, ...], output: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{' '.join(command[:4])} failed: {' '.join(said.split())}",
+        f"{' '.join(command[:4])} failed: {' '.join(output.split())}",
         code="nvsdk-install-failed",
-        got=said,
+        got=output,
         hint="check that pip reaches a package registry from here; the folder can be removed and made again",
     )

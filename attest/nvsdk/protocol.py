@@ -181,8 +181,8 @@ def _ask(request: Mapping[str, JsonValue], *, environment: NvsdkEnvironment, sec
         raise _unusable(f"exit {answer.code}: {answer.last_words or 'no answer'}") from exc
 
 
-def _read(told: JsonValue) -> SdkAnswer:
-    members = told if isinstance(told, dict) else {}
+def _read(reply: JsonValue) -> SdkAnswer:
+    members = reply if isinstance(reply, dict) else {}
     versions, found, error = members.get("versions"), members.get("ok"), members.get("error")
     if isinstance(error, dict):
         raise _unusable(f"{error.get('raised')}: {error.get('detail')}")

@@ -58,10 +58,10 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
         ConfigurationError: ``page-address-invalid``.
     """
     origin = None if service is None else origin_of(service)
-    told = {"service": origin, "name": name, "own": origin is not None}
+    settings = {"service": origin, "name": name, "own": origin is not None}
     headers = {**_HEADERS, "content-security-policy": _policy(origin)}
     found = {
-        "/page.json": PageFile(media_type="application/json", body=json.dumps(told).encode(), headers=headers),
+        "/page.json": PageFile(media_type="application/json", body=json.dumps(settings).encode(), headers=headers),
     }
     for part in sorted(_BUNDLE.iterdir(), key=lambda one: one.name):
         media_type = _TYPES.get(part.name.rpartition(".")[2])
@@ -108,13 +108,13 @@ def _import_map_digest() -> str:
 
 
 def _policy(service: str | None) -> str:
-    asked = "'self'" if service is None else f"'self' {service}"
+    sources = "'self'" if service is None else f"'self' {service}"
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src 'self' 'sha256-{_import_map_digest()}'",
             "style-src 'self'",
-            f"connect-src {asked}",
+            f"connect-src {sources}",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",

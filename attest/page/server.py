@@ -17,11 +17,7 @@ TIMEOUT_SECONDS: Final = 10
 
 
 def page_server(pages: Mapping[str, PageFile], *, port: int) -> ThreadingHTTPServer:
-    """Listen on the loopback address.
-
-    Args:
-        pages: files by path.
-        port: 0 selects any.
+    """Listen on the loopback address for the files by path; port 0 selects any.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.

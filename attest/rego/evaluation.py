@@ -101,14 +101,9 @@ def also_refuses(
     data: Mapping[str, JsonValue] = _NO_DATA,
     limits: RegoLimits = DEFAULT_LIMITS,
 ) -> RegoOutcome:
-    """Evaluate a policy for one document. Nothing is raised: a failure is a refusal.
+    """Evaluate a policy for one document, its ``input``. Nothing is raised: a failure is a refusal.
 
-    Args:
-        policy: the policy.
-        document: its ``input``.
-        references: what ``query_reference_value`` finds, by name.
-        data: its ``data``, beside the policy's own package.
-        limits: what the engine may use.
+    ``query_reference_value`` finds the references by name; ``data`` is beside the policy's own package.
     """
     refused = _unfit(policy, document, references, data)
     if refused is not None:
@@ -194,10 +189,10 @@ def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, J
     if answer.code != 0:
         raise _RefusedError(_ENDS.get(answer.code, f"the engine crashed: it ended with {answer.code}"))
     try:
-        told = json_value(answer.out, what="answer of the Rego engine")
+        reply = json_value(answer.out, what="answer of the Rego engine")
     except EvidenceError as exc:
         raise _RefusedError("the engine's answer cannot be read") from exc
-    match told:
+    match reply:
         case {"error": str(problem), **rest} if not rest:
             raise _RefusedError(problem)
         case {"results": dict(results), **rest} if not rest:

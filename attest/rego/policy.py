@@ -229,14 +229,14 @@ def misleading_mention(
     for one in policy.mentions:
         root, *names = one.path
         found = _found(references if root == REFERENCE_FUNCTION else document, names)
-        told = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
+        mention = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
         if one.place is LooseCondition.ORDER:
             if found and (isinstance(found[0], bool) or not isinstance(found[0], int)):
-                return f"the policy orders {told}, which is no integer"
+                return f"the policy orders {mention}, which is no integer"
         elif not found and (
             one.place is LooseCondition.NEGATION or root != "input" or (names[:1] and names[0] in document)
         ):
-            return f"the policy counts it in favour that {told} is absent, which may be a misspelling"
+            return f"the policy counts it in favour that {mention} is absent, which may be a misspelling"
     return None
 
 

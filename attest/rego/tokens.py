@@ -52,14 +52,14 @@ def tokens_of(source: str) -> tuple[Token, ...]:
         depth -= kind == "mark" and value in ")]}"
         if depth < 0:
             raise ValueError(f"line {source.count(chr(10), 0, place) + 1}: {value} closes nothing")
-        found.append(Token("text" if kind == "raw" else kind, _said(kind, value), depth))
+        found.append(Token("text" if kind == "raw" else kind, _value(kind, value), depth))
         depth += kind == "mark" and value in "([{"
     if depth:
         raise ValueError("a bracket is not closed")
     return tuple(found)
 
 
-def _said(kind: str, value: str) -> str:
+def _value(kind: str, value: str) -> str:
     if kind == "raw":
         return value[1:-1]
     return str(json.loads(value)) if kind == "text" else value

@@ -103,9 +103,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def require_same(engine: Any, request: dict[str, Any]) -> None:
     """Require that the engine reads every document without a change."""
-    asked = {"input": request["input"]}
-    asked |= {f"data[{json.dumps(name)}]": value for name, value in request["data"].items()}
-    for query, sent in asked.items():
+    queries = {"input": request["input"]}
+    queries |= {f"data[{json.dumps(name)}]": value for name, value in request["data"].items()}
+    for query, sent in queries.items():
         # As text: to Python, 1 equals true.
         if canonical(value_of(str(engine.query(query)))) != canonical([sent]):
             raise ValueError(f"the engine reads another {query} than was sent")
@@ -143,14 +143,14 @@ def main() -> None:
     data = sys.stdin.buffer.read(MAX_REQUEST_BYTES + 1)
     try:
         if len(data) > MAX_REQUEST_BYTES:
-            told: dict[str, Any] = {"error": f"the request has more than {MAX_REQUEST_BYTES} bytes"}
+            reply: dict[str, Any] = {"error": f"the request has more than {MAX_REQUEST_BYTES} bytes"}
         else:
-            told = answer(json.loads(data))
+            reply = answer(json.loads(data))
     except (ImportError, OSError):  # OSError: its library does not fit this system's
-        told = {"error": "the engine is not installed or cannot be loaded: it needs the extra 'rego' and glibc 2.34"}
+        reply = {"error": "the engine is not installed or cannot be loaded: it needs the extra 'rego' and glibc 2.34"}
     except BaseException as exc:  # noqa: BLE001  any failure is the answer
-        told = {"error": f"{type(exc).__name__}: the engine cannot read the policy or its documents"}
-    written = json.dumps(told).encode()
+        reply = {"error": f"{type(exc).__name__}: the engine cannot read the policy or its documents"}
+    written = json.dumps(reply).encode()
     if len(written) > MAX_ANSWER_BYTES:
         written = b'{"error": "the answer is too long"}'
     os.write(out, written)

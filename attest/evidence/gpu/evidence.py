@@ -13,7 +13,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from attest.encoding import JsonValue, base64_bytes, hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
@@ -166,7 +166,7 @@ def device_json(
     if uuid is not None:
         device["uuid"] = uuid
     if settings is not None:
-        device["nvml"] = _settings_json(settings)
+        device["nvml"] = {name: value for name, value in asdict(settings).items() if value is not None}
     return _written(device)
 
 
@@ -291,18 +291,6 @@ def _settings(value: JsonValue, path: str) -> GpuSettings:
         ready=_flag(value, "ready", path) if "ready" in value else None,
         driver_version=_optional_word(value, "driver_version", path),
     )
-
-
-def _settings_json(settings: GpuSettings) -> dict[str, JsonValue]:
-    members: dict[str, JsonValue] = {
-        "environment": settings.environment,
-        "cc_mode": settings.cc_mode,
-        "dev_tools_mode": settings.dev_tools_mode,
-        "multi_gpu_mode": settings.multi_gpu_mode,
-        "ready": settings.ready,
-        "driver_version": settings.driver_version,
-    }
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def _closed(members: dict[str, JsonValue], known: frozenset[str], path: str) -> None:

@@ -27,10 +27,6 @@ from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES
 def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRimRequest, ...]:
     """List the RIMs of a device: driver and VBIOS of a GPU, the BIOS of a switch.
 
-    Args:
-        parsed: the device's evidence.
-        pool: holds a raw report's certificates.
-
     Returns:
         As many as can be named. What cannot be named, because the certificates are not at hand or the report does
         not state what makes the name, is left out here, and missing when it comes to verification.
