@@ -74,11 +74,7 @@ class ThimCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureHost:
-    """The host's services.
-
-    Attributes:
-        address: host and port.
-    """
+    """The host's services, at a host and port."""
 
     address: tuple[str, int] = HOST
 
@@ -137,11 +133,7 @@ class _Request:
 
 
 class _Answer(NamedTuple):
-    """An answer; the body of a refusal is not read.
-
-    Attributes:
-        wait: seconds requested by the service, if any.
-    """
+    """An answer, with the seconds that the service asks to wait; the body of a refusal is not read."""
 
     status: int
     body: bytes

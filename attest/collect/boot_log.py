@@ -22,12 +22,7 @@ TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootLog:
-    """A log as read.
-
-    Attributes:
-        raw: its bytes, without the unused remainder.
-        parsed: its events, not trusted.
-    """
+    """A log as read, not trusted: its bytes without the unused remainder, and its events."""
 
     raw: bytes
     parsed: ParsedEventLog
@@ -62,13 +57,7 @@ def _read(root: Path, place: Path) -> bytes | None:
     except PermissionError as exc:
         raise permission_denied(exc, f"/{place}") from exc
     except OSError as exc:
-        raise CollectionError(
-            f"the event log cannot be read: {exc.strerror}",
-            code="collection-failed",
-            field=f"/{place}",
-            got=exc.strerror,
-            hint="without the log: --no-eventlog",
-        ) from exc
+        raise _refused(place, "collection-failed", f"cannot be read: {exc.strerror}", None, exc.strerror) from exc
 
 
 def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
@@ -76,22 +65,21 @@ def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
     try:
         log = parse_event_log(area, kind=kind)
     except EvidenceError as exc:
-        raise CollectionError(
-            f"the firmware's event log cannot be read: {exc.message}",
-            code="collected-malformed",
-            field=f"/{place}",
-            expected=exc.expected,
-            got=exc.got,
-            hint="without the log: --no-eventlog",
-        ) from exc
+        problem = f"cannot be read: {exc.message}"
+        raise _refused(place, "collected-malformed", problem, exc.expected, exc.got) from exc
     used = area[: len(area) - log.padding_bytes]
     if len(used) > MAX_ITEM_BYTES:
-        raise CollectionError(
-            f"the event log has {len(used)} bytes",
-            code="collected-too-long",
-            field=f"/{place}",
-            expected=f"at most {MAX_ITEM_BYTES} bytes",
-            got=f"{len(used)} bytes",
-            hint="without the log: --no-eventlog",
-        )
+        size = f"{len(used)} bytes"
+        raise _refused(place, "collected-too-long", f"has {size}", f"at most {MAX_ITEM_BYTES} bytes", size)
     return BootLog(raw=used, parsed=log)
+
+
+def _refused(place: Path, code: str, problem: str, expected: str | None, got: str | None) -> CollectionError:
+    return CollectionError(
+        f"the event log {problem}",
+        code=code,
+        field=f"/{place}",
+        expected=expected,
+        got=got,
+        hint="without the log: --no-eventlog",
+    )

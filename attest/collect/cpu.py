@@ -96,11 +96,7 @@ def _by_sev_guest(access: MachineAccess, report_data: bytes, *, vmpl: int) -> Co
 
 
 def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
-    """Refuse: the device gives TD reports, which no remote verifier can check.
-
-    Raises:
-        CollectionError: ``tdx-quote-unavailable`` always, unless the device itself does not work.
-    """
+    """Refuse: the device gives TD reports, which no remote verifier can check."""
     try:
         with access.open_device(access.root / TDX_GUEST) as device:
             read_td_report(device, report_data)

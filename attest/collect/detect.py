@@ -136,13 +136,13 @@ def read_machine(root: Path = Path("/")) -> Machine:
         kernel=_line(root / "proc/sys/kernel/osrelease"),
         system=system,
         asset_tag=_line(dmi / "chassis_asset_tag"),
-        devices=frozenset(name for name, path in _DEVICES.items() if _is_there(root / path)),
+        devices=frozenset(name for name, path in _DEVICES.items() if is_there(root / path)),
         configfs=_configfs(root),
-        sev_platform=_is_there(root / "sys/devices/platform/sev-guest"),
+        sev_platform=is_there(root / "sys/devices/platform/sev-guest"),
         sev_vmpl=int(vmpl) if vmpl.isascii() and vmpl.isdecimal() else None,
-        event_log=_is_there(root / CCEL),
+        event_log=is_there(root / CCEL),
         nvidia_pci=sum(_is_nvidia_gpu(device) for device in _children(root / "sys/bus/pci/devices")),
-        nvidia_driver=_is_there(root / "proc/driver/nvidia/version"),
+        nvidia_driver=is_there(root / "proc/driver/nvidia/version"),
     )
 
 
@@ -174,7 +174,8 @@ def _children(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.iterdir())
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Return whether a path exists and can be seen."""
     try:
         return path.exists()
     except OSError:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attest.collect.access import MachineAccess
 from attest.collect.boot_log import collect_event_log
-from attest.collect.detect import Detected, Machine
+from attest.collect.detect import Detected, Machine, is_there
 from attest.collect.doctor_azure import examine_azure
 from attest.collect.findings import DoctorFinding, Outcome, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
@@ -206,17 +206,10 @@ def _clock(root: Path, at: datetime) -> DoctorFinding:
             found=f"{now} cannot be: certificates and revocation lists are judged by this clock",
             fix="set the clock, and keep it right: timedatectl set-ntp true",
         )
-    kept = _is_there(root / _SYNCHRONISED)
+    kept = is_there(root / _SYNCHRONISED)
     return DoctorFinding(
         id="clock", outcome="pass", found=f"{now}, {'synchronised' if kept else 'with an unknown source'}"
     )
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _cache(cache: Path | ConfigurationError) -> DoctorFinding:

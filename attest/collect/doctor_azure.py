@@ -12,6 +12,7 @@ from pathlib import Path
 from attest.collect.access import MachineAccess
 from attest.collect.azure import read_hcl_report, require_ak
 from attest.collect.boot_log import TCG_LOG, collect_tcg_log
+from attest.collect.detect import is_there
 from attest.collect.findings import DoctorFinding, finding_of, may_use
 from attest.collect.tpm import DEVICE_TCTI, Tpm
 from attest.errors import CollectionError, VerificationError
@@ -43,11 +44,7 @@ def _device(tcti: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding(id="permissions", outcome="not evaluated", found="no device of this machine is used")
         return
     path = Path(tcti.removeprefix(DEVICE_TCTI))
-    try:
-        there = path.exists()
-    except OSError:
-        there = False
-    if there:
+    if is_there(path):
         yield DoctorFinding(id="interface", outcome="pass", found=f"the TPM at {path}")
         yield may_use(path, str(path))
         return

@@ -253,11 +253,7 @@ def _meaning(firmware: int, host: int) -> str:
 
 
 def _report_in(response: bytes) -> bytes:
-    """Extract the report from the firmware's response, after its status.
-
-    Raises:
-        CollectionError: ``sev-guest-refused`` or ``collected-malformed``.
-    """
+    """Extract the report from the firmware's response, after its status."""
     status, size = int.from_bytes(response[:4], "little"), int.from_bytes(response[4:8], "little")
     step = f"/{SEV_GUEST}"
     if status:

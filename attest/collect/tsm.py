@@ -165,7 +165,7 @@ def _ask(
 ) -> TsmReport | None:
     """Write one request and read its answer; None after a foreign write."""
     provider = _provider(reports, name)
-    shown = _call(lambda: reports.attributes(name), name)
+    shown = _call(partial(reports.attributes, name), name)
     privlevel = _privlevel(reports, name, shown, vmpl)
     writes = [("inblob", report_data)]
     if privlevel is not None:
@@ -173,7 +173,7 @@ def _ask(
     if service_provider is not None:
         _require_service(shown, service_provider)
         writes.append(("service_provider", service_provider.encode()))
-    before = _generation(reports, name)
+    before = _number(reports, name, "generation")
     for attribute, data in writes:
         # NOTE: configfs takes a binary attribute when its file is closed, and cannot report an error then.
         # A refused inblob shows in the generation, or the kernel refuses to read the report (EINVAL).
@@ -184,7 +184,7 @@ def _ask(
         for attribute in ("auxblob", "manifestblob")
         if attribute in shown
     }
-    if _generation(reports, name) != before + len(writes):
+    if _number(reports, name, "generation") != before + len(writes):
         return None
     for attribute, blob in (("outblob", outblob), *others.items()):
         _require_short(attribute, blob)
@@ -198,7 +198,7 @@ def _ask(
 
 
 def _provider(reports: TsmReports, name: str) -> str:
-    found = _text(_call(lambda: reports.read(name, "provider"), "provider"))
+    found = _text(reports, name, "provider")
     if found not in PROVIDERS:
         raise CollectionError(
             f"the kernel's provider of reports {found[:40]!r} is not known to this version",
@@ -217,7 +217,7 @@ def _privlevel(reports: TsmReports, name: str, shown: frozenset[str], vmpl: int 
         if vmpl is not None:
             raise _vmpl_refused("this guest has no privilege levels", "no VMPL", vmpl)
         return None
-    floor = _number(_call(lambda: reports.read(name, "privlevel_floor"), "privlevel_floor"), "privlevel_floor")
+    floor = _number(reports, name, "privlevel_floor")
     if vmpl is not None and vmpl < floor:
         raise _vmpl_refused(f"VMPL {vmpl} is below the kernel's own, {floor}", f"at least {floor}", vmpl)
     return floor if vmpl is None else vmpl
@@ -331,12 +331,8 @@ def _patiently(read: Callable[[], bytes], attribute: str, sleep: Callable[[float
         sleep(wait)
 
 
-def _generation(reports: TsmReports, name: str) -> int:
-    return _number(_call(lambda: reports.read(name, "generation"), "generation"), "generation")
-
-
-def _number(data: bytes, attribute: str) -> int:
-    text = _text(data)
+def _number(reports: TsmReports, name: str, attribute: str) -> int:
+    text = _text(reports, name, attribute)
     if not (text.isascii() and text.isdecimal()):
         raise CollectionError(
             f"{attribute} is no number",
@@ -349,5 +345,6 @@ def _number(data: bytes, attribute: str) -> int:
     return int(text)
 
 
-def _text(data: bytes) -> str:
+def _text(reports: TsmReports, name: str, attribute: str) -> str:
+    data = _call(partial(reports.read, name, attribute), attribute)
     return data[:MAX_TEXT_BYTES].decode("ascii", "backslashreplace").strip()

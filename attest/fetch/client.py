@@ -88,11 +88,7 @@ class ServiceWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """A whole answer of status 200.
-
-    Attributes:
-        headers: names in any case.
-    """
+    """A whole answer of status 200; the names of headers are in any case."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -100,12 +96,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Again:
-    """A retryable refusal.
-
-    Attributes:
-        error: raised after the last attempt.
-        wait: seconds requested by the service, if any.
-    """
+    """A retryable refusal, with the seconds that the service asks to wait, if any."""
 
     error: EndorsementError
     wait: float | None = None

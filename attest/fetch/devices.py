@@ -24,14 +24,7 @@ _NOTHING = Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorServices:
-    """Services of the vendors.
-
-    Attributes:
-        amd: a key distribution service, such as ``KdsClient``.
-        intel: a provisioning certification service, such as ``PcsClient``.
-        rims: NVIDIA's RIM service, such as ``RimServiceClient``.
-        ocsp: NVIDIA's OCSP responder, such as ``OcspClient``.
-    """
+    """Services of the vendors, such as ``KdsClient``, ``PcsClient``, ``RimServiceClient`` and ``OcspClient``."""
 
     amd: EndorsementSource
     intel: EndorsementSource

@@ -22,11 +22,7 @@ MAX_TOLD = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvsdkEnvironment:
-    """A virtual environment that holds NVIDIA's packages.
-
-    Attributes:
-        folder: of the environment.
-    """
+    """A virtual environment that holds NVIDIA's packages."""
 
     folder: Path
 

@@ -59,12 +59,7 @@ class SdkDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkAnswer:
-    """An answer of the worker.
-
-    Attributes:
-        versions: of Python and of NVIDIA's packages.
-        found: result of the requested mode.
-    """
+    """An answer of the worker: versions of Python and of NVIDIA's packages, and the result of the requested mode."""
 
     versions: Mapping[str, str]
     found: Mapping[str, JsonValue]

@@ -29,13 +29,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile:
-    """A file of the page.
-
-    Attributes:
-        media_type: its content type.
-        body: its bytes.
-        headers: in addition to the content type.
-    """
+    """A file of the page, with its headers besides the content type."""
 
     media_type: str
     body: bytes

@@ -167,11 +167,7 @@ def _unsound(value: JsonValue, path: str, depth: int = 0) -> str | None:
 
 
 def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, JsonValue]:
-    """Return what the worker found, by rule.
-
-    Raises:
-        _RefusedError: it found nothing.
-    """
+    """Return the worker's results, by rule."""
     try:
         # The engine writes the compiled policy there; the worker reads the called functions from it.
         with TemporaryDirectory(prefix="attest-rego-") as folder:
@@ -201,11 +197,7 @@ def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, J
 
 
 def _not_refused(policy: RegoPolicy, results: Mapping[str, JsonValue]) -> Mapping[str, int]:
-    """Return the trust claims of a policy that does not refuse; none for a resource policy.
-
-    Raises:
-        _RefusedError: it refuses.
-    """
+    """Return the trust claims of a policy that does not refuse; none for a resource policy."""
     for rule in policy.rules:
         if rule not in results:
             raise _RefusedError(f"{rule} is undefined, or false")

@@ -112,7 +112,7 @@ def read_rego_policy(data: bytes) -> RegoPolicy:
 
 
 def _is_nested(tokens: tuple[Token, ...]) -> bool:
-    """Say whether the package is ``policy.something``."""
+    """Return whether the package is ``policy.something``."""
     at = next(i for i, token in enumerate(tokens) if token.value == "policy")
     return any(token.value in (".", "[") for token in tokens[at + 1 : at + 2])
 
@@ -163,7 +163,7 @@ def _negations(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _ends(token: Token, depth: int) -> bool:
-    """Say whether an expression at this depth ends: with its line, or where its surroundings close."""
+    """Return whether an expression at this depth ends: with its line, or where its surroundings close."""
     return token.depth < depth or (token.depth == depth and (token.kind == "line" or token.value == ";"))
 
 

@@ -79,7 +79,7 @@ class GrubText:
 
 
 def is_extended(event: ParsedEvent, kind: LogKind) -> bool:
-    """Say whether an event extended a register that is compared."""
+    """Return whether an event extended a register that is compared."""
     return event.type != EV_NO_ACTION and kind.registers[event.index].initial is not None
 
 

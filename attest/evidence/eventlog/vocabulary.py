@@ -11,12 +11,7 @@ SHA384 = 0x000C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcgAlgorithm:
-    """A digest algorithm of the TCG registry.
-
-    Attributes:
-        name: its spelling in messages.
-        size: bytes of a digest.
-    """
+    """A digest algorithm of the TCG registry: its spelling in messages, and the bytes of a digest."""
 
     name: str
     size: int

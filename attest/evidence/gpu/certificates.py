@@ -107,7 +107,7 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceModel:
-    """Return the kind of device of an L4 certificate.
+    """Kind of device of an L4 certificate.
 
     Attributes:
         kind: GPU or NVSwitch.
@@ -124,7 +124,7 @@ class DeviceModel:
 
 
 def is_leaf(certificate: Certificate) -> bool:
-    """Say whether a certificate bears a firmware id, so whether it claims to be the L5 of a device."""
+    """Return whether a certificate bears a firmware id and so claims to be the L5 of a device."""
     return any(e.oid in _READERS for e in certificate.extensions)
 
 
@@ -268,7 +268,7 @@ _MODELS: tuple[tuple[int, str, DeviceKind, Architecture], ...] = (
 
 
 def read_model(certificate: Certificate, identity: DeviceIdentity) -> DeviceModel:
-    """Say what kind of device an L4 is of, by the type byte of its identity together with its CN.
+    """Return the kind of device of an L4, by the type byte of its identity together with its CN.
 
     Raises:
         UnsupportedError: ``gpu-device-unsupported``: neither a known GPU nor a known switch.

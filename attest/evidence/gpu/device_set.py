@@ -1,4 +1,4 @@
-"""The GPUs and NVSwitches of one Attester together: what is said of a set and of no single device."""
+"""The GPUs and NVSwitches of one Attester together: claims of a set and of no single device."""
 
 from __future__ import annotations
 

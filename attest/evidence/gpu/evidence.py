@@ -1,4 +1,4 @@
-"""Evidence of one NVIDIA device: its report, the chain that came with it, and what NVML said of the machine's mode.
+"""Evidence of one NVIDIA device: its report, the chain that came with it, and NVML's statement of the machine's mode.
 
 A raw report travels alone, and its chain lies among the endorsements. The JSON object of NVIDIA's SDK carries both;
 what else it says (``arch``, ``nonce``, versions) is an unsigned hint. Our collector adds a member ``nvml``,
@@ -62,8 +62,8 @@ class GpuSettings:
         cc_mode: confidential computing is on.
         dev_tools_mode: developer tools may look into the device.
         multi_gpu_mode: one of ``MULTI_GPU_MODES``.
-        ready: the device accepts work; None if it was not asked.
-        driver_version: of the driver that answered; None if it was not asked.
+        ready: the device accepts work; None if unknown.
+        driver_version: of the driver that answered; None if unknown.
     """
 
     environment: str
@@ -174,7 +174,7 @@ def device_json(
 
 
 def is_nvidia_json(document: JsonValue) -> bool:
-    """Say whether a document is NVIDIA's evidence by its members, well formed or not.
+    """Return whether a document is NVIDIA's evidence by its members, well formed or not.
 
     That is: an array of devices, one device, the answer of ``nvattest collect-evidence``, or the list of Confidential
     Containers. A device is recognised by two of ``arch``, ``evidence`` and ``certificate``.

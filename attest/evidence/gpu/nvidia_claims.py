@@ -50,7 +50,7 @@ def _common(v: VerifiedGpu) -> _Claims:
 
 
 def _results(v: VerifiedGpu) -> _Claims:
-    """Say whether what was measured is what NVIDIA published: all of it, with every RIM at hand."""
+    """Return whether all measurements are those that NVIDIA published, with every RIM at hand."""
     rims = (v.vbios_rim,) if v.kind == "nvidia-switch" else (v.driver_rim, v.vbios_rim)
     if v.measurements is None or None in rims:
         return {"measres": "not-run"}
@@ -110,7 +110,7 @@ def _connected(pdis: tuple[bytes, ...]) -> tuple[str, ...]:
 
 
 def _report(v: VerifiedGpu, prefix: str) -> _Claims:
-    """Say what verification established, without which there would be no verified device."""
+    """Return the facts that verification established; no device is verified without them."""
     report, chain = prefix + "attestation-report", v.chain
     certificates = (chain.leaf.certificate, chain.device, *chain.issuers)
     matched: _Claims = {} if v.fwid_matched is None else {f"{report}-cert-chain-fwid-match": v.fwid_matched}
@@ -124,7 +124,7 @@ def _report(v: VerifiedGpu, prefix: str) -> _Claims:
 
 
 def _rim(prefix: str, rim: VerifiedRim | None, statuses: tuple[Status, ...]) -> _Claims:
-    """Say what was established about a RIM; about one that is not there, only that."""
+    """Return the facts about a RIM; about a missing one, only that it is missing."""
     if rim is None:
         return {f"{prefix}-fetched": False}
     steps = ("fetched", "schema-validated", "signature-verified", "version-match", "measurements-available")
@@ -135,7 +135,7 @@ def _rim(prefix: str, rim: VerifiedRim | None, statuses: tuple[Status, ...]) -> 
 
 
 def revocation_of(statuses: tuple[Status, ...]) -> str | None:
-    """Say what the answers about a chain come to: ``good``, or why a tolerated one is on hold; None without any."""
+    """Return the result of the answers about a chain: ``good``, or why a tolerated one is on hold; None without any."""
     negative = (s for s in statuses if isinstance(s, OcspAnswer) and s.status is not OcspStatus.GOOD)
     reasons = [answer.revocation_reason or "unspecified" for answer in negative]
     return (*reasons, "good")[0] if statuses else None

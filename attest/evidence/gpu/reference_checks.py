@@ -118,7 +118,7 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
 def judge_measurements(
     procedure: Procedure, steps: tuple[Step, Step], driver: JudgedReference, vbios: JudgedReference, given: Given
 ) -> MeasurementComparison | None:
-    """Compare with what NVIDIA said, be it stale; rely only on what is current."""
+    """Compare with NVIDIA's values, even stale ones; rely only on current ones."""
     relied_on: MeasurementComparison | None = None
     conflict, measurements = steps
     with procedure.attempt(conflict):

@@ -8,11 +8,12 @@ Spec: specs/nvidia-gpu.md, sections 9.2 to 9.4, 10 and 12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from attest.checks import Outcome, Unchecked
 from attest.encoding import rfc3339_text
@@ -41,6 +42,8 @@ from attest.evidence.gpu.rim import (
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import reasons
 from attest.evidence.tolerances import GpuTolerances
+
+_T = TypeVar("_T")
 
 MAX_ISSUES = 16
 """Issues of one id that are looked at: NVIDIA signs anew about every two years."""
@@ -97,7 +100,7 @@ class WantedRim:
         return f"the RIM of {self.product}, {what} {self.version or 'of no stated version'}"
 
     def fits(self, rim: ParsedRim) -> bool:
-        """Say whether a RIM claims to be the wanted one; versions are compared without case."""
+        """Return whether a RIM claims to be the wanted one; versions are compared without case."""
         return (
             self.version is not None
             and (rim.edition, rim.product) == (self.edition, self.product)
@@ -200,7 +203,7 @@ class JudgedRim:
 
     @property
     def comparable(self) -> VerifiedRim | None:
-        """The RIM, if NVIDIA said this and did not take it back, be it out of date.
+        """The RIM, if NVIDIA signed it and did not revoke it, even if it is out of date.
 
         A measurement that differs from a stale RIM is a finding all the same; one that equals it proves nothing,
         because being stale is a failure of its own.
@@ -236,33 +239,21 @@ def choose_rim(wanted: WantedRim, given: Given) -> JudgedRim | None:
 
 
 def _judge(wanted: WantedRim, rim: ParsedRim, given: Given) -> JudgedRim:
-    signature: AttestError | None = None
-    chain: AttestError | None = None
-    revocation: AttestError | None = None
+    _, signature = _caught(partial(verify_rim_signature, rim))
+    found, chain = _caught(partial(find_signers, rim, given.anchors))
     verified: VerifiedRim | None = None
-    statuses: tuple[Status, ...] = ()
-    try:
-        verify_rim_signature(rim)
-    except AttestError as exc:
-        signature = exc
-    try:
-        signers, anchor = find_signers(rim, given.anchors)
+    statuses: tuple[Status, ...] | None = None
+    revocation: AttestError | None = None
+    if found is not None:
+        signers, anchor = found
+        _, chain = _caught(partial(require_window, rim, signers=signers, anchor=anchor, at=given.at))
         if signature is None:
-            not_before, not_after = rim_window(rim, signers, anchor)
-            verified = VerifiedRim(
-                parsed=rim, signers=signers, anchor=anchor, not_before=not_before, not_after=not_after
-            )
-        require_window(rim, signers=signers, anchor=anchor, at=given.at)
-    except AttestError as exc:
-        chain = exc
-    if verified is not None:
-        # The root as a signer: the held key, or the embedded certificate whose key ``find_signers`` compared.
-        root = verified.anchor.held_issuer() or rim.certificates[-1].as_issuer()
-        hold = given.tolerances.held_rim_signers
-        try:
-            statuses = statuses_of(verified.signers, root, pool=given.pool, at=given.at, hold=hold)
-        except AttestError as exc:
-            revocation = exc
+            begin, end = rim_window(rim, signers, anchor)
+            verified = VerifiedRim(parsed=rim, signers=signers, anchor=anchor, not_before=begin, not_after=end)
+            # The root as a signer: the held key, or the embedded certificate whose key ``find_signers`` compared.
+            root = anchor.held_issuer() or rim.certificates[-1].as_issuer()
+            hold = given.tolerances.held_rim_signers
+            statuses, revocation = _caught(partial(statuses_of, signers, root, pool=given.pool, at=given.at, hold=hold))
     return JudgedRim(
         wanted=wanted,
         parsed=rim,
@@ -270,8 +261,16 @@ def _judge(wanted: WantedRim, rim: ParsedRim, given: Given) -> JudgedRim:
         signature=signature,
         chain=chain,
         revocation=revocation,
-        statuses=statuses,
+        statuses=statuses or (),
     )
+
+
+def _caught(check: Callable[[], _T]) -> tuple[_T, None] | tuple[None, AttestError]:
+    """Return the result of a check, or its refusal."""
+    try:
+        return check(), None
+    except AttestError as exc:
+        return None, exc
 
 
 def _differs(rim: JudgedRim, given: Given) -> bool:

@@ -8,7 +8,7 @@ pinned root (``find_signers``), and all of them are valid at a moment (``require
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -23,8 +23,9 @@ from attest.endorsements.asn1 import BasicConstraints, KeyUsageHolder, tlv
 from attest.endorsements.chains import require_ca, require_issued
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
-from attest.endorsements.x509 import Certificate, Issuer, parse_certificate
+from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError, SignatureError
+from attest.evidence.gpu.chain import pinned_root, untrusted_root
 from attest.evidence.gpu.rim_document import RimEdition, read_content
 from attest.evidence.gpu.xml_signature import SignatureState, malformed, read_signed_document
 
@@ -52,7 +53,7 @@ class ParsedRim:
         version: ``colloquialVersion``, of the driver, VBIOS or BIOS.
         tag_id: the SWID tag's id; several issues share one.
         reference_values: RIM index to its alternatives of 48 bytes, active records only; empty unless ``signature``
-            is ``valid``, so that nothing can be compared with values that nobody signed.
+            is ``valid``, so that nothing is compared with unsigned values.
         certificates: as embedded, signer first; the signature was verified with the key of the first.
         signature: ``valid``, or which half of the XML signature does not hold.
     """
@@ -181,46 +182,10 @@ def find_signers(parsed: ParsedRim, anchors: TrustAnchors) -> tuple[RimSigners, 
         _require_p384(issuer)
     require_issued(signer, l3.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
     require_issued(l3, l2.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
-    return (signer, l3, l2), _find_root(l2, root, anchors)
-
-
-def _find_root(l2: Certificate, embedded: Certificate, anchors: TrustAnchors) -> Anchor:
-    """Return the pinned root that issued L2. A root that is held by its key needs no certificate, and gets none."""
-    refusal: ChainError | None = None
-    for anchor, issuer in _roots(l2, embedded, anchors):
-        try:
-            require_issued(l2, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
-            if anchor.spki is None:
-                require_issued(embedded, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
-                require_ca(embedded)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return anchor
-    raise refusal or _no_root(embedded)
-
-
-def _roots(l2: Certificate, embedded: Certificate, anchors: TrustAnchors) -> Iterator[tuple[Anchor, Issuer]]:
-    for anchor in anchors.of_role(_ROLE):
-        held = anchor.held_issuer()
-        if held is not None and held.subject == l2.issuer:
-            yield anchor, held
-        elif held is None and anchor.spki_sha256 == embedded.spki_sha256:
-            yield anchor, embedded.as_issuer()
-
-
-def _no_root(embedded: Certificate) -> ChainError:
-    simulated = TrustAnchors.simulation().pinned(embedded.spki_sha256, role=_ROLE) is not None
-    return ChainError(
-        f"the RIM's root {embedded.name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
-        code="simulated-root-refused" if simulated else "root-not-trusted",
-        expected="a pinned NVIDIA RIM root key",
-        got=f"SHA-256 of the public key {embedded.spki_sha256.hex()}",
-        clause=_CLAUSE,
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-        if simulated
-        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
-    )
+    found = pinned_root(l2, (root,), anchors, role=_ROLE)
+    if found is None:
+        raise untrusted_root(f"the RIM's root {root.name}", (root,), role=_ROLE, clause=_CLAUSE)
+    return (signer, l3, l2), found.anchor
 
 
 def _require_signer(certificate: Certificate) -> None:

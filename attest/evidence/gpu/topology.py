@@ -1,4 +1,4 @@
-"""Several devices of one machine: different ones, asked the same question, and on a protected board all of them.
+"""Several devices of one machine: different ones, with one nonce, and on a protected board all of them.
 
 On a board in protected-PCIe mode the links between GPUs and NVSwitches are not encrypted, so the set of devices must
 be complete and belong together. Each names its neighbours by their PDI, and the PDI of each is in its certificate.
@@ -71,7 +71,7 @@ def judge_set(
 
 
 def _calls_for_topology(device: VerifiedGpu) -> bool:
-    """Say whether a device belongs to a board whose devices come together, so that leaving some out is seen."""
+    """Return whether a device belongs to a board whose devices come together, so that a missing one is seen."""
     return device.kind == "nvidia-switch" or _says_protected_pcie(device)
 
 

@@ -66,7 +66,7 @@ class XmlElement(NamedTuple):
     text: str
 
     def is_blank(self) -> bool:
-        """Say whether there is nothing but white space between the children."""
+        """Return whether there is nothing but white space between the children."""
         return not self.text.strip(_XML_SPACE)
 
 
@@ -108,7 +108,7 @@ class _Library:
     signxml: ModuleType
 
     def parser(self) -> object:
-        """Give a parser that resolves, loads and repairs nothing."""
+        """Return a parser that resolves, loads and repairs nothing."""
         return self.etree.XMLParser(
             encoding="UTF-8",
             resolve_entities=False,
