@@ -75,11 +75,9 @@ class AzureAsked:
 
 
 def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
-    """Return the placement of a challenge.
+    """Return the placement of a binding, a nonce of 1 to 48 bytes, or 64 bytes of user data.
 
-    Args:
-        challenge: a binding; a nonce of 1 to 48 bytes; or 64 bytes of user data, whose first
-            48 become extraData, as those of a binding do.
+    The first 48 of 64 bytes become extraData, as those of a binding do.
 
     Raises:
         CollectionError: ``azure-nonce-length``.

@@ -57,7 +57,9 @@ def _read(root: Path, place: Path) -> bytes | None:
     except PermissionError as exc:
         raise permission_denied(exc, f"/{place}") from exc
     except OSError as exc:
-        raise _refused(place, "collection-failed", f"cannot be read: {exc.strerror}", None, exc.strerror) from exc
+        raise _refused(
+            place, "collection-failed", f"the event log cannot be read: {exc.strerror}", None, exc.strerror
+        ) from exc
 
 
 def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
@@ -65,18 +67,20 @@ def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
     try:
         log = parse_event_log(area, kind=kind)
     except EvidenceError as exc:
-        problem = f"cannot be read: {exc.message}"
+        problem = f"the firmware's event log cannot be read: {exc.message}"
         raise _refused(place, "collected-malformed", problem, exc.expected, exc.got) from exc
     used = area[: len(area) - log.padding_bytes]
     if len(used) > MAX_ITEM_BYTES:
         size = f"{len(used)} bytes"
-        raise _refused(place, "collected-too-long", f"has {size}", f"at most {MAX_ITEM_BYTES} bytes", size)
+        raise _refused(
+            place, "collected-too-long", f"the event log has {size}", f"at most {MAX_ITEM_BYTES} bytes", size
+        )
     return BootLog(raw=used, parsed=log)
 
 
 def _refused(place: Path, code: str, problem: str, expected: str | None, got: str | None) -> CollectionError:
     return CollectionError(
-        f"the event log {problem}",
+        problem,
         code=code,
         field=f"/{place}",
         expected=expected,

@@ -42,12 +42,8 @@ def ask_child(
 ) -> ChildAnswer:
     """Start a program without a shell, send the request to standard input, and return its answer.
 
-    Args:
-        command: program and arguments.
-        request: all of its standard input.
-        seconds: for start, work and end together.
-        environment: all of its environment; nothing is inherited.
-        folder: its working directory; None keeps the current one.
+    The seconds are for start, work and end together. Nothing is inherited beside the environment and, without a
+    folder, the working directory.
 
     Raises:
         TimeoutError: it did not end in time. It was killed; a process hanging in the kernel may survive.

@@ -113,7 +113,7 @@ def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
 
 
 def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
-    """Return the item of a report; an unreadable table of the host is omitted, since it can be fetched."""
+    """Return the item of a report; a table of the host that is of no use is left out, since it can be fetched."""
     stated = parsed(parse_report, report, "report that the kernel handed out", hint=_REPORT_IT)
     _require_ours(stated.report_data, report_data)
     if vmpl is not None and stated.vmpl != vmpl:
@@ -125,16 +125,18 @@ def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, i
             got=str(stated.vmpl),
             hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
         )
-    notes: tuple[str, ...] = ()
-    kept = table
-    try:
-        if not parse_certificate_table(table) or len(report) + len(table) > MAX_ITEM_BYTES:
-            kept = b""
-    except EvidenceError as exc:
-        kept, notes = b"", (f"the host's certificates were left out: {exc.message}",)
+    kept, notes = _certificates(table, room=MAX_ITEM_BYTES - len(report))
     media = MEDIA_SNP_EXTENDED if kept else MEDIA_SNP_REPORT
     item = EvidenceItem(name="cpu", media_type=media, value=report + kept)
     return CollectedCpu(tee="sev-snp", interface=interface, item=item, notes=notes)
+
+
+def _certificates(table: bytes, *, room: int) -> tuple[bytes, tuple[str, ...]]:
+    """Return the host's table if it holds certificates and fits; an unreadable one is left out with a note."""
+    try:
+        return (table if parse_certificate_table(table) and len(table) <= room else b""), ()
+    except EvidenceError as exc:
+        return b"", (f"the host's certificates were left out: {exc.message}",)
 
 
 def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:

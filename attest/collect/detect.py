@@ -104,12 +104,10 @@ class Detected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedCpu:
-    """Evidence of the CPU.
+    """Evidence of the CPU, as the item ``cpu`` of the envelope.
 
     Attributes:
-        tee: its kind.
         interface: its source.
-        item: ``cpu`` of the envelope.
         beside: endorsements from the same source.
         notes: omissions, for people.
     """

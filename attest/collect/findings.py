@@ -14,13 +14,9 @@ Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """Result of one check.
+    """Result of one check: its stable name, its outcome, the facts for people, and the remedy.
 
-    Attributes:
-        id: stable name (``interface``).
-        outcome: only ``fail`` prevents attestation.
-        found: the facts, for people.
-        fix: the remedy, if there is one.
+    Only ``fail`` prevents attestation.
     """
 
     id: str

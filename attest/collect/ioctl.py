@@ -174,10 +174,7 @@ class SevGuestReport:
 def read_snp_report(device: Device, report_data: bytes, *, vmpl: int) -> SevGuestReport:
     """Request a report from the firmware and certificates from the host; without the latter if there are too many.
 
-    Args:
-        device: /dev/sev-guest.
-        report_data: 64 bytes.
-        vmpl: level in the report; not below the kernel's own.
+    The report data has 64 bytes, and the VMPL is not below the kernel's own.
 
     Raises:
         ValueError: ``report_data`` is not 64 bytes.

@@ -30,13 +30,9 @@ from attest.evidence.eventlog.replay import verify_event_log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Collected evidence with its sources.
+    """Collected evidence with its sources: the kind and the interface of the CPU, and the number of GPUs.
 
     Attributes:
-        evidence: content of the envelope.
-        tee: of the CPU.
-        interface: source of the CPU's evidence.
-        gpus: number of GPUs.
         notes: omissions, for people.
     """
 
@@ -121,12 +117,9 @@ def collect_all(
 
 
 def unasked_binding(nonce: bytes) -> Binding:
-    """Return the binding that ties devices together if the verifier gave only a nonce.
+    """Return the binding that ties devices together if the verifier gave only a nonce, of 32 bytes.
 
     Its key does not exist: it serves for no release and no channel.
-
-    Args:
-        nonce: 32 bytes.
     """
     return Binding(
         context="collect/v1",

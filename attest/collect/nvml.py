@@ -90,9 +90,6 @@ class CollectedGpu:
         architecture: ``HOPPER`` or ``BLACKWELL``, as in evidence files.
         report: SPDM request and response.
         chain_pem: the attestation certificate chain, PEM, leaf first.
-        settings: current modes of the system.
-        driver_version: the driver's text.
-        vbios_version: the driver's text.
     """
 
     index: int

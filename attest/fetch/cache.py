@@ -76,10 +76,9 @@ class EndorsementCache:
             ConfigurationError: ``endorsement-cache-unusable``, the directory or file is there and cannot be opened.
         """
         path = self._path(request, service)
-        limit = max_answer_bytes(request) + _OVERHEAD_BYTES
         try:
             with path.open("rb") as file:
-                record = file.read(limit + 1)
+                record = file.read(max_answer_bytes(request) + _OVERHEAD_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as exc:

@@ -40,8 +40,8 @@ def gather_for_gpus(
 
     Args:
         devices: reports with their certificates.
-        rims: the RIM service, such as ``RimServiceClient``.
-        ocsp: the responder, such as ``OcspClient``.
+        rims: such as ``RimServiceClient``.
+        ocsp: such as ``OcspClient``.
         pool: available endorsements, possibly with a raw report's chain.
         asking: see ``FetchOptions``.
 

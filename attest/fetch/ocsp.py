@@ -79,14 +79,7 @@ class OcspClient(NvidiaServiceClient):
         return self._base_url
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the responder's answer, an OCSPResponse with the nonce of this request.
-
-        Raises:
-            EndorsementError: ``ocsp-not-found`` (the responder does not serve the issuer), ``ocsp-throttled``,
-                ``ocsp-unreachable`` or ``ocsp-answer-invalid``.
-            ConfigurationError: ``ocsp-url-invalid``, an invalid host; or ``network-settings-invalid``.
-            TypeError: the request is for another service.
-        """
+        """Return the responder's answer, an OCSPResponse with the nonce of this request; errors as the base."""
         if not isinstance(request, NvidiaOcspRequest):
             raise TypeError(self.url_of(request))
         nonce = self._random(NONCE_BYTES)

@@ -25,7 +25,6 @@ from attest.nvsdk.environment import NvsdkEnvironment, find_environment, install
 from attest.nvsdk.protocol import SdkAnswer, examine, offers, readable_rims
 
 SECOND_OPINION_SCHEMA = "attest.second-opinion/1"
-_REVOCATION = "asked over the network by their code, and not asked here"
 _DEVICE_STEPS = ("parsed", "chain", "signature", "nonce")
 _RIM_STEPS = ("schema", "version", "chain", "signature")
 _ROLES: Mapping[DeviceKind, tuple[MeasurementSource, ...]] = {
@@ -55,6 +54,13 @@ class Finding:
     name: str
     outcome: Outcome
     detail: str
+
+
+_REVOCATION = Finding(
+    name="revocation",
+    outcome=Outcome.NOT_EVALUATED,
+    detail="asked over the network by their code, and not asked here",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +97,6 @@ class SecondOpinion:
     Attributes:
         versions: of Python and NVIDIA's packages.
         at: moment for their certificate checks.
-        devices: in the order given.
     """
 
     versions: Mapping[str, str]
@@ -191,8 +196,7 @@ def read_answer(name: str, kind: DeviceKind, answer: SdkAnswer) -> DeviceOpinion
         findings += [_rim_finding(role, step, steps, offered=role in rims) for step in _RIM_STEPS]
     measurements = _members(found.get("measurements"))
     compared = measurements.get("compared")
-    findings.append(_finding("measurements", measurements))
-    findings.append(Finding(name="revocation", outcome=Outcome.NOT_EVALUATED, detail=_REVOCATION))
+    findings += [_finding("measurements", measurements), _REVOCATION]
     return DeviceOpinion(
         name=name,
         kind=kind,
@@ -257,14 +261,10 @@ def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One question, with both answers.
+    """One question about a device, named as their finding, with both answers and the detail of theirs.
 
     Attributes:
-        item: name of the device.
-        question: name of their finding.
         ours: outcome of our checks; None without a counterpart.
-        theirs: outcome of theirs.
-        detail: their report.
     """
 
     item: str
@@ -303,12 +303,7 @@ The schema of a RIM has no counterpart: our parser is strict.
 
 
 def side_by_side(opinion: SecondOpinion, checks: Sequence[Check]) -> tuple[Pair, ...]:
-    """Pair their findings with our checks.
-
-    Args:
-        opinion: theirs.
-        checks: ours, of the same evidence; a check without an item (``freshness``) counts for every device.
-    """
+    """Pair their findings with our checks; a check without an item (``freshness``) counts for every device."""
     return tuple(
         Pair(
             item=device.name,

@@ -73,14 +73,7 @@ def examine(
     environment: NvsdkEnvironment,
     seconds: float = SDK_SECONDS,
 ) -> SdkAnswer:
-    """Run NVIDIA's functions on one device, each step by itself.
-
-    Args:
-        device: evidence and RIMs.
-        at: moment for certificate checks.
-        nonce: required 32 bytes in the report; None omits that step.
-        environment: with their packages.
-        seconds: limit for the process.
+    """Run NVIDIA's functions on one device, each step by itself; without a nonce, that step is omitted.
 
     Raises:
         ConfigurationError: ``nvsdk-unusable`` or ``nvsdk-timeout``.

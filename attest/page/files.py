@@ -14,7 +14,12 @@ from urllib.parse import urlsplit
 
 from attest.errors import ConfigurationError
 
-_TYPES: Final = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css"}
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css",
+    "json": "application/json",
+}
 _BUNDLE: Final = files("attest.page") / "bundle"
 _HEADERS: Final = {
     "x-content-type-options": "nosniff",
@@ -62,8 +67,6 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
         if media_type is not None:
             path = "/" if part.name == "index.html" else f"/{part.name}"
             found[path] = PageFile(media_type=media_type, body=part.read_bytes(), headers=headers)
-    manifest = (_BUNDLE / "manifest.json").read_bytes()
-    found["/manifest.json"] = PageFile(media_type="application/json", body=manifest, headers=headers)
     return found
 
 

@@ -103,8 +103,7 @@ def read_rego_policy(data: bytes) -> RegoPolicy:
         raise _invalid(str(exc)) from exc
     if [token.value for token in tokens if token.kind != "line"][:2] != ["package", "policy"] or _is_nested(tokens):
         raise _invalid("expected 'package policy', which is what Trustee asks")
-    heads = frozenset(_heads(tokens))
-    form, rules = _form(heads)
+    form, rules = _form(frozenset(_heads(tokens)))
     _require_known_names(tokens)
     return RegoPolicy(
         source=source, form=form, rules=rules, mentions=tuple(_mentions(tokens)), digest=sha256(data).digest()

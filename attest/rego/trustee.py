@@ -46,8 +46,7 @@ def rego_checks(
 
     Args:
         results: of one evidence, one for each typed policy.
-        policy: an attestation policy is evaluated for each CPU (Trustee has other policies for devices), a resource
-            policy once for all.
+        policy: an attestation policy is evaluated for each CPU, a resource policy once for all.
         data: reference values by name for an attestation policy; ``data`` of a resource policy.
         limits: of each evaluation.
     """

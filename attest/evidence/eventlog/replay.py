@@ -131,9 +131,7 @@ def require_replay(log: ParsedEventLog, signed: Mapping[str, bytes], *, tolerant
 
 
 def verify_event_log(log: ParsedEventLog, *, signed: Mapping[str, bytes], tolerant: bool = False) -> VerifiedEventLog:
-    """Check that a log leads to signed registers and that its data is what was measured.
-
-    Arguments and errors are those of ``require_replay``.
+    """Check that a log leads to signed registers, as ``require_replay``, and that its data is what was measured.
 
     Raises:
         VerificationError: ``eventlog-data-mismatch``.

@@ -243,10 +243,8 @@ def _record(reader: _LogReader, offset: int, index: int, sizes: dict[int, int], 
     event_type = reader.unsigned(4, "event type")
     digests = _digests(reader, sizes)
     if kind.bank not in digests:
-        got = ", ".join(f"{algorithm:#06x}" for algorithm in digests)
-        raise _malformed(
-            number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got or 'no algorithm'}"
-        )
+        got = ", ".join(f"{algorithm:#06x}" for algorithm in digests) or "no algorithm"
+        raise _malformed(number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got}")
     return ParsedEvent(
         number=number,
         offset=offset,

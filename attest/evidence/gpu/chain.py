@@ -77,8 +77,6 @@ class DeviceRoot:
     """The pinned root that a path of certificates reaches.
 
     Attributes:
-        anchor: the pin.
-        issuer: its name and key.
         certificate: its certificate, where the anchor is held by its digest alone.
     """
 
@@ -96,11 +94,8 @@ class DeviceChain:
         device: L4, the device.
         issuers: L3 and L2.
         identity: type byte and PDI of L4.
-        kind: GPU or switch.
-        architecture: of the device.
         product: as RIMs name it (``GH100``).
-        anchor: the pinned root.
-        root: the root as a signer.
+        root: the pinned root as a signer.
     """
 
     leaf: GpuLeaf

@@ -150,12 +150,8 @@ def device_json(
 ) -> bytes:
     """Write the object that ``parse_nvidia_device`` reads.
 
-    Args:
-        report: request and response as the device made them; its nonce is written beside it.
-        chain_pem: certificates in PEM, leaf first.
-        arch: ``HOPPER``, ``BLACKWELL`` or ``LS10``.
-        settings: NVML's statement of the mode.
-        uuid: NVML's name of the device.
+    The report is request and response as the device made them, the chain is PEM, leaf first, and ``arch`` is
+    ``HOPPER``, ``BLACKWELL`` or ``LS10``.
     """
     device: dict[str, JsonValue] = {
         "arch": arch,
@@ -177,7 +173,8 @@ def is_nvidia_json(document: JsonValue) -> bool:
     """Return whether a document is NVIDIA's evidence by its members, well formed or not.
 
     That is: an array of devices, one device, the answer of ``nvattest collect-evidence``, or the list of Confidential
-    Containers. A device is recognised by two of ``arch``, ``evidence`` and ``certificate``.
+    Containers, whose reports are hex or base64. A device is recognised by two of ``arch``, ``evidence`` and
+    ``certificate``.
     """
     if isinstance(document, list):
         return bool(document) and _looks_like_device(document[0])
@@ -187,11 +184,7 @@ def is_nvidia_json(document: JsonValue) -> bool:
 
 
 def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
-    """Cut a file of NVIDIA's evidence into one item for each device.
-
-    Args:
-        document: the array of NVIDIA's SDK; the object that ``nvattest collect-evidence`` puts around it; one device
-            alone; or Confidential Containers' list, whose reports are hex or base64.
+    """Cut a file of NVIDIA's evidence, in any form of ``is_nvidia_json``, into one item for each device.
 
     Returns:
         ``gpu`` or ``nvswitch``, as the device's ``arch`` hints, and what ``parse_nvidia_device`` reads.

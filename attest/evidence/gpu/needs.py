@@ -41,12 +41,9 @@ def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRi
 def needed_statuses(
     parsed: ParsedGpuEvidence, pool: Endorsements, rims: Iterable[RimDocument]
 ) -> tuple[NvidiaOcspRequest, ...]:
-    """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each RIM.
+    """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each of its RIMs.
 
-    Args:
-        parsed: the device's evidence.
-        pool: holds a raw report's certificates.
-        rims: the RIMs of the first round; those of other devices and versions are passed over.
+    RIMs of other devices and versions are passed over.
 
     Returns:
         Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.

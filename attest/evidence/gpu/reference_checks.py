@@ -128,12 +128,8 @@ def judge_measurements(
     with procedure.attempt(measurements):
         left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
         missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
-        comparison = given.compare(driver.comparable, vbios.comparable)
-        _require_no_mismatch(procedure.need(comparison, missing))
-        if (driver.usable, vbios.usable) == (driver.comparable, vbios.comparable):
-            relied_on = comparison
-        else:
-            relied_on = given.compare(driver.usable, vbios.usable)
+        _require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing))
+        relied_on = given.compare(driver.usable, vbios.usable)
         procedure.tell(*_comparison_facts(relied_on, missing))
     return relied_on
 
