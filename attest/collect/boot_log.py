@@ -57,9 +57,8 @@ def _read(root: Path, place: Path) -> bytes | None:
     except PermissionError as exc:
         raise permission_denied(exc, f"/{place}") from exc
     except OSError as exc:
-        raise _refused(
-            place, "collection-failed", f"the event log cannot be read: {exc.strerror}", None, exc.strerror
-        ) from exc
+        problem = f"the event log cannot be read: {exc.strerror}"
+        raise _refused(place, "collection-failed", problem, None, exc.strerror) from exc
 
 
 def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
@@ -72,9 +71,8 @@ def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
     used = area[: len(area) - log.padding_bytes]
     if len(used) > MAX_ITEM_BYTES:
         size = f"{len(used)} bytes"
-        raise _refused(
-            place, "collected-too-long", f"the event log has {size}", f"at most {MAX_ITEM_BYTES} bytes", size
-        )
+        limit = f"at most {MAX_ITEM_BYTES} bytes"
+        raise _refused(place, "collected-too-long", f"the event log has {size}", limit, size)
     return BootLog(raw=used, parsed=log)
 
 

@@ -70,6 +70,12 @@ def ask_child(
     return ChildAnswer(code=process.returncode, out=out, last_words=_last_line(err))
 
 
+def library_environment() -> dict[str, str]:
+    """Return an environment with the path of driver libraries, which containers have apart, and nothing of Python's."""
+    path = os.environ.get("LD_LIBRARY_PATH")
+    return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": path} if path else {})}
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill a running child and its children without an unbounded wait, as in subprocess's clean-up."""
     if process.returncode is None:  # not waited for yet, so that its number and its group's are not reused

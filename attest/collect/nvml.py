@@ -9,13 +9,12 @@ Spec: specs/nvidia-gpu.md, section 15.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from attest.collect.child import ChildAnswer, ask_child
+from attest.collect.child import ChildAnswer, ask_child, library_environment
 from attest.collect.nvml_errors import nvml_refused, nvml_unusable
 from attest.encoding import JsonValue, json_value
 from attest.errors import CollectionError, EvidenceError
@@ -255,19 +254,13 @@ def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = N
             [sys.executable, "-I", str(_WORKER)],
             request=json.dumps({"path": path, **request}).encode(),
             seconds=seconds,
-            environment=_environment(),
+            environment=library_environment(),
         )
     except TimeoutError as exc:
         raise nvml_unusable("nvml-timeout", str(exc), where) from exc
     except OSError as exc:
         raise nvml_unusable("nvml-failed", f"no child process: {exc.strerror}", where) from exc
     return _found(answer, where)
-
-
-def _environment() -> dict[str, str]:
-    """Return the child's whole environment: the paths of driver libraries, without variables of Python."""
-    where = os.environ.get("LD_LIBRARY_PATH")  # containers have the driver in a separate folder
-    return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": where} if where else {})}
 
 
 def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:

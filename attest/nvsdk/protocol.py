@@ -6,7 +6,6 @@ Their functions accept any RIM in either slot, so the choice is made here, by ed
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
 
-from attest.collect.child import ask_child
+from attest.collect.child import ask_child, library_environment
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate
@@ -143,18 +142,13 @@ def _device(device: SdkDevice) -> dict[str, JsonValue]:
 
 def _ask(request: Mapping[str, JsonValue], *, environment: NvsdkEnvironment, seconds: float) -> SdkAnswer:
     """Run the worker in a temporary folder, for the log files that their packages write on import."""
-    where = os.environ.get("LD_LIBRARY_PATH")
     try:
         with TemporaryDirectory(prefix="attest-nvsdk-") as folder:
             answer = ask_child(
                 [str(environment.python), "-I", str(_WORKER)],
                 request=json.dumps(request).encode(),
                 seconds=seconds,
-                environment={
-                    "LC_ALL": "C.UTF-8",
-                    "HOME": folder,
-                    **({"LD_LIBRARY_PATH": where} if where else {}),
-                },
+                environment={"HOME": folder, **library_environment()},
                 folder=Path(folder),
             )
     except TimeoutError as exc:

@@ -237,16 +237,15 @@ def _algorithms(reader: _LogReader) -> tuple[tuple[int, int], ...]:
 
 def _record(reader: _LogReader, offset: int, index: int, sizes: dict[int, int], kind: LogKind) -> ParsedEvent:
     """Read what follows the register index of a record."""
-    number = reader.number
     if index >= len(kind.registers):
-        raise _malformed(number, offset, f"register index 0 to {len(kind.registers) - 1}", str(index))
+        raise _malformed(reader.number, offset, f"register index 0 to {len(kind.registers) - 1}", str(index))
     event_type = reader.unsigned(4, "event type")
     digests = _digests(reader, sizes)
     if kind.bank not in digests:
         got = ", ".join(f"{algorithm:#06x}" for algorithm in digests) or "no algorithm"
-        raise _malformed(number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got}")
+        raise _malformed(reader.number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got}")
     return ParsedEvent(
-        number=number,
+        number=reader.number,
         offset=offset,
         index=index,
         register=kind.registers[index].name,

@@ -43,10 +43,8 @@ def needed_statuses(
 ) -> tuple[NvidiaOcspRequest, ...]:
     """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each of its RIMs.
 
-    RIMs of other devices and versions are passed over.
-
-    Returns:
-        Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.
+    RIMs of other devices and versions are passed over. At most nine requests, pairwise different: L3 and L2 of two RIMs
+    are often the same.
     """
     path = find_path(parsed, pool)
     found = list(_rim_chains(parsed, stated_model(path), tuple(rims)))

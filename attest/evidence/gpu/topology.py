@@ -209,8 +209,8 @@ def _name_each_other(
         if pdis != stated[0][1]:
             problem = f"{name} names other {kind} than {stated[0][0]}"
             yield _Finding(negative=True, problem=problem, expected=_listed(stated[0][1]), got=_listed(pdis))
-    for name, pdis in named:
-        yield from _neighbours(name, kind, pdis, present, size)
+    for name, neighbours in named:
+        yield from _neighbours(name, kind, neighbours, present, size)
 
 
 def _neighbours(
