@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from attest.collect.detect import Detected
-    from attest.collect.doctor import DoctorFinding
+    from attest.collect.findings import DoctorFinding
     from attest.encoding import JsonValue
     from attest.errors import ConfigurationError
 

@@ -15,7 +15,7 @@ from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
 from attest.cli.verification_inputs import Case, appraise_case
 from attest.collect.access import MachineAccess
-from attest.collect.doctor import DoctorFinding, finding_of
+from attest.collect.findings import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
 from attest.errors import AttestError, CollectionError, EndorsementError
 from attest.evidence.binding import NONCE_BYTES

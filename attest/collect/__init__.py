@@ -11,7 +11,6 @@ from attest.collect.access import THIS_MACHINE, MachineAccess
 from attest.collect.detect import Detected, Machine, detect, read_machine
 from attest.collect.machine import Collected, collect_all, collect_machine, unasked_binding
 from attest.collect.nvml import (
-    NONCE_BYTES,
     CollectedGpu,
     GpuIdentity,
     GpuState,
@@ -19,6 +18,7 @@ from attest.collect.nvml import (
     gpu_state,
     set_gpus_ready,
 )
+from attest.evidence.gpu.evidence import NONCE_BYTES
 
 __all__ = [
     "NONCE_BYTES",

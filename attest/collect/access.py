@@ -17,9 +17,6 @@ from attest.collect.nvml import CollectedGpu, GpuState, collect_gpus, gpu_state
 from attest.collect.tpm import DEVICE_TCTI, OpenTpm, Tpm, open_tpm
 from attest.collect.tsm import TsmReports
 
-__all__ = ["THIS_MACHINE", "MachineAccess"]
-
-
 _AZURE_HOST = AzureHost()
 
 
@@ -44,17 +41,9 @@ class MachineAccess:
     """Access to this machine, by default the real one; tests substitute parts.
 
     Attributes:
-        root: the root directory.
         reports: returns the configfs-tsm requests below a root directory.
-        open_device: opens a character device.
-        collect_gpus: takes evidence of all GPUs.
-        gpu_state: returns their modes.
-        random: returns so many random bytes.
-        sleep: waits a number of seconds.
         monotonic: seconds that never run backwards.
         tcti: TPM connection of the user's choice; None is the machine's own if it needs one.
-        open_tpm: opens the TPM.
-        azure: services of an Azure host.
     """
 
     root: Path = Path("/")

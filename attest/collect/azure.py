@@ -4,7 +4,6 @@ The guest writes 64 bytes into one NV index, and the paravisor renews its report
 read, at most once in two seconds, others after some time. The report is therefore read, only after the write, until it
 has the written bytes. Then the TPM quotes all registers under the nonce. Registers can change between a quote and their
 reading, reports during it: inconsistent results are requested again.
-together is asked anew.
 
 Nothing is verified here; that is for a remote verifier.
 
@@ -18,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from threading import Lock
-from typing import Literal
 
 from attest.collect.azure_additions import NO_KNOWN_VM, TPM_OR_HOST, AzureServices, from_snp, from_td
 from attest.collect.azure_host import HostPatience
-from attest.collect.refusals import ignored, malformed
+from attest.collect.detect import CollectedCpu, Tee
+from attest.collect.refusals import ignored, parsed
 from attest.collect.tpm import Tpm
-from attest.errors import CollectionError, EvidenceError
+from attest.errors import CollectionError
 from attest.evidence.azure.forms import RawTpmQuote, azure_json
 from attest.evidence.azure.runtime import AK_KID, USER_DATA_BYTES, RuntimeClaims, parse_runtime_claims
 from attest.evidence.azure.structure import (
@@ -36,19 +35,7 @@ from attest.evidence.azure.structure import (
 from attest.evidence.binding import EXTRA_DATA_BYTES, Binding
 from attest.evidence.envelope import MEDIA_AZURE_CVM, EvidenceItem
 from attest.evidence.snp.structure import parse_report
-from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
-
-__all__ = [
-    "AK_HANDLE",
-    "REPORT_INDEX",
-    "USER_DATA_INDEX",
-    "AzureAsked",
-    "AzureParts",
-    "asked_of_azure",
-    "collect_azure",
-    "read_hcl_report",
-    "require_ak",
-]
+from attest.evidence.tpm.structure import parse_tpm_quote
 
 REPORT_INDEX = 0x01400001
 USER_DATA_INDEX = 0x01400002
@@ -63,8 +50,7 @@ MAX_QUOTES = 5
 """Quotes with a concurrent register change before an error; after boot changes are rare."""
 REPORT_DATA_BYTES = 64
 
-AzureTee = Literal["azure-snp", "azure-tdx"]
-_TEES: dict[HclReportType, AzureTee] = {HclReportType.SNP: "azure-snp", HclReportType.TDX: "azure-tdx"}
+_TEES: dict[HclReportType, Tee] = {HclReportType.SNP: "azure-snp", HclReportType.TDX: "azure-tdx"}
 
 _one_at_a_time = Lock()
 """There is one place for user data: concurrent collections would each wait for their own."""
@@ -88,29 +74,10 @@ class AzureAsked:
         return 2 if self.user_data == self.extra_data.ljust(USER_DATA_BYTES, b"\0") else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AzureParts:
-    """Collected evidence of an Azure VM.
-
-    Attributes:
-        tee: CPU below the paravisor.
-        item: ``cpu`` of the envelope.
-        beside: issuers of the VCEK, if the host provides them.
-        notes: omissions, for people.
-    """
-
-    tee: AzureTee
-    item: EvidenceItem
-    beside: tuple[EvidenceItem, ...]
-    notes: tuple[str, ...]
-
-
 def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
-    """Return the placement of a challenge.
+    """Return the placement of a binding, a nonce of 1 to 48 bytes, or 64 bytes of user data.
 
-    Args:
-        challenge: a binding; a nonce of 1 to 48 bytes; or 64 bytes of user data, whose first
-            48 become extraData, as those of a binding do.
+    The first 48 of 64 bytes become extraData, as those of a binding do.
 
     Raises:
         CollectionError: ``azure-nonce-length``.
@@ -130,22 +97,13 @@ def asked_of_azure(challenge: Binding | bytes) -> AzureAsked:
 
 def collect_azure(
     tpm: Tpm,
-    asked: AzureAsked,
+    commitment: AzureAsked,
     *,
     services: AzureServices,
     patience: HostPatience,
     monotonic: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> AzureParts:
+) -> CollectedCpu:
     """Collect the evidence of this VM.
-
-    Args:
-        tpm: its virtual TPM.
-        asked: data to commit to.
-        services: of its host.
-        patience: retries and time limits for the host.
-        monotonic: seconds that never run backwards.
-        sleep: waits a number of seconds.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
@@ -155,15 +113,16 @@ def collect_azure(
         if tpm.nv_size(REPORT_INDEX) is None:
             raise _no_report("no such index")
         # (2) The user data, and this TPM's report with it.
-        hcl = _with_user_data(tpm, asked.user_data, monotonic=monotonic, sleep=sleep)
+        hcl = _with_user_data(tpm, commitment.user_data, monotonic=monotonic, sleep=patience.sleep)
         require_ak(tpm, hcl)
         # (3) The current registers, under the nonce.
-        quote = _quoted(tpm, asked.extra_data)
+        quote = _quoted(tpm, commitment.extra_data)
     # (4) The host's addition: a quote in place of a TDREPORT, or the certificate of the chip.
     added = (from_td if hcl.report_type is HclReportType.TDX else from_snp)(hcl, services, patience)
-    value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=asked.version)
-    return AzureParts(
+    value = azure_json(hcl=hcl.raw, tpm=quote, td_quote=added.td_quote, vcek=added.vcek, version=commitment.version)
+    return CollectedCpu(
         tee=_TEES[hcl.report_type],
+        interface="azure-vtpm",
         item=EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=value),
         beside=added.beside,
         notes=added.notes,
@@ -185,10 +144,7 @@ def read_hcl_report(tpm: Tpm) -> ParsedHclReport:
     data = found.data or b""
     if not data.strip(b"\0\xff"):
         raise _no_report("nothing written")
-    try:
-        return parse_hcl_report(data)
-    except EvidenceError as exc:
-        raise malformed("report in the TPM", exc, hint=NO_KNOWN_VM) from exc
+    return parsed(parse_hcl_report, data, "report in the TPM", hint=NO_KNOWN_VM)
 
 
 def _no_report(got: str) -> CollectionError:
@@ -236,10 +192,7 @@ def _short(modulus: int) -> str:
 
 
 def _claims(hcl: ParsedHclReport) -> RuntimeClaims:
-    try:
-        return parse_runtime_claims(hcl.runtime_data)
-    except EvidenceError as exc:
-        raise malformed("runtime claims", exc, hint=NO_KNOWN_VM) from exc
+    return parsed(parse_runtime_claims, hcl.runtime_data, "runtime claims", hint=NO_KNOWN_VM)
 
 
 def _with_user_data(
@@ -283,17 +236,12 @@ def _keep(tpm: Tpm, user_data: bytes) -> None:
 
 def _is_answer(hcl: ParsedHclReport, user_data: bytes) -> bool:
     """Return whether a report has this user data and is consistent: it is read in pieces, and may change between."""
-    report = hcl.hardware_report
-    committed = hcl.td_report_data if hcl.report_type is HclReportType.TDX else _snp_report_data(report)
+    if hcl.report_type is HclReportType.TDX:
+        committed = hcl.td_report_data
+    else:
+        committed = parsed(parse_report, hcl.hardware_report, "SNP report in the TPM", hint=NO_KNOWN_VM).report_data
     whole = hmac.compare_digest(committed, hcl.runtime_digest)
     return whole and hmac.compare_digest(_claims(hcl).user_data or b"", user_data)
-
-
-def _snp_report_data(report: bytes) -> bytes:
-    try:
-        return parse_report(report).report_data
-    except EvidenceError as exc:
-        raise malformed("SNP report in the TPM", exc, hint=NO_KNOWN_VM) from exc
 
 
 def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
@@ -316,7 +264,7 @@ def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
     for _ in range(MAX_QUOTES):
         made = tpm.quote(AK_HANDLE, nonce)
         values = tpm.read_pcrs()
-        quote = _parsed_quote(made.message)
+        quote = parsed(parse_tpm_quote, made.message, "quote of the TPM", hint=NO_KNOWN_VM)
         if not hmac.compare_digest(quote.extra_data, nonce):
             raise ignored("the TPM's quote", "extraData", nonce, quote.extra_data, who=TPM_OR_HOST)
         if hmac.compare_digest(sha256(b"".join(values)).digest(), quote.pcr_digest):
@@ -330,10 +278,3 @@ def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
         hint="ask again when the machine has started; a process that extends PCRs all the time has to stop for it",
         retryable=True,
     )
-
-
-def _parsed_quote(message: bytes) -> ParsedTpmQuote:
-    try:
-        return parse_tpm_quote(message)
-    except EvidenceError as exc:
-        raise malformed("quote of the TPM", exc, hint=NO_KNOWN_VM) from exc

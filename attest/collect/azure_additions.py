@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attest.collect.azure_host import HostPatience, ThimCertificates
-from attest.collect.refusals import ignored, malformed
+from attest.collect.refusals import ignored, parsed
 from attest.endorsements.bundle import BundleEntry, build_bundle
 from attest.endorsements.x509 import parse_certificate, pem_blocks
-from attest.errors import CollectionError, EvidenceError
+from attest.errors import CollectionError
 from attest.evidence.azure.structure import TD_REPORT_BYTES, ParsedHclReport
 from attest.evidence.envelope import MEDIA_ENDORSEMENTS, EvidenceItem
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.structure import parse_report
-
-__all__ = ["NO_KNOWN_VM", "TPM_OR_HOST", "Added", "AzureServices", "from_snp", "from_td"]
 
 NO_KNOWN_VM = "this is no confidential VM of a kind that is known here (trusted launch is none)"
 TPM_OR_HOST = "the TPM or the host"
@@ -55,10 +53,7 @@ class Added:
 def from_td(hcl: ParsedHclReport, services: AzureServices, patience: HostPatience) -> Added:
     """Return the host's quote of the TDREPORT, which is necessary for evidence."""
     raw = services.td_quote(hcl.hardware_report[:TD_REPORT_BYTES], patience)
-    try:
-        found = parse_quote(raw).body.report_data
-    except EvidenceError as exc:
-        raise malformed("TD quote of the host", exc, hint=NO_KNOWN_VM) from exc
+    found = parsed(parse_quote, raw, "TD quote of the host", hint=NO_KNOWN_VM).body.report_data
     if not hmac.compare_digest(found, hcl.runtime_digest):
         raise ignored("the TD quote", "REPORTDATA", hcl.runtime_digest, found, who=TPM_OR_HOST)
     return Added(td_quote=raw)

@@ -22,8 +22,6 @@ from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_val
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import ChainError, CollectionError, EvidenceError
 
-__all__ = ["HOST", "AzureHost", "HostPatience", "ThimCertificates"]
-
 HOST = ("169.254.169.254", 80)
 """Address and port of the host's services, the same on every VM."""
 _THIM_PATH = "/metadata/THIM/amd/certification"
@@ -76,11 +74,7 @@ class ThimCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureHost:
-    """The host's services.
-
-    Attributes:
-        address: host and port.
-    """
+    """The host's services, at a host and port."""
 
     address: tuple[str, int] = HOST
 
@@ -90,31 +84,27 @@ class AzureHost:
         Raises:
             CollectionError: ``azure-host-unreachable``, ``azure-host-busy`` or ``azure-host-answer-invalid``.
         """
-        asked = _Question(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
-        return _thim_certificates(asked, _ask(asked, patience))
+        request = _Request(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
+        return _thim_certificates(request, _ask(request, patience))
 
     def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
-        """Return a quote of a TDREPORT.
-
-        Args:
-            td_report: 1,024 bytes.
-            patience: retries and time limits for the host.
+        """Return a quote of a TDREPORT of 1,024 bytes.
 
         Raises:
             CollectionError: as ``certificates``.
         """
-        asked = _Question(
+        request = _Request(
             address=self.address,
             path=_QUOTE_PATH,
             limit=MAX_QUOTE_ANSWER_BYTES,
             headers={"Content-Type": "application/json"},
             body=json.dumps({"report": base64url_text(td_report)}).encode(),
         )
-        document = _object(asked, _ask(asked, patience))
+        document = _object(request, _ask(request, patience))
         try:
-            return base64url_bytes(_text(asked, document, "quote").rstrip("="), what="quote")
+            return base64url_bytes(_text(request, document, "quote").rstrip("="), what="quote")
         except EvidenceError as exc:
-            raise _invalid(asked, "base64url", exc.message) from exc
+            raise _invalid(request, "base64url", exc.message) from exc
 
     def answers(self, patience: HostPatience) -> int:
         """Return the HTTP status of THIM for one request, for ``attest doctor``.
@@ -122,12 +112,12 @@ class AzureHost:
         Raises:
             CollectionError: ``azure-host-unreachable``.
         """
-        asked = _Question(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
-        return _once(asked, replace(patience, attempts=1)).status
+        request = _Request(address=self.address, path=_THIM_PATH, limit=MAX_THIM_BYTES, headers={"Metadata": "true"})
+        return _once(request, replace(patience, attempts=1)).status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Request:
     """One repeatable request."""
 
     address: tuple[str, int]
@@ -143,24 +133,20 @@ class _Question:
 
 
 class _Answer(NamedTuple):
-    """An answer; the body of a refusal is not read.
-
-    Attributes:
-        wait: seconds requested by the service, if any.
-    """
+    """An answer, with the seconds that the service asks to wait; the body of a refusal is not read."""
 
     status: int
     body: bytes
     wait: float
 
 
-def _ask(asked: _Question, patience: HostPatience) -> bytes:
+def _ask(request: _Request, patience: HostPatience) -> bytes:
     """Retry until there is an answer or the attempts are used up."""
     for attempt in range(patience.attempts):
         last = attempt + 1 == patience.attempts
         wait = patience.first_wait * 2**attempt
         try:
-            status, body, told = _once(asked, patience)
+            status, body, retry_after = _once(request, patience)
         except CollectionError as exc:
             if last or not exc.retryable:
                 raise
@@ -168,42 +154,42 @@ def _ask(asked: _Question, patience: HostPatience) -> bytes:
             if status == 200:
                 return body
             if status not in _AGAIN:
-                raise _invalid(asked, "status 200", f"status {status}")
+                raise _invalid(request, "status 200", f"status {status}")
             if last:
-                raise _busy(asked, status)
-            wait = max(wait, told)
+                raise _busy(request, status)
+            wait = max(wait, retry_after)
         # The random part spreads the guests of one host, which all retry at the same moment after an outage.
         wait = min(wait, MAX_WAITS_SECONDS)
         patience.sleep(wait * (1 + patience.random(1)[0] / 256))
     raise ValueError("a question is sent once at least")
 
 
-def _once(asked: _Question, patience: HostPatience) -> _Answer:
+def _once(request: _Request, patience: HostPatience) -> _Answer:
     """Send one request and read its answer."""
-    connection = HTTPConnection(*asked.address, timeout=patience.seconds)
+    connection = HTTPConnection(*request.address, timeout=patience.seconds)
     # Single bytes now and then would never exceed the time limit of one read.
     late = Event()
     alarm = Timer(patience.seconds, _hang_up, (connection, late))
     alarm.daemon = True
     alarm.start()
     try:
-        connection.request("GET" if asked.body is None else "POST", asked.path, asked.body, dict(asked.headers))
+        connection.request("GET" if request.body is None else "POST", request.path, request.body, dict(request.headers))
         with connection.getresponse() as response:
-            body = _body(asked, response) if response.status == 200 else b""
+            body = _body(request, response) if response.status == 200 else b""
             if late.is_set():  # a truncated answer can look complete
                 raise TimeoutError(f"no whole answer within {patience.seconds:g} s")
-            return _Answer(response.status, body, _told(response))
+            return _Answer(response.status, body, _retry_after(response))
     except (OSError, HTTPException, ValueError, AttributeError) as exc:  # AttributeError: closed in the middle
-        raise _unreachable(asked, str(exc) or type(exc).__name__) from exc
+        raise _unreachable(request, str(exc) or type(exc).__name__) from exc
     finally:
         alarm.cancel()
         connection.close()
 
 
-def _told(response: HTTPResponse) -> float:
+def _retry_after(response: HTTPResponse) -> float:
     """Return the seconds of ``Retry-After``; dates are ignored."""
-    told = response.headers.get("Retry-After", "").strip()
-    return float(told) if told.isascii() and told.isdecimal() and len(told) < _RETRY_DIGITS else 0.0
+    seconds = response.headers.get("Retry-After", "").strip()
+    return float(seconds) if seconds.isascii() and seconds.isdecimal() and len(seconds) < _RETRY_DIGITS else 0.0
 
 
 def _hang_up(connection: HTTPConnection, late: Event) -> None:
@@ -214,10 +200,10 @@ def _hang_up(connection: HTTPConnection, late: Event) -> None:
             sock.shutdown(socket.SHUT_RDWR)
 
 
-def _body(asked: _Question, response: HTTPResponse) -> bytes:
-    body = response.read(asked.limit + 1)
-    if len(body) > asked.limit:
-        raise _invalid(asked, f"at most {asked.limit} bytes", "more")
+def _body(request: _Request, response: HTTPResponse) -> bytes:
+    body = response.read(request.limit + 1)
+    if len(body) > request.limit:
+        raise _invalid(request, f"at most {request.limit} bytes", "more")
     declared = response.headers.get("Content-Length")
     if declared is not None and declared != str(len(body)):
         raise HTTPException(f"{len(body)} of {declared[:20]} bytes")
@@ -227,67 +213,67 @@ def _body(asked: _Question, response: HTTPResponse) -> bytes:
 # -- answers
 
 
-def _thim_certificates(asked: _Question, body: bytes) -> ThimCertificates:
-    document = _object(asked, body)
-    tcb = _text(asked, document, "tcbm")
+def _thim_certificates(request: _Request, body: bytes) -> ThimCertificates:
+    document = _object(request, body)
+    tcb = _text(request, document, "tcbm")
     if len(tcb) != _TCB_DIGITS or not set(tcb) <= set("0123456789abcdefABCDEF"):
-        raise _invalid(asked, f"tcbm of {_TCB_DIGITS} hex digits", repr(tcb[:40]))
-    leaf = _certificates(asked, _text(asked, document, "vcekCert"), "vcekCert")
+        raise _invalid(request, f"tcbm of {_TCB_DIGITS} hex digits", repr(tcb[:40]))
+    leaf = _certificates(request, _text(request, document, "vcekCert"), "vcekCert")
     if len(leaf) != 1:
-        raise _invalid(asked, "one certificate in vcekCert", f"{len(leaf)}")
+        raise _invalid(request, "one certificate in vcekCert", f"{len(leaf)}")
     chain = document.get("certificateChain", "")
     if not isinstance(chain, str):
-        raise _invalid(asked, "text in certificateChain", type(chain).__name__)
+        raise _invalid(request, "text in certificateChain", type(chain).__name__)
     if chain:
-        _require_chain(asked, _certificates(asked, chain, "certificateChain"))
+        _require_chain(request, _certificates(request, chain, "certificateChain"))
     # Most significant byte first; a report has the reverse order.
     return ThimCertificates(vcek=leaf[0].der, chain_pem=chain.encode(), tcb=bytes.fromhex(tcb)[::-1])
 
 
-def _certificates(asked: _Question, text: str, member: str) -> tuple[Certificate, ...]:
+def _certificates(request: _Request, text: str, member: str) -> tuple[Certificate, ...]:
     try:
         blocks = pem_blocks(text.encode("utf-8", "surrogatepass"))
         found = tuple(parse_certificate(der) for label, der in blocks if label == "CERTIFICATE")
     except (EvidenceError, ChainError) as exc:
-        raise _invalid(asked, f"certificates in {member}", exc.message) from exc
+        raise _invalid(request, f"certificates in {member}", exc.message) from exc
     if len(found) != len(blocks):
-        raise _invalid(asked, f"certificates in {member}", "other PEM blocks")
+        raise _invalid(request, f"certificates in {member}", "other PEM blocks")
     return found
 
 
-def _require_chain(asked: _Question, chain: tuple[Certificate, ...]) -> None:
+def _require_chain(request: _Request, chain: tuple[Certificate, ...]) -> None:
     """Refuse chains that no bundle may contain: another number of certificates, or no common validity."""
     if len(chain) != _CHAIN:
-        raise _invalid(asked, f"{_CHAIN} certificates in certificateChain", f"{len(chain)}")
+        raise _invalid(request, f"{_CHAIN} certificates in certificateChain", f"{len(chain)}")
     if max(one.not_before for one in chain) >= min(one.not_after for one in chain):
-        raise _invalid(asked, "issuers that are valid at one time", "others")
+        raise _invalid(request, "issuers that are valid at one time", "others")
 
 
-def _object(asked: _Question, body: bytes) -> dict[str, JsonValue]:
+def _object(request: _Request, body: bytes) -> dict[str, JsonValue]:
     try:
         document = json_value(body, what="the host's answer")
     except EvidenceError as exc:
-        raise _invalid(asked, "JSON", exc.message) from exc
+        raise _invalid(request, "JSON", exc.message) from exc
     if not isinstance(document, dict):
-        raise _invalid(asked, "an object", type(document).__name__)
+        raise _invalid(request, "an object", type(document).__name__)
     return document
 
 
-def _text(asked: _Question, document: Mapping[str, JsonValue], name: str) -> str:
+def _text(request: _Request, document: Mapping[str, JsonValue], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str):
-        raise _invalid(asked, f"text in {name}", "nothing" if value is None else type(value).__name__)
+        raise _invalid(request, f"text in {name}", "nothing" if value is None else type(value).__name__)
     return value
 
 
 # -- refusals
 
 
-def _unreachable(asked: _Question, problem: str) -> CollectionError:
+def _unreachable(request: _Request, problem: str) -> CollectionError:
     return CollectionError(
-        f"{asked.url} cannot be reached: {problem}",
+        f"{request.url} cannot be reached: {problem}",
         code="azure-host-unreachable",
-        field=asked.url,
+        field=request.url,
         expected="an answer of the host",
         got=problem,
         hint="let this VM, and in a container its network, out to 169.254.169.254; it is the host itself",
@@ -295,11 +281,11 @@ def _unreachable(asked: _Question, problem: str) -> CollectionError:
     )
 
 
-def _busy(asked: _Question, status: int) -> CollectionError:
+def _busy(request: _Request, status: int) -> CollectionError:
     return CollectionError(
-        f"{asked.url} is busy (status {status})",
+        f"{request.url} is busy (status {status})",
         code="azure-host-busy",
-        field=asked.url,
+        field=request.url,
         expected="status 200",
         got=f"status {status}",
         hint="ask again in a minute; a host throttles its guests",
@@ -307,11 +293,11 @@ def _busy(asked: _Question, status: int) -> CollectionError:
     )
 
 
-def _invalid(asked: _Question, expected: str, got: str) -> CollectionError:
+def _invalid(request: _Request, expected: str, got: str) -> CollectionError:
     return CollectionError(
-        f"{asked.url} answered with {got}, expected {expected}",
+        f"{request.url} answered with {got}, expected {expected}",
         code="azure-host-answer-invalid",
-        field=asked.url,
+        field=request.url,
         expected=expected,
         got=got,
         hint="look for something else that answers at the link-local address, such as a proxy for metadata",

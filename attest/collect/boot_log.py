@@ -14,8 +14,6 @@ from attest.evidence.envelope import MAX_ITEM_BYTES
 from attest.evidence.eventlog import kinds
 from attest.evidence.eventlog.structure import MAX_LOG_BYTES, ParsedEventLog, parse_event_log
 
-__all__ = ["CCEL", "TCG_LOG", "BootLog", "collect_event_log", "collect_tcg_log"]
-
 CCEL = Path("sys/firmware/acpi/tables/data/CCEL")
 """Below the root directory: the log of a TDX guest, for the RTMRs."""
 TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
@@ -24,12 +22,7 @@ TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootLog:
-    """A log as read.
-
-    Attributes:
-        raw: its bytes, without the unused remainder.
-        parsed: its events, not trusted.
-    """
+    """A log as read, not trusted: its bytes without the unused remainder, and its events."""
 
     raw: bytes
     parsed: ParsedEventLog
@@ -37,9 +30,6 @@ class BootLog:
 
 def collect_event_log(root: Path) -> bytes | None:
     """Read the log of a TDX guest, without the unused remainder of its area; None without a log.
-
-    Args:
-        root: the root directory of the machine.
 
     Raises:
         CollectionError: ``collection-permission-denied``, ``collection-failed``, ``collected-malformed`` or
@@ -67,13 +57,8 @@ def _read(root: Path, place: Path) -> bytes | None:
     except PermissionError as exc:
         raise permission_denied(exc, f"/{place}") from exc
     except OSError as exc:
-        raise CollectionError(
-            f"the event log cannot be read: {exc.strerror}",
-            code="collection-failed",
-            field=f"/{place}",
-            got=exc.strerror,
-            hint="without the log: --no-eventlog",
-        ) from exc
+        problem = f"the event log cannot be read: {exc.strerror}"
+        raise _refused(place, "collection-failed", problem, None, exc.strerror) from exc
 
 
 def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
@@ -81,22 +66,22 @@ def _without_rest(area: bytes, place: Path, kind: kinds.LogKind) -> BootLog:
     try:
         log = parse_event_log(area, kind=kind)
     except EvidenceError as exc:
-        raise CollectionError(
-            f"the firmware's event log cannot be read: {exc.message}",
-            code="collected-malformed",
-            field=f"/{place}",
-            expected=exc.expected,
-            got=exc.got,
-            hint="without the log: --no-eventlog",
-        ) from exc
+        problem = f"the firmware's event log cannot be read: {exc.message}"
+        raise _refused(place, "collected-malformed", problem, exc.expected, exc.got) from exc
     used = area[: len(area) - log.padding_bytes]
     if len(used) > MAX_ITEM_BYTES:
-        raise CollectionError(
-            f"the event log has {len(used)} bytes",
-            code="collected-too-long",
-            field=f"/{place}",
-            expected=f"at most {MAX_ITEM_BYTES} bytes",
-            got=f"{len(used)} bytes",
-            hint="without the log: --no-eventlog",
-        )
+        size = f"{len(used)} bytes"
+        limit = f"at most {MAX_ITEM_BYTES} bytes"
+        raise _refused(place, "collected-too-long", f"the event log has {size}", limit, size)
     return BootLog(raw=used, parsed=log)
+
+
+def _refused(place: Path, code: str, problem: str, expected: str | None, got: str | None) -> CollectionError:
+    return CollectionError(
+        problem,
+        code=code,
+        field=f"/{place}",
+        expected=expected,
+        got=got,
+        hint="without the log: --no-eventlog",
+    )

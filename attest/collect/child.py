@@ -10,8 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MAX_ANSWER_BYTES", "ChildAnswer", "ask_child"]
-
 MAX_ANSWER_BYTES = 1 << 20
 """For answers of our own workers: the longest has one report and one certificate chain, about 30 KiB of text."""
 GIVE_UP_SECONDS = 1.0
@@ -44,12 +42,8 @@ def ask_child(
 ) -> ChildAnswer:
     """Start a program without a shell, send the request to standard input, and return its answer.
 
-    Args:
-        command: program and arguments.
-        request: all of its standard input.
-        seconds: for start, work and end together.
-        environment: all of its environment; nothing is inherited.
-        folder: its working directory; None keeps the current one.
+    The seconds are for start, work and end together. Nothing is inherited beside the environment and, without a
+    folder, the working directory.
 
     Raises:
         TimeoutError: it did not end in time. It was killed; a process hanging in the kernel may survive.
@@ -74,6 +68,12 @@ def ask_child(
     if len(out) > MAX_ANSWER_BYTES:
         out = b""
     return ChildAnswer(code=process.returncode, out=out, last_words=_last_line(err))
+
+
+def library_environment() -> dict[str, str]:
+    """Return an environment with the path of driver libraries, which containers have apart, and nothing of Python's."""
+    path = os.environ.get("LD_LIBRARY_PATH")
+    return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": path} if path else {})}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -5,13 +5,11 @@ Nothing is verified here; that is for a remote verifier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from attest.collect.access import MachineAccess
 from attest.collect.azure import asked_of_azure, collect_azure
-from attest.collect.detect import Detected, Tee, no_tee
+from attest.collect.detect import CollectedCpu, Detected, no_tee
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST, read_snp_report, read_td_report
-from attest.collect.refusals import ignored, malformed, refused_by
+from attest.collect.refusals import ignored, parsed, refused_by
 from attest.collect.tsm import PROVIDERS, REPORT_DATA_BYTES, collect_tsm
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.binding import Binding
@@ -26,45 +24,27 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 
-__all__ = ["CollectedCpu", "collect_cpu"]
-
 _REPORT_IT = "please report it to us with the kernel's release"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectedCpu:
-    """Evidence of the CPU.
-
-    Attributes:
-        tee: its kind.
-        interface: its source.
-        item: ``cpu`` of the envelope.
-        beside: endorsements from the same source.
-        notes: omissions, for people.
-    """
-
-    tee: Tee
-    interface: str
-    item: EvidenceItem
-    beside: tuple[EvidenceItem, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+def collect_cpu(
+    access: MachineAccess, detected: Detected, challenge: Binding | bytes, *, vmpl: int | None
+) -> CollectedCpu:
     """Collect a report or quote: from configfs-tsm, else from a driver's device, on Azure from the TPM.
 
     Args:
         access: to the machine.
         detected: its TEE, with an interface.
-        asked: data to commit to: a binding, or a nonce of 1 to 64 bytes.
+        challenge: data to commit to: a binding, or a nonce of 1 to 64 bytes.
         vmpl: SNP: level in the report; None is the lowest that the kernel allows.
 
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     if detected.interface == "azure-vtpm":
-        return _by_azure(access, asked, vmpl=vmpl)
-    report_data = asked.report_data() if isinstance(asked, Binding) else asked.ljust(REPORT_DATA_BYTES, b"\0")
+        return _by_azure(access, challenge, vmpl=vmpl)
+    data = challenge.report_data() if isinstance(challenge, Binding) else challenge
+    report_data = data.ljust(REPORT_DATA_BYTES, b"\0")
     if detected.interface == "configfs-tsm":
         try:
             return _by_tsm(access, report_data, vmpl=vmpl)
@@ -80,7 +60,7 @@ def collect_cpu(access: MachineAccess, detected: Detected, asked: Binding | byte
     return _by_sev_guest(access, report_data, vmpl=vmpl if vmpl is not None else access.read().sev_vmpl or 0)
 
 
-def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
+def _by_azure(access: MachineAccess, challenge: Binding | bytes, *, vmpl: int | None) -> CollectedCpu:
     if vmpl:
         raise CollectionError(
             f"the report of an Azure VM states VMPL 0, which is its paravisor's, and not {vmpl}",
@@ -90,15 +70,13 @@ def _by_azure(access: MachineAccess, asked: Binding | bytes, *, vmpl: int | None
             got=str(vmpl),
             hint="leave the VMPL out",
         )
-    found = collect_azure(
+    return collect_azure(
         access.tpm(),
-        asked_of_azure(asked),
+        asked_of_azure(challenge),
         services=access.azure,
         patience=access.patience,
         monotonic=access.monotonic,
-        sleep=access.sleep,
     )
-    return CollectedCpu(tee=found.tee, interface="azure-vtpm", item=found.item, beside=found.beside, notes=found.notes)
 
 
 def _by_tsm(access: MachineAccess, report_data: bytes, *, vmpl: int | None) -> CollectedCpu:
@@ -118,11 +96,7 @@ def _by_sev_guest(access: MachineAccess, report_data: bytes, *, vmpl: int) -> Co
 
 
 def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
-    """Refuse: the device gives TD reports, which no remote verifier can check.
-
-    Raises:
-        CollectionError: ``tdx-quote-unavailable`` always, unless the device itself does not work.
-    """
+    """Refuse: the device gives TD reports, which no remote verifier can check."""
     try:
         with access.open_device(access.root / TDX_GUEST) as device:
             read_td_report(device, report_data)
@@ -139,39 +113,35 @@ def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
 
 
 def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
-    """Return the item of a report; an unreadable table of the host is omitted, since it can be fetched."""
-    try:
-        parsed = parse_report(report)
-    except EvidenceError as exc:
-        raise malformed("report that the kernel handed out", exc, hint=_REPORT_IT) from exc
-    _require_ours(parsed.report_data, report_data)
-    if vmpl is not None and parsed.vmpl != vmpl:
+    """Return the item of a report; a table of the host that is of no use is left out, since it can be fetched."""
+    stated = parsed(parse_report, report, "report that the kernel handed out", hint=_REPORT_IT)
+    _require_ours(stated.report_data, report_data)
+    if vmpl is not None and stated.vmpl != vmpl:
         raise CollectionError(
-            f"the report states VMPL {parsed.vmpl}",
+            f"the report states VMPL {stated.vmpl}",
             code="vmpl-refused",
             field="VMPL",
             expected=str(vmpl),
-            got=str(parsed.vmpl),
+            got=str(stated.vmpl),
             hint="ask again; if it stays, the kernel or the firmware does not do what it was asked",
         )
-    notes: tuple[str, ...] = ()
-    kept = table
-    try:
-        if not parse_certificate_table(table) or len(report) + len(table) > MAX_ITEM_BYTES:
-            kept = b""
-    except EvidenceError as exc:
-        kept, notes = b"", (f"the host's certificates were left out: {exc.message}",)
+    kept, notes = _certificates(table, room=MAX_ITEM_BYTES - len(report))
     media = MEDIA_SNP_EXTENDED if kept else MEDIA_SNP_REPORT
     item = EvidenceItem(name="cpu", media_type=media, value=report + kept)
     return CollectedCpu(tee="sev-snp", interface=interface, item=item, notes=notes)
 
 
-def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
+def _certificates(table: bytes, *, room: int) -> tuple[bytes, tuple[str, ...]]:
+    """Return the host's table if it holds certificates and fits; an unreadable one is left out with a note."""
     try:
-        parsed = parse_quote(quote)
+        return (table if parse_certificate_table(table) and len(table) <= room else b""), ()
     except EvidenceError as exc:
-        raise malformed("quote that the kernel handed out", exc, hint=_REPORT_IT) from exc
-    _require_ours(parsed.body.report_data, report_data)
+        return b"", (f"the host's certificates were left out: {exc.message}",)
+
+
+def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
+    stated = parsed(parse_quote, quote, "quote that the kernel handed out", hint=_REPORT_IT)
+    _require_ours(stated.body.report_data, report_data)
     item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote)
     return CollectedCpu(tee="tdx", interface="configfs-tsm", item=item)
 

@@ -15,8 +15,7 @@ from attest.collect.boot_log import CCEL
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
 from attest.collect.tsm import TsmReports
 from attest.errors import CollectionError
-
-__all__ = ["TPM", "Detected", "Interface", "Machine", "Tee", "detect", "no_tee", "read_machine"]
+from attest.evidence.envelope import EvidenceItem
 
 Tee = Literal["sev-snp", "tdx", "azure-snp", "azure-tdx"]
 """The evidence distinguishes the two of Azure, not the machine's files."""
@@ -103,15 +102,28 @@ class Detected:
     hint: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedCpu:
+    """Evidence of the CPU, as the item ``cpu`` of the envelope.
+
+    Attributes:
+        interface: its source.
+        beside: endorsements from the same source.
+        notes: omissions, for people.
+    """
+
+    tee: Tee
+    interface: str
+    item: EvidenceItem
+    beside: tuple[EvidenceItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 # -- reading
 
 
 def read_machine(root: Path = Path("/")) -> Machine:
-    """Read the machine's files. Absent or unreadable ones are left out, without errors.
-
-    Args:
-        root: the root directory of the machine.
-    """
+    """Read the machine's files. Absent or unreadable ones are left out, without errors."""
     processor = _processor(root)
     dmi = root / "sys/class/dmi/id"
     system = " ".join(filter(None, (_line(dmi / "sys_vendor"), _line(dmi / "product_name"))))
@@ -122,13 +134,13 @@ def read_machine(root: Path = Path("/")) -> Machine:
         kernel=_line(root / "proc/sys/kernel/osrelease"),
         system=system,
         asset_tag=_line(dmi / "chassis_asset_tag"),
-        devices=frozenset(name for name, path in _DEVICES.items() if _is_there(root / path)),
+        devices=frozenset(name for name, path in _DEVICES.items() if is_there(root / path)),
         configfs=_configfs(root),
-        sev_platform=_is_there(root / "sys/devices/platform/sev-guest"),
+        sev_platform=is_there(root / "sys/devices/platform/sev-guest"),
         sev_vmpl=int(vmpl) if vmpl.isascii() and vmpl.isdecimal() else None,
-        event_log=_is_there(root / CCEL),
+        event_log=is_there(root / CCEL),
         nvidia_pci=sum(_is_nvidia_gpu(device) for device in _children(root / "sys/bus/pci/devices")),
-        nvidia_driver=_is_there(root / "proc/driver/nvidia/version"),
+        nvidia_driver=is_there(root / "proc/driver/nvidia/version"),
     )
 
 
@@ -160,7 +172,8 @@ def _children(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.iterdir())
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Return whether a path exists and can be seen."""
     try:
         return path.exists()
     except OSError:
@@ -183,12 +196,7 @@ def _line(path: Path) -> str:
 
 
 def detect(machine: Machine, *, tcti: str | None = None) -> Detected:
-    """Return the TEE of a machine and the interface for its evidence. Pure.
-
-    Args:
-        machine: contents of its files.
-        tcti: TPM connection of the user's choice, which then is the interface.
-    """
+    """Return the TEE of a machine and the interface for its evidence: the TPM that the user chose, if one. Pure."""
     virtual = "hypervisor" in machine.flags
     below_paravisor = tcti is not None or _is_below_paravisor(machine)
     tee = None if below_paravisor else _tee(machine, virtual=virtual)

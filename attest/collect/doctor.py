@@ -14,15 +14,13 @@ from pathlib import Path
 
 from attest.collect.access import MachineAccess
 from attest.collect.boot_log import collect_event_log
-from attest.collect.detect import Detected, Machine
+from attest.collect.detect import Detected, Machine, is_there
 from attest.collect.doctor_azure import examine_azure
-from attest.collect.findings import DoctorFinding, Outcome, finding_of, may_use
+from attest.collect.findings import DoctorFinding, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
 from attest.collect.nvml import GpuState
 from attest.collect.tsm import PROVIDERS, tsm_provider
 from attest.errors import CollectionError, ConfigurationError
-
-__all__ = ["DoctorFinding", "Outcome", "examine", "finding_of"]
 
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 """Before the release of this version: an earlier clock is wrong."""
@@ -35,14 +33,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def examine(
     access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float
 ) -> tuple[DoctorFinding, ...]:
-    """Check all prerequisites of collection and verification on this machine.
-
-    Args:
-        access: to the machine.
-        at: its clock's time.
-        cache: folder of fetched endorsements, or why there is none.
-        timeout: seconds for the query of NVIDIA's driver.
-    """
+    """Check all prerequisites of collection and verification on this machine, its clock and its cache included."""
     machine = access.read()
     detected = access.detect()
     return (
@@ -72,15 +63,12 @@ def _tee(machine: Machine, detected: Detected) -> DoctorFinding:
 
 def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> Iterator[DoctorFinding]:
     """Check the kernel's interface and this user's access to it."""
-    if detected.interface is None:
-        outcome: Outcome = "fail" if detected.tee is not None else "not evaluated"
-        found = detected.reason if detected.tee is not None else "no TEE that could be asked"
-        fix = detected.hint if detected.tee is not None else None
-        yield DoctorFinding(id="interface", outcome=outcome, found=found, fix=fix)
-        yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
-        return
     if detected.interface == "configfs-tsm":
         yield from _configfs(access, machine)
+        return
+    if detected.interface == "sev-guest":
+        yield DoctorFinding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
+        yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
         return
     if detected.interface == "tdx-guest":
         yield DoctorFinding(
@@ -89,10 +77,11 @@ def _interface(access: MachineAccess, machine: Machine, detected: Detected) -> I
             found="/dev/tdx_guest alone: it gives TD reports, which no remote verifier can check, and no quotes",
             fix="Linux 6.7 or later gives quotes through configfs-tsm: modprobe tdx-guest, mount configfs",
         )
-        yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
-        return
-    yield DoctorFinding(id="interface", outcome="pass", found="/dev/sev-guest (a kernel before configfs-tsm)")
-    yield may_use(access.root / SEV_GUEST, f"/{SEV_GUEST}")
+    elif detected.tee is None:
+        yield DoctorFinding(id="interface", outcome="not evaluated", found="no TEE that could be asked")
+    else:
+        yield DoctorFinding(id="interface", outcome="fail", found=detected.reason, fix=detected.hint)
+    yield DoctorFinding(id="permissions", outcome="not evaluated", found="there is nothing to use")
 
 
 def _configfs(access: MachineAccess, machine: Machine) -> Iterator[DoctorFinding]:
@@ -200,25 +189,18 @@ def _on(state: GpuState) -> str:
 
 
 def _clock(root: Path, at: datetime) -> DoctorFinding:
-    told = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+    now = f"{at:%Y-%m-%dT%H:%M:%SZ}"
     if not _EARLIEST <= at < _LATEST:
         return DoctorFinding(
             id="clock",
             outcome="fail",
-            found=f"{told} cannot be: certificates and revocation lists are judged by this clock",
+            found=f"{now} cannot be: certificates and revocation lists are judged by this clock",
             fix="set the clock, and keep it right: timedatectl set-ntp true",
         )
-    kept = _is_there(root / _SYNCHRONISED)
+    kept = is_there(root / _SYNCHRONISED)
     return DoctorFinding(
-        id="clock", outcome="pass", found=f"{told}, {'synchronised' if kept else 'with an unknown source'}"
+        id="clock", outcome="pass", found=f"{now}, {'synchronised' if kept else 'with an unknown source'}"
     )
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _cache(cache: Path | ConfigurationError) -> DoctorFinding:

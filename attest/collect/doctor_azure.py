@@ -12,24 +12,19 @@ from pathlib import Path
 from attest.collect.access import MachineAccess
 from attest.collect.azure import read_hcl_report, require_ak
 from attest.collect.boot_log import TCG_LOG, collect_tcg_log
+from attest.collect.detect import is_there
 from attest.collect.findings import DoctorFinding, finding_of, may_use
 from attest.collect.tpm import DEVICE_TCTI, Tpm
 from attest.errors import CollectionError, VerificationError
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport
 from attest.evidence.eventlog.replay import verify_event_log
 
-__all__ = ["examine_azure"]
-
 HOST_SECONDS = 2.0
 _SECURITYFS = "mount -t securityfs none /sys/kernel/security; firmware or kernel may also keep no log"
 
 
 def examine_azure(access: MachineAccess) -> Iterator[DoctorFinding]:
-    """Check all prerequisites of collection through the TPM.
-
-    Args:
-        access: to the machine.
-    """
+    """Check all prerequisites of collection through the TPM."""
     yield from _device(access.tpm_path)
     tpm: Tpm | None = None
     try:
@@ -49,11 +44,7 @@ def _device(tcti: str) -> Iterator[DoctorFinding]:
         yield DoctorFinding(id="permissions", outcome="not evaluated", found="no device of this machine is used")
         return
     path = Path(tcti.removeprefix(DEVICE_TCTI))
-    try:
-        there = path.exists()
-    except OSError:
-        there = False
-    if there:
+    if is_there(path):
         yield DoctorFinding(id="interface", outcome="pass", found=f"the TPM at {path}")
         yield may_use(path, str(path))
         return

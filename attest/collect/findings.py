@@ -9,20 +9,14 @@ from typing import Literal
 
 from attest.errors import AttestError
 
-__all__ = ["DoctorFinding", "Outcome", "finding_of", "may_use"]
-
 Outcome = Literal["pass", "fail", "warning", "not evaluated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """Result of one check.
+    """Result of one check: its stable name, its outcome, the facts for people, and the remedy.
 
-    Attributes:
-        id: stable name (``interface``).
-        outcome: only ``fail`` prevents attestation.
-        found: the facts, for people.
-        fix: the remedy, if there is one.
+    Only ``fail`` prevents attestation.
     """
 
     id: str

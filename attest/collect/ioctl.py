@@ -11,34 +11,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from attest.collect.refusals import refused_by
 from attest.errors import CollectionError
 from attest.evidence.reader import Field, Layout
-
-__all__ = [
-    "SEV_GUEST",
-    "SNP_EXT_REPORT_REQ",
-    "SNP_GET_EXT_REPORT",
-    "SNP_GET_REPORT",
-    "SNP_GUEST_REQUEST",
-    "SNP_REPORT_REQ",
-    "SNP_REPORT_RESP",
-    "TDX_CMD_GET_REPORT0",
-    "TDX_GUEST",
-    "TDX_REPORT_REQ",
-    "Device",
-    "OpenDevice",
-    "SevGuestReport",
-    "open_device",
-    "read_snp_report",
-    "read_td_report",
-]
 
 SEV_GUEST: Final = Path("dev/sev-guest")
 TDX_GUEST: Final = Path("dev/tdx_guest")
@@ -131,7 +112,6 @@ _FIRMWARE = {
 """SEV firmware status codes for guest requests. AMD 56860, status codes."""
 _VMM = {VMM_LENGTH: "the host has more certificates than there is room for", VMM_BUSY: "the host throttles requests"}
 
-_REPORT_DATA_BYTES = 64
 _PAGE_BYTES = 4096
 
 
@@ -151,31 +131,28 @@ OpenDevice = Callable[[Path], AbstractContextManager[Device]]
 
 
 class _CharacterDevice:
-    """A character device."""
+    """A character device, open as this descriptor."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = -1
-
-    def __enter__(self) -> Self:
-        self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._file)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     def ioctl(self, request: int, buffer: ctypes.Array[ctypes.c_char]) -> None:
         """Make a call through the C library: Python's own may copy short buffers, and loses output on failure."""
         call = ctypes.CDLL(None, use_errno=True).ioctl
         call.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
-        if call(self._file, request, ctypes.addressof(buffer)) < 0:
+        if call(self._descriptor, request, ctypes.addressof(buffer)) < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
 
-def open_device(path: Path) -> AbstractContextManager[Device]:
-    """Return a device for use in ``with``."""
-    return _CharacterDevice(path)
+@contextmanager
+def open_device(path: Path) -> Iterator[Device]:
+    """Open a device for the time of a ``with`` block."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        yield _CharacterDevice(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 # -- SEV-SNP
@@ -197,17 +174,13 @@ class SevGuestReport:
 def read_snp_report(device: Device, report_data: bytes, *, vmpl: int) -> SevGuestReport:
     """Request a report from the firmware and certificates from the host; without the latter if there are too many.
 
-    Args:
-        device: /dev/sev-guest.
-        report_data: 64 bytes.
-        vmpl: level in the report; not below the kernel's own.
+    The report data has 64 bytes, and the VMPL is not below the kernel's own.
 
     Raises:
         ValueError: ``report_data`` is not 64 bytes.
         CollectionError: ``sev-guest-refused``, ``sev-guest-key-disabled``, ``collection-busy``,
             ``collection-permission-denied``, ``collection-failed`` or ``collected-malformed``.
     """
-    _require_report_data(report_data)
     certificates = _Pages(CERTS_BYTES)
     request = SNP_EXT_REPORT_REQ.encode(
         {"user_data": report_data, "vmpl": vmpl, "certs_address": certificates.address, "certs_len": CERTS_BYTES}
@@ -277,11 +250,7 @@ def _meaning(firmware: int, host: int) -> str:
 
 
 def _report_in(response: bytes) -> bytes:
-    """Extract the report from the firmware's response, after its status.
-
-    Raises:
-        CollectionError: ``sev-guest-refused`` or ``collected-malformed``.
-    """
+    """Extract the report from the firmware's response, after its status."""
     status, size = int.from_bytes(response[:4], "little"), int.from_bytes(response[4:8], "little")
     step = f"/{SEV_GUEST}"
     if status:
@@ -321,21 +290,16 @@ class _Pages:
 
 
 def read_td_report(device: Device, report_data: bytes) -> bytes:
-    """Request a TD report from the TDX module: 1,024 bytes with a MAC that only this machine can check.
+    """Request a TD report for 64 bytes of report data: 1,024 bytes with a MAC that only this machine can check.
 
     NOTE: it is not evidence. Only this machine's quoting enclave can check it and sign a quote, which configfs-tsm
     provides.
-
-    Args:
-        device: /dev/tdx_guest.
-        report_data: 64 bytes.
 
     Raises:
         ValueError: ``report_data`` is not 64 bytes.
         CollectionError: ``tdx-guest-refused``, ``collection-permission-denied``, ``collection-busy``,
             ``collection-failed``.
     """
-    _require_report_data(report_data)
     buffer = ctypes.create_string_buffer(
         TDX_REPORT_REQ.encode({"reportdata": report_data, "tdreport": bytes(1024)}), TDX_REPORT_REQ.size
     )
@@ -344,9 +308,3 @@ def read_td_report(device: Device, report_data: bytes) -> bytes:
     except OSError as exc:
         raise refused_by("tdx-guest", exc, step=f"/{TDX_GUEST}") from exc
     return buffer.raw[64:]
-
-
-def _require_report_data(report_data: bytes) -> None:
-    if len(report_data) != _REPORT_DATA_BYTES:
-        msg = f"a report commits to {_REPORT_DATA_BYTES} bytes, not {len(report_data)}"
-        raise ValueError(msg)

@@ -11,8 +11,8 @@ from hashlib import sha256
 
 from attest.collect.access import THIS_MACHINE, MachineAccess
 from attest.collect.boot_log import TCG_LOG, collect_event_log, collect_tcg_log
-from attest.collect.cpu import CollectedCpu, collect_cpu
-from attest.collect.detect import Tee, no_tee
+from attest.collect.cpu import collect_cpu
+from attest.collect.detect import CollectedCpu, Tee, no_tee
 from attest.collect.nvml import NVML_SECONDS, CollectedGpu
 from attest.collect.tsm import REPORT_DATA_BYTES
 from attest.errors import CollectionError, VerificationError
@@ -27,18 +27,12 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.eventlog.replay import verify_event_log
 
-__all__ = ["Collected", "collect_all", "collect_machine", "unasked_binding"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Collected evidence with its sources.
+    """Collected evidence with its sources: the kind and the interface of the CPU, and the number of GPUs.
 
     Attributes:
-        evidence: content of the envelope.
-        tee: of the CPU.
-        interface: source of the CPU's evidence.
-        gpus: number of GPUs.
         notes: omissions, for people.
     """
 
@@ -93,25 +87,24 @@ def collect_all(
 ) -> Collected:
     """Collect as ``collect_machine`` does, and return the sources too; arguments and errors are the same."""
     if isinstance(challenge, bytes) and not 0 < len(challenge) <= REPORT_DATA_BYTES:
-        msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}"
-        raise ValueError(msg)
+        raise ValueError(f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, not {len(challenge)}")
     # (1) The interface. Without a TEE there is no fallback: GPUs alone are for 'attest collect gpu'.
     detected = access.detect()
     if detected.interface is None:
         raise no_tee(detected)
     gpus_wanted = detected.gpus if with_gpus is None else with_gpus
-    asked = _asked(challenge, gpus_wanted=gpus_wanted)
+    commitment = _commitment(challenge, gpus_wanted=gpus_wanted)
     gpus: tuple[EvidenceItem, ...] = ()
     bound: tuple[EvidenceItem, ...] = ()
-    if isinstance(asked, Binding):
+    if isinstance(commitment, Binding):
         # (2) The GPUs, under a nonce unique to this challenge, and the binding, which names their evidence.
         if gpus_wanted:
-            gpus = tuple(map(_gpu_item, access.collect_gpus(asked.gpu_nonce(), timeout=timeout)))
+            gpus = tuple(map(_gpu_item, access.collect_gpus(commitment.gpu_nonce(), timeout=timeout)))
         in_order = sorted(gpus, key=lambda item: item.name)
-        asked = replace(asked, devices=tuple(item.digest for item in in_order))
-        bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=asked.to_bytes()),)
+        commitment = replace(commitment, devices=tuple(item.digest for item in in_order))
+        bound = (EvidenceItem(name="binding", media_type=MEDIA_BINDING, value=commitment.to_bytes()),)
     # (3) The CPU, which commits to the binding or nonce.
-    cpu = collect_cpu(access, detected, asked, vmpl=vmpl)
+    cpu = collect_cpu(access, detected, commitment, vmpl=vmpl)
     # (4) The log, for the registers in the quote.
     log, notes = _log(access, cpu, with_log=with_log)
     return Collected(
@@ -124,12 +117,9 @@ def collect_all(
 
 
 def unasked_binding(nonce: bytes) -> Binding:
-    """Return the binding that ties devices together if the verifier gave only a nonce.
+    """Return the binding that ties devices together if the verifier gave only a nonce, of 32 bytes.
 
     Its key does not exist: it serves for no release and no channel.
-
-    Args:
-        nonce: 32 bytes.
     """
     return Binding(
         context="collect/v1",
@@ -140,13 +130,12 @@ def unasked_binding(nonce: bytes) -> Binding:
     )
 
 
-def _asked(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
+def _commitment(challenge: Binding | bytes, *, gpus_wanted: bool) -> Binding | bytes:
     """Return the data for the CPU: with GPUs always a binding, the only tie between them."""
     if isinstance(challenge, Binding) or not gpus_wanted:
         return challenge
     if len(challenge) != NONCE_BYTES:
-        msg = f"with GPUs a nonce has {NONCE_BYTES} bytes, not {len(challenge)}"
-        raise ValueError(msg)
+        raise ValueError(f"with GPUs a nonce has {NONCE_BYTES} bytes, not {len(challenge)}")
     return unasked_binding(challenge)
 
 
@@ -160,14 +149,13 @@ def _log(
     """Return the log for a CPU with matching registers, and a note about a missing one."""
     if not with_log or cpu.tee == "sev-snp":
         return (), ()
-    log, note = _ccel(access) if cpu.tee == "tdx" else _tcg_log(access, cpu)
+    if cpu.tee == "tdx":
+        log, note = collect_event_log(access.root), "this machine's firmware left no event log (CCEL)"
+    else:
+        log, note = _tcg_log(access, cpu)
     if log is None:
         return (), (note,)
     return (EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log),), ()
-
-
-def _ccel(access: MachineAccess) -> tuple[bytes | None, str]:
-    return collect_event_log(access.root), "this machine's firmware left no event log (CCEL)"
 
 
 def _tcg_log(access: MachineAccess, cpu: CollectedCpu) -> tuple[bytes | None, str]:

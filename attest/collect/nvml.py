@@ -9,30 +9,24 @@ Spec: specs/nvidia-gpu.md, section 15.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from attest.collect.child import ChildAnswer, ask_child
+from attest.collect.child import ChildAnswer, ask_child, library_environment
 from attest.collect.nvml_errors import nvml_refused, nvml_unusable
 from attest.encoding import JsonValue, json_value
 from attest.errors import CollectionError, EvidenceError
-from attest.evidence.gpu.evidence import ENVIRONMENTS, MAX_DEVICES, MULTI_GPU_MODES, GpuSettings, device_json
+from attest.evidence.gpu.evidence import (
+    ENVIRONMENTS,
+    MAX_DEVICES,
+    MULTI_GPU_MODES,
+    NONCE_BYTES,
+    GpuSettings,
+    device_json,
+)
 
-__all__ = [
-    "NONCE_BYTES",
-    "NVML_SECONDS",
-    "CollectedGpu",
-    "GpuIdentity",
-    "GpuState",
-    "collect_gpus",
-    "gpu_state",
-    "set_gpus_ready",
-]
-
-NONCE_BYTES = 32
 NVML_SECONDS = 60.0
 """For one child process. Without NVIDIA's persistence daemon the driver restarts each GPU, which takes seconds."""
 _WORKER = Path(__file__).with_name("nvml_worker.py")
@@ -42,7 +36,7 @@ _NONCE_AT = 4
 """Of the nonce in the SPDM request at the start of a report (section 2)."""
 
 _ARCHITECTURES = {9: "HOPPER", 10: "BLACKWELL"}
-"""NVML's numbers 0, 1, … of ``ENVIRONMENTS`` and ``MULTI_GPU_MODES``, as names in evidence files."""
+"""NVML's numbers of architectures, as names in evidence files."""
 
 _one_at_a_time = Lock()
 """A GPU has one mailbox for SPDM; concurrent sessions disturb each other."""
@@ -81,7 +75,7 @@ class GpuState:
 
     @property
     def attests(self) -> bool:
-        """Whether the modes let a GPU attest: confidential computing, or protected PCIe."""
+        """True if the modes let a GPU attest: confidential computing, or protected PCIe."""
         return self.settings.cc_mode or self.settings.multi_gpu_mode != "none"
 
 
@@ -95,9 +89,6 @@ class CollectedGpu:
         architecture: ``HOPPER`` or ``BLACKWELL``, as in evidence files.
         report: SPDM request and response.
         chain_pem: the attestation certificate chain, PEM, leaf first.
-        settings: current modes of the system.
-        driver_version: the driver's text.
-        vbios_version: the driver's text.
     """
 
     index: int
@@ -117,21 +108,18 @@ class CollectedGpu:
 def gpu_state(*, timeout: float = NVML_SECONDS) -> GpuState:
     """Return the GPUs and their modes from the driver.
 
-    Args:
-        timeout: seconds for the child process.
-
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """
     with _one_at_a_time:
-        told = _ask({"call": "state"}, seconds=timeout)
-    gpus = told.get("gpus")
+        reply = _ask({"call": "state"}, seconds=timeout)
+    gpus = reply.get("gpus")
     if not isinstance(gpus, list) or len(gpus) > MAX_DEVICES:
         raise _strange("gpus", f"a list of at most {MAX_DEVICES}", type(gpus).__name__)
-    driver = _text(told, "driver_version")
+    driver = _text(reply, "driver_version")
     return GpuState(
         driver_version=driver,
-        settings=_settings(told.get("settings"), driver),
+        settings=_settings(reply.get("settings"), driver),
         gpus=tuple(_identity(index, one) for index, one in enumerate(gpus)),
     )
 
@@ -148,8 +136,7 @@ def collect_gpus(nonce: bytes, *, timeout: float = NVML_SECONDS) -> tuple[Collec
         CollectionError: for the first GPU that cannot attest: an incomplete set must not look complete.
     """
     if len(nonce) != NONCE_BYTES:
-        msg = f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}"
-        raise ValueError(msg)
+        raise ValueError(f"a GPU's nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
     state = gpu_state(timeout=timeout)
     _require_attesting(state)
     return tuple(_collect(one, state, nonce, timeout) for one in state.gpus)
@@ -217,9 +204,9 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
     where = f"gpu[{one.index}]"
     request: dict[str, JsonValue] = {"call": "device", "index": one.index, "nonce": nonce.hex()}
     with _one_at_a_time:
-        told = _ask(request, seconds=seconds, where=where)
-    report = _bytes(told, "report", where)
-    _require_same_gpu(told, one, where)
+        reply = _ask(request, seconds=seconds, where=where)
+    report = _bytes(reply, "report", where)
+    _require_same_gpu(reply, one, where)
     got = report[_NONCE_AT : _NONCE_AT + NONCE_BYTES]
     if got != nonce:  # no secret: both values are public
         raise CollectionError(
@@ -235,16 +222,16 @@ def _collect(one: GpuIdentity, state: GpuState, nonce: bytes, seconds: float) ->
         uuid=one.uuid,
         architecture=one.architecture,
         report=report,
-        chain_pem=_bytes(told, "chain", where).rstrip(b"\0"),  # C text: some drivers include the terminator
+        chain_pem=_bytes(reply, "chain", where).rstrip(b"\0"),  # C text: some drivers include the terminator
         settings=state.settings,
         driver_version=state.driver_version,
         vbios_version=one.vbios_version,
     )
 
 
-def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
+def _require_same_gpu(reply: dict[str, JsonValue], one: GpuIdentity, where: str) -> None:
     """Refuse another GPU under the same number, after a change between two child processes."""
-    uuid = _text(told, "uuid", where)
+    uuid = _text(reply, "uuid", where)
     if uuid != one.uuid:
         raise CollectionError(
             f"GPU {one.index} is another one than a moment ago",
@@ -260,18 +247,14 @@ def _require_same_gpu(told: dict[str, JsonValue], one: GpuIdentity, where: str) 
 
 
 def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = None) -> dict[str, JsonValue]:
-    """Run the child process, and return its result.
-
-    Raises:
-        CollectionError: for any kind of failure.
-    """
+    """Run the child process, and return its result."""
     path: list[JsonValue] = [*sys.path]  # the child finds pynvml on the given path, not by its environment
     try:
         answer = ask_child(
             [sys.executable, "-I", str(_WORKER)],
             request=json.dumps({"path": path, **request}).encode(),
             seconds=seconds,
-            environment=_environment(),
+            environment=library_environment(),
         )
     except TimeoutError as exc:
         raise nvml_unusable("nvml-timeout", str(exc), where) from exc
@@ -280,20 +263,14 @@ def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = N
     return _found(answer, where)
 
 
-def _environment() -> dict[str, str]:
-    """Return the child's whole environment: the paths of driver libraries, without variables of Python."""
-    where = os.environ.get("LD_LIBRARY_PATH")  # containers have the driver in a separate folder
-    return {"LC_ALL": "C.UTF-8", **({"LD_LIBRARY_PATH": where} if where else {})}
-
-
 def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:
     if answer.code < 0:
         raise nvml_unusable("nvml-crashed", f"signal {-answer.code}", where, answer.last_words)
     try:
-        told = json_value(answer.out, what="answer of the NVML worker")
+        reply = json_value(answer.out, what="answer of the NVML worker")
     except EvidenceError as exc:
         raise nvml_unusable("nvml-answer-invalid", f"exit {answer.code}", where, answer.last_words) from exc
-    found, error = (told.get("ok"), told.get("error")) if isinstance(told, dict) else (None, None)
+    found, error = (reply.get("ok"), reply.get("error")) if isinstance(reply, dict) else (None, None)
     if isinstance(error, dict):
         raise nvml_refused(error, where)
     if not isinstance(found, dict):
@@ -304,8 +281,8 @@ def _found(answer: ChildAnswer, where: str | None) -> dict[str, JsonValue]:
 # -- its answer, read strictly: a library that does not fit pynvml writes anything
 
 
-def _settings(told: JsonValue, driver: str) -> GpuSettings:
-    members = told if isinstance(told, dict) else {}
+def _settings(reply: JsonValue, driver: str) -> GpuSettings:
+    members = reply if isinstance(reply, dict) else {}
     ready = members.get("ready")
     return GpuSettings(
         environment=_name(members, "environment", ENVIRONMENTS),
@@ -317,9 +294,9 @@ def _settings(told: JsonValue, driver: str) -> GpuSettings:
     )
 
 
-def _identity(index: int, told: JsonValue) -> GpuIdentity:
+def _identity(index: int, reply: JsonValue) -> GpuIdentity:
     where = f"gpu[{index}]"
-    members = told if isinstance(told, dict) else {}
+    members = reply if isinstance(reply, dict) else {}
     number = members.get("architecture")
     name = _ARCHITECTURES.get(number) if isinstance(number, int) else None
     return GpuIdentity(
@@ -331,6 +308,7 @@ def _identity(index: int, told: JsonValue) -> GpuIdentity:
 
 
 def _name(members: dict[str, JsonValue], key: str, names: tuple[str, ...]) -> str:
+    """Return the name of a mode, which NVML numbers from 0."""
     number = members.get(key)
     if not isinstance(number, int) or not 0 <= number < len(names):
         raise _strange(key, f"0 to {len(names) - 1}", str(number))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import CollectionError
 
-__all__ = ["nvml_refused", "nvml_unusable"]
-
 IMPORT_STEP = "import pynvml"
 _UNKNOWN = (
     "nvml-failed",
@@ -66,12 +64,7 @@ _UNUSABLE = {
 
 
 def nvml_refused(error: dict[str, JsonValue], where: str | None) -> CollectionError:
-    """Return the error for a failure reported by the worker.
-
-    Args:
-        error: ``step``, ``value`` (NVML's return code, or null) and ``text``.
-        where: the GPU.
-    """
+    """Return the error for a failed step of the worker; ``value`` is NVML's return code, or null."""
     step, value, text = (error.get(name) for name in ("step", "value", "text"))
     if step == IMPORT_STEP:
         return CollectionError(
@@ -95,14 +88,7 @@ def nvml_refused(error: dict[str, JsonValue], where: str | None) -> CollectionEr
 
 
 def nvml_unusable(code: str, got: str, where: str | None, last_words: str = "") -> CollectionError:
-    """Return the error for a library without an answer.
-
-    Args:
-        code: of this module's table.
-        got: the actual outcome.
-        where: the GPU.
-        last_words: the child's last line of standard error.
-    """
+    """Return the error for a library without an answer."""
     meaning, hint = _UNUSABLE[code]
     return CollectionError(
         ": ".join(part for part in (where, f"{meaning} ({got})", last_words) if part),

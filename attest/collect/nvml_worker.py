@@ -61,14 +61,14 @@ class Library:
         """Return the modes of the system; older drivers have an older call without the multi-GPU mode."""
         structure = getattr(self._pynvml, "c_nvmlSystemConfComputeSettings_v1_t", None)
         if structure is not None:
-            asked = structure()
+            filled = structure()
             try:
-                self._checked("nvmlSystemGetConfComputeSettings", ctypes.byref(asked))
+                self._checked("nvmlSystemGetConfComputeSettings", ctypes.byref(filled))
             except NativeError as exc:
                 if exc.value not in _UNKNOWN_HERE:
                     raise
             else:
-                return {**_modes(asked), "multi_gpu_mode": int(asked.multiGpuMode)}
+                return {**_modes(filled), "multi_gpu_mode": int(filled.multiGpuMode)}
         return {**_modes(self.call("nvmlSystemGetConfComputeState")), "multi_gpu_mode": NO_MULTI_GPU}
 
     def _checked(self, name: str, *arguments: object) -> None:
@@ -160,9 +160,9 @@ def main() -> int:
     """Answer the request on standard input."""
     own = os.dup(1)
     os.dup2(2, 1)  # output of native code must not mix with the answer
-    told = json.dumps(answer(json.load(sys.stdin)))
+    reply = json.dumps(answer(json.load(sys.stdin)))
     with os.fdopen(own, "w") as out:
-        out.write(told)
+        out.write(reply)
     return 0
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from attest.errors import CollectionError, EvidenceError
 
-__all__ = ["BUSY", "ignored", "malformed", "permission_denied", "refused_by"]
+_T = TypeVar("_T")
 
 BUSY = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT})
 """The host throttles reports, and delays quotes under load."""
@@ -65,14 +67,7 @@ def permission_denied(exc: OSError, path: str) -> CollectionError:
 
 
 def refused_by(interface: str, exc: OSError, *, step: str, detail: str = "") -> CollectionError:
-    """Return the error for a kernel's OSError.
-
-    Args:
-        interface: a name of the table, ``configfs-tsm`` and so on.
-        exc: the kernel's error.
-        step: file or call.
-        detail: further facts, such as the firmware's own error.
-    """
+    """Return the error for a kernel's OSError."""
     if exc.errno in _PERMISSION:
         return permission_denied(exc, step)
     if exc.errno in BUSY:
@@ -95,15 +90,7 @@ def _text(exc: OSError) -> str:
 
 
 def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> CollectionError:
-    """Return the error for an answer to another request.
-
-    Args:
-        what: the answer, as the start of a sentence.
-        field: its member with the commitment.
-        wanted: the requested commitment.
-        got: the actual commitment.
-        who: the component at fault.
-    """
+    """Return the error for an answer to another request."""
     return CollectionError(
         f"{what} commits to something else than it was asked to",
         code="report-data-ignored",
@@ -114,13 +101,20 @@ def ignored(what: str, field: str, wanted: bytes, got: bytes, *, who: str) -> Co
     )
 
 
-def malformed(what: str, exc: EvidenceError, *, hint: str) -> CollectionError:
-    """Return the error for a malformed piece; the hint continues "ask again; if it stays, "."""
-    return CollectionError(
-        f"the {what} cannot be read: {exc.message}",
-        code="collected-malformed",
-        field=exc.field,
-        expected=exc.expected,
-        got=exc.got,
-        hint=f"ask again; if it stays, {hint}",
-    )
+def parsed(parse: Callable[[bytes], _T], data: bytes, what: str, *, hint: str) -> _T:
+    """Return a collected piece, parsed; the hint continues "ask again; if it stays, ".
+
+    Raises:
+        CollectionError: ``collected-malformed``.
+    """
+    try:
+        return parse(data)
+    except EvidenceError as exc:
+        raise CollectionError(
+            f"the {what} cannot be read: {exc.message}",
+            code="collected-malformed",
+            field=exc.field,
+            expected=exc.expected,
+            got=exc.got,
+            hint=f"ask again; if it stays, {hint}",
+        ) from exc

@@ -23,18 +23,6 @@ from attest.collect.refusals import refused_by
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_signature
 
-__all__ = [
-    "DEVICE_TCTI",
-    "NvIndex",
-    "OpenTpm",
-    "Tpm",
-    "TpmQuote",
-    "code_of",
-    "open_tpm",
-    "tpm_refused",
-    "tpm_unreachable",
-]
-
 DEVICE_TCTI = "device:"
 """Prefix of a TCTI for a device; its path follows."""
 NV_PIECE_BYTES = 512
@@ -153,12 +141,7 @@ def _pytss() -> ModuleType:
 
 
 class _TssTpm:
-    """A TPM through the TSS.
-
-    Args:
-        tcti: its address.
-        pytss: tpm2-pytss, which has no types: its results are checked here.
-    """
+    """A TPM through tpm2-pytss, which has no types: its results are checked here."""
 
     def __init__(self, tcti: str, pytss: ModuleType) -> None:
         self._tcti = tcti
@@ -180,9 +163,9 @@ class _TssTpm:
                 raise _strange(step, f"at most {limit} bytes", f"{size} bytes")
             data = b""
             while len(data) < size:
-                ask = (handle, min(NV_PIECE_BYTES, size - len(data)), len(data), self._pytss.ESYS_TR.OWNER)
+                arguments = (handle, min(NV_PIECE_BYTES, size - len(data)), len(data), self._pytss.ESYS_TR.OWNER)
                 try:
-                    piece = bytes(esys.nv_read(*ask))
+                    piece = bytes(esys.nv_read(*arguments))
                 except self._pytss.TSS2_Exception as exc:
                     if code_of(int(exc.rc)) == _RC_NV_UNINITIALIZED:
                         return NvIndex(size=size, data=None)
@@ -197,11 +180,11 @@ class _TssTpm:
         with self._opened() as esys:
             handle = self._find(esys, index)
             if handle is None:
-                handle = self._told(step, esys.nv_define_space, None, self._nv_public(index, len(data)))
+                handle = self._call(step, esys.nv_define_space, None, self._nv_public(index, len(data)))
             size = self._size(esys, handle, step)
             if size != len(data):
                 raise _strange(step, f"{len(data)} bytes", f"{size} bytes, as it is defined")
-            self._told(step, esys.nv_write, handle, data, 0, self._pytss.ESYS_TR.OWNER)
+            self._call(step, esys.nv_write, handle, data, 0, self._pytss.ESYS_TR.OWNER)
 
     def read_key(self, handle: int) -> rsa.RSAPublicKey | None:
         step = f"key {handle:#010x}"
@@ -209,7 +192,7 @@ class _TssTpm:
             key = self._find(esys, handle)
             if key is None:
                 return None
-            area = self._told(step, esys.read_public, key)[0].publicArea
+            area = self._call(step, esys.read_public, key)[0].publicArea
             if int(area.type) != int(self._pytss.TPM2_ALG.RSA):
                 raise _strange(step, "an RSA key", f"algorithm {int(area.type):#06x}")
             modulus = int.from_bytes(bytes(area.unique.rsa), "big")
@@ -230,8 +213,8 @@ class _TssTpm:
             key = self._find(esys, handle)
             if key is None:
                 raise _strange(step, "a key", "none")
-            asked = (key, _selection(0, MAX_PCRS), types.TPM2B_DATA(nonce), scheme)
-            message, signature = self._told(step, esys.quote, *asked)
+            arguments = (key, _selection(0, MAX_PCRS), types.TPM2B_DATA(nonce), scheme)
+            message, signature = self._call(step, esys.quote, *arguments)
             try:
                 return TpmQuote(message=bytes(message), signature=parse_tpm_signature(bytes(signature.marshal())))
             except EvidenceError as exc:
@@ -241,8 +224,8 @@ class _TssTpm:
         values: list[bytes] = []
         with self._opened() as esys:
             for first in range(0, MAX_PCRS, PCRS_AT_ONCE):
-                asked = _selection(first, PCRS_AT_ONCE)
-                _, _, digests = self._told("PCRs of the SHA-256 bank", esys.pcr_read, asked)
+                arguments = _selection(first, PCRS_AT_ONCE)
+                _, _, digests = self._call("PCRs of the SHA-256 bank", esys.pcr_read, arguments)
                 values += [bytes(digests[number]) for number in range(len(digests))]
         if [len(value) for value in values] != [SHA256_BYTES] * MAX_PCRS:
             raise _strange("PCRs of the SHA-256 bank", f"{MAX_PCRS} values of 32 bytes", f"{len(values)} values")
@@ -269,7 +252,7 @@ class _TssTpm:
             raise self._refused(f"handle {handle:#010x}", exc) from exc
 
     def _size(self, esys: Any, handle: Any, step: str) -> int:  # noqa: ANN401  tpm2-pytss has no types
-        return int(self._told(step, esys.nv_read_public, handle)[0].nvPublic.dataSize)
+        return int(self._call(step, esys.nv_read_public, handle)[0].nvPublic.dataSize)
 
     def _nv_public(self, index: int, size: int) -> Any:  # noqa: ANN401  tpm2-pytss has no types
         types = self._pytss
@@ -277,7 +260,7 @@ class _TssTpm:
         area = types.TPMS_NV_PUBLIC(nvIndex=index, nameAlg=types.TPM2_ALG.SHA256, attributes=attributes, dataSize=size)
         return types.TPM2B_NV_PUBLIC(area)
 
-    def _told(self, step: str, call: Any, *arguments: object) -> Any:  # noqa: ANN401  tpm2-pytss has no types
+    def _call(self, step: str, call: Any, *arguments: object) -> Any:  # noqa: ANN401  tpm2-pytss has no types
         try:
             return call(*arguments)
         except self._pytss.TSS2_Exception as exc:
@@ -301,13 +284,7 @@ def code_of(value: int) -> int:
 
 
 def tpm_refused(step: str, code: int, words: str) -> CollectionError:
-    """Return the error for a TPM's return code.
-
-    Args:
-        step: the operation.
-        code: TPM_RC, without layer and number.
-        words: the TSS's text.
-    """
+    """Return the error for a TPM's return code, without layer and number."""
     if code in _RC_BUSY:
         return CollectionError(
             f"{step}: the TPM is busy ({_RC_BUSY[code]})",
@@ -328,12 +305,7 @@ def tpm_refused(step: str, code: int, words: str) -> CollectionError:
 
 
 def tpm_unreachable(tcti: str, words: str) -> CollectionError:
-    """Return the error for an unreachable TPM: the TSS reports only a failing device, the kernel has details.
-
-    Args:
-        tcti: its address.
-        words: the TSS's text.
-    """
+    """Return the error for an unreachable TPM: the TSS reports only a failing device, the kernel has details."""
     if tcti.startswith(DEVICE_TCTI):
         path = tcti.removeprefix(DEVICE_TCTI)
         try:

@@ -22,17 +22,6 @@ from typing import Literal, TypeVar
 from attest.collect.refusals import BUSY, permission_denied, refused_by
 from attest.errors import CollectionError
 
-__all__ = [
-    "CONFIGFS",
-    "MAX_BLOB_BYTES",
-    "PROVIDERS",
-    "REPORT_DATA_BYTES",
-    "TsmReport",
-    "TsmReports",
-    "collect_tsm",
-    "tsm_provider",
-]
-
 CONFIGFS = Path("sys/kernel/config")
 """Below the root directory."""
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
@@ -71,11 +60,7 @@ class TsmReport:
 
 
 class TsmReports:
-    """The directory of requests. Every method raises the kernel's ``OSError``.
-
-    Args:
-        root: the root directory of the machine.
-    """
+    """The directory of requests below the root directory of a machine. Every method raises the kernel's ``OSError``."""
 
     def __init__(self, root: Path) -> None:
         """Keep the path; nothing is opened yet."""
@@ -149,11 +134,9 @@ def collect_tsm(
             a busy host, a report that is too long, or foreign writes in every request.
     """
     if len(report_data) != REPORT_DATA_BYTES:
-        msg = f"a report commits to {REPORT_DATA_BYTES} bytes, not {len(report_data)}"
-        raise ValueError(msg)
+        raise ValueError(f"a report commits to {REPORT_DATA_BYTES} bytes, not {len(report_data)}")
     if vmpl is not None and not 0 <= vmpl <= MAX_PRIVLEVEL:
-        msg = f"VMPL {vmpl}: expected 0 to {MAX_PRIVLEVEL}"
-        raise ValueError(msg)
+        raise ValueError(f"VMPL {vmpl}: expected 0 to {MAX_PRIVLEVEL}")
     _require_there(reports)
     for _ in range(MAX_RACES):
         with _request(reports, random) as name:
@@ -182,7 +165,7 @@ def _ask(
 ) -> TsmReport | None:
     """Write one request and read its answer; None after a foreign write."""
     provider = _provider(reports, name)
-    shown = _told(lambda: reports.attributes(name), name)
+    shown = _call(partial(reports.attributes, name), name)
     privlevel = _privlevel(reports, name, shown, vmpl)
     writes = [("inblob", report_data)]
     if privlevel is not None:
@@ -190,18 +173,18 @@ def _ask(
     if service_provider is not None:
         _require_service(shown, service_provider)
         writes.append(("service_provider", service_provider.encode()))
-    before = _generation(reports, name)
+    before = _number(reports, name, "generation")
     for attribute, data in writes:
         # NOTE: configfs takes a binary attribute when its file is closed, and cannot report an error then.
         # A refused inblob shows in the generation, or the kernel refuses to read the report (EINVAL).
-        _told(partial(reports.write, name, attribute, data), attribute)
+        _call(partial(reports.write, name, attribute, data), attribute)
     outblob = _patiently(partial(reports.read, name, "outblob"), "outblob", sleep)
     others = {
         attribute: _patiently(partial(reports.read, name, attribute), attribute, sleep)
         for attribute in ("auxblob", "manifestblob")
         if attribute in shown
     }
-    if _generation(reports, name) != before + len(writes):
+    if _number(reports, name, "generation") != before + len(writes):
         return None
     for attribute, blob in (("outblob", outblob), *others.items()):
         _require_short(attribute, blob)
@@ -215,7 +198,7 @@ def _ask(
 
 
 def _provider(reports: TsmReports, name: str) -> str:
-    found = _text(_told(lambda: reports.read(name, "provider"), "provider"))
+    found = _text(reports, name, "provider")
     if found not in PROVIDERS:
         raise CollectionError(
             f"the kernel's provider of reports {found[:40]!r} is not known to this version",
@@ -234,7 +217,7 @@ def _privlevel(reports: TsmReports, name: str, shown: frozenset[str], vmpl: int 
         if vmpl is not None:
             raise _vmpl_refused("this guest has no privilege levels", "no VMPL", vmpl)
         return None
-    floor = _number(_told(lambda: reports.read(name, "privlevel_floor"), "privlevel_floor"), "privlevel_floor")
+    floor = _number(reports, name, "privlevel_floor")
     if vmpl is not None and vmpl < floor:
         raise _vmpl_refused(f"VMPL {vmpl} is below the kernel's own, {floor}", f"at least {floor}", vmpl)
     return floor if vmpl is None else vmpl
@@ -328,7 +311,7 @@ def _made(reports: TsmReports, random: Callable[[int], bytes]) -> str:
             return name
 
 
-def _told(step: Callable[[], _T], attribute: str) -> _T:
+def _call(step: Callable[[], _T], attribute: str) -> _T:
     try:
         return step()
     except OSError as exc:
@@ -348,12 +331,8 @@ def _patiently(read: Callable[[], bytes], attribute: str, sleep: Callable[[float
         sleep(wait)
 
 
-def _generation(reports: TsmReports, name: str) -> int:
-    return _number(_told(lambda: reports.read(name, "generation"), "generation"), "generation")
-
-
-def _number(data: bytes, attribute: str) -> int:
-    text = _text(data)
+def _number(reports: TsmReports, name: str, attribute: str) -> int:
+    text = _text(reports, name, attribute)
     if not (text.isascii() and text.isdecimal()):
         raise CollectionError(
             f"{attribute} is no number",
@@ -366,5 +345,6 @@ def _number(data: bytes, attribute: str) -> int:
     return int(text)
 
 
-def _text(data: bytes) -> str:
+def _text(reports: TsmReports, name: str, attribute: str) -> str:
+    data = _call(partial(reports.read, name, attribute), attribute)
     return data[:MAX_TEXT_BYTES].decode("ascii", "backslashreplace").strip()

@@ -6,24 +6,18 @@ verification, so a service, a proxy or a cache can withhold but not forge.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attest.fetch.answers import CheckedAnswer, describe
 from attest.fetch.cache import EndorsementCache, default_cache_directory
-from attest.fetch.client import FetchClocks
+from attest.fetch.client import FetchClocks, Progress
 from attest.fetch.devices import VendorServices, can_be_fetched, gather_for_evidence, gather_for_quote
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
-from attest.fetch.fetcher import fetch_endorsements, fetch_for, gather_endorsements, gather_for, refresh_endorsement
-from attest.fetch.gpus import gather_for_gpu, gather_for_gpus
+from attest.fetch.fetcher import gather_endorsements, gather_for, refresh_endorsement
+from attest.fetch.gpus import gather_for_gpus
 from attest.fetch.kds import KDS_URL, KdsClient
 from attest.fetch.ocsp import OCSP_URL, OcspClient
 from attest.fetch.pcs import PCS_URL, PcsClient, PcsUpdate
 from attest.fetch.rims import RIM_URL, RimServiceClient
 from attest.fetch.service import MAX_SERVICE_KEY_BYTES, ApiKey, read_service_key
-from attest.lazy_names import lazy_names
-
-if TYPE_CHECKING:
-    from attest.fetch.client import Progress
 
 __all__ = [
     "KDS_URL",
@@ -48,21 +42,11 @@ __all__ = [
     "can_be_fetched",
     "default_cache_directory",
     "describe",
-    "fetch_endorsements",
-    "fetch_for",
     "gather_endorsements",
     "gather_for",
     "gather_for_evidence",
-    "gather_for_gpu",
     "gather_for_gpus",
     "gather_for_quote",
     "read_service_key",
     "refresh_endorsement",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "attest.fetch.client": ("Progress",),
-    },
-)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from attest.endorsements.bundle import BundleEntry, EntryKind
 from attest.endorsements.intel import IntelDocument
@@ -39,28 +40,25 @@ from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct
 
-__all__ = ["CheckedAnswer", "describe", "kind_of_request", "max_answer_bytes", "read_answer"]
 
-_KINDS: dict[type[EndorsementRequest], EntryKind] = {
-    AmdVcekRequest: "amd-vcek",
-    AmdChainRequest: "amd-chain",
-    AmdCrlRequest: "amd-crl",
-    IntelTcbInfoRequest: "intel-tcb-info",
-    IntelQeIdentityRequest: "intel-qe-identity",
-    IntelPckCrlRequest: "intel-crl",
-    IntelRootCrlRequest: "intel-crl",
-    NvidiaRimRequest: "nvidia-rim",
-    NvidiaOcspRequest: "nvidia-ocsp",
-}
-_MAX_BYTES: dict[EntryKind, int] = {
-    "amd-vcek": 16 * 1024,
-    "amd-chain": 64 * 1024,
-    "amd-crl": MAX_CRL_BYTES,
-    "intel-tcb-info": MAX_DOCUMENT_ANSWER_BYTES,
-    "intel-qe-identity": MAX_DOCUMENT_ANSWER_BYTES,
-    "intel-crl": MAX_CRL_ANSWER_BYTES,
-    "nvidia-rim": MAX_RIM_ANSWER_BYTES,
-    "nvidia-ocsp": MAX_OCSP_BYTES,
+class _Form(NamedTuple):
+    """Answers of one kind of request: their kind in bundles, the prefix of their errors, and their largest size."""
+
+    kind: EntryKind
+    service: str
+    max_bytes: int
+
+
+_FORMS: Mapping[type[EndorsementRequest], _Form] = {
+    AmdVcekRequest: _Form("amd-vcek", "kds", 16 * 1024),
+    AmdChainRequest: _Form("amd-chain", "kds", 64 * 1024),
+    AmdCrlRequest: _Form("amd-crl", "kds", MAX_CRL_BYTES),
+    IntelTcbInfoRequest: _Form("intel-tcb-info", "pcs", MAX_DOCUMENT_ANSWER_BYTES),
+    IntelQeIdentityRequest: _Form("intel-qe-identity", "pcs", MAX_DOCUMENT_ANSWER_BYTES),
+    IntelPckCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES),
+    IntelRootCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES),
+    NvidiaRimRequest: _Form("nvidia-rim", "rim", MAX_RIM_ANSWER_BYTES),
+    NvidiaOcspRequest: _Form("nvidia-ocsp", "ocsp", MAX_OCSP_BYTES),
 }
 """AMD's certificates have 1.4 KiB, its PEM chains 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
 NVIDIA's RIM answers 35 KiB, its OCSP answers 1 to 2."""
@@ -133,27 +131,14 @@ class CheckedAnswer:
         return self.received is not None and self.received <= at < self.received + days
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
-    """Content of an answer."""
-
-    certificates: tuple[Certificate, ...] = ()
-    crls: tuple[Crl, ...] = ()
-    documents: tuple[IntelDocument, ...] = ()
-    rims: tuple[RimDocument, ...] = ()
-    ocsp: tuple[OcspAnswer, ...] = ()
-    dates: tuple[Validity, ...] = ()
-    issued: datetime | None = None
-
-
 def kind_of_request(request: EndorsementRequest) -> EntryKind:
     """Return the kind of a request."""
-    return _KINDS[type(request)]
+    return _FORMS[type(request)].kind
 
 
 def max_answer_bytes(request: EndorsementRequest) -> int:
     """Return the largest size of an answer."""
-    return _MAX_BYTES[kind_of_request(request)]
+    return _FORMS[type(request)].max_bytes
 
 
 def describe(request: EndorsementRequest) -> str:
@@ -192,144 +177,114 @@ def read_answer(
 
     This detects mix-ups, so that no useless answer is kept; verification alone establishes trust.
 
-    Args:
-        request: its request.
-        data: the answer.
-        source: its URL.
-        cached: from the cache.
-        received: moment of appraisal of its fetch; kept for RIMs only.
-
     Raises:
         EndorsementError: ``kds-answer-invalid``, ``pcs-answer-invalid``, ``rim-answer-invalid`` or
             ``ocsp-answer-invalid``.
         ConfigurationError: ``rim-library-missing``.
         ValueError: the request has an unknown product line.
     """
+    kept = received if isinstance(request, NvidiaRimRequest) else None
+    answer = CheckedAnswer(request=request, source=source, data=data, cached=cached, received=kept)
     if len(data) > max_answer_bytes(request):
-        raise _invalid(request, source, f"{len(data)} bytes, more than {max_answer_bytes(request)}")
+        raise _invalid(answer, f"{len(data)} bytes, more than {max_answer_bytes(request)}")
     try:
-        content = _content(request, data, source)
+        return _parsed(request, answer)
     except (EvidenceError, ChainError) as exc:
-        raise _invalid(request, source, exc.message) from exc
-    return CheckedAnswer(
-        request=request,
-        source=source,
-        data=data,
-        certificates=content.certificates,
-        crls=content.crls,
-        documents=content.documents,
-        dates=content.dates,
-        rims=content.rims,
-        ocsp=content.ocsp,
-        issued=content.issued,
-        cached=cached,
-        received=received if isinstance(request, NvidiaRimRequest) else None,
-    )
+        raise _invalid(answer, exc.message) from exc
 
 
-def _content(request: EndorsementRequest, data: bytes, source: str) -> _Content:
+def _parsed(request: EndorsementRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    """Return the answer with its parts."""
     match request:
         case AmdVcekRequest():
-            return _Content(certificates=(_vcek(request, data, source),))
+            return replace(answer, certificates=(_vcek(request, answer),))
         case AmdChainRequest():
-            return _Content(certificates=_chain(request, data, source))
+            return replace(answer, certificates=_chain(request, answer))
         case AmdCrlRequest():
-            crl = _crl(request, data, source)
-            return _Content(crls=(crl,), issued=crl.this_update)
+            crl = _crl(request, answer)
+            return replace(answer, crls=(crl,), issued=crl.this_update)
         case IntelTcbInfoRequest():
-            return _tcb_info(request, data, source)
+            return _tcb_info(request, answer)
         case IntelQeIdentityRequest():
-            return _qe_identity(request, data, source)
+            return _qe_identity(request, answer)
         case NvidiaRimRequest():
-            return _rim(request, data, source)
+            return _rim(request, answer)
         case NvidiaOcspRequest():
-            return _status(request, data, source)
+            return _status(request, answer)
         case _:  # IntelPckCrlRequest, IntelRootCrlRequest
-            return _intel_crl(request, data, source)
+            return _intel_crl(request, answer)
 
 
 # -- AMD's
 
 
-def _vcek(request: AmdVcekRequest, data: bytes, source: str) -> Certificate:
-    certificate = parse_certificate(data)
+def _vcek(request: AmdVcekRequest, answer: CheckedAnswer) -> Certificate:
+    certificate = parse_certificate(answer.data)
     if kind_of(certificate) is not LeafKind.VCEK:
-        raise _invalid(request, source, f"the certificate of {certificate.name}")
+        raise _invalid(answer, f"the certificate of {certificate.name}")
     leaf = read_leaf(certificate)
     spls = tuple((KDS_SPL_NAMES[name], level) for name, level in leaf.tcb.components().items())
     if (leaf.product, leaf.hwid, spls) != (request.product, request.hwid, request.spls):
-        raise _invalid(request, source, "the VCEK of another chip or TCB")
+        raise _invalid(answer, "the VCEK of another chip or TCB")
     return certificate
 
 
-def _chain(request: AmdChainRequest, data: bytes, source: str) -> tuple[Certificate, ...]:
-    blocks = pem_blocks(data)
+def _chain(request: AmdChainRequest, answer: CheckedAnswer) -> tuple[Certificate, ...]:
+    blocks = pem_blocks(answer.data)
     certificates = tuple(parse_certificate(der) for label, der in blocks if label == "CERTIFICATE")
     wanted = (LeafKind(request.kind).issuer_common_name(SnpProduct(request.product)), f"ARK-{request.product}")
     names = tuple(certificate.name for certificate in certificates)
     if names != wanted or len(blocks) != len(wanted):
         found = ", ".join(names) or "no PEM certificate"
-        raise _invalid(request, source, f"{found}, expected {' and '.join(wanted)}")
+        raise _invalid(answer, f"{found}, expected {' and '.join(wanted)}")
     return certificates
 
 
-def _crl(request: AmdCrlRequest, data: bytes, source: str) -> Crl:
-    crl = parse_crl(data)
+def _crl(request: AmdCrlRequest, answer: CheckedAnswer) -> Crl:
+    crl = parse_crl(answer.data)
     if crl.issuer_common_name != f"ARK-{request.product}":
-        raise _invalid(request, source, f"a list of {crl.issuer_common_name}")
+        raise _invalid(answer, f"a list of {crl.issuer_common_name}")
     return crl
 
 
 # -- Intel's
 
 
-def _tcb_info(request: IntelTcbInfoRequest, data: bytes, source: str) -> _Content:
-    document, chain = parse_intel_document(data, kind="tcb-info")
+def _tcb_info(request: IntelTcbInfoRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    document, chain = parse_intel_document(answer.data, kind="tcb-info")
     info = parse_tcb_info(document.body)
     if (info.tee, info.fmspc) != (request.tee, request.fmspc):
-        raise _invalid(request, source, f"the TCB info of {info.tee.upper()}, FMSPC {info.fmspc.hex()}")
-    return _signed(request, document, info, chain, source)
+        raise _invalid(answer, f"the TCB info of {info.tee.upper()}, FMSPC {info.fmspc.hex()}")
+    return _signed(answer, document, info, chain)
 
 
-def _qe_identity(request: IntelQeIdentityRequest, data: bytes, source: str) -> _Content:
-    document, chain = parse_intel_document(data, kind="qe-identity")
+def _qe_identity(request: IntelQeIdentityRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    document, chain = parse_intel_document(answer.data, kind="qe-identity")
     identity = parse_qe_identity(document.body)
     if identity.id is not (EnclaveId.TD_QE if request.tee == "tdx" else EnclaveId.QE):
-        raise _invalid(request, source, f"the identity of {identity.id}")
-    return _signed(request, document, identity, chain, source)
+        raise _invalid(answer, f"the identity of {identity.id}")
+    return _signed(answer, document, identity, chain)
 
 
 def _signed(
-    request: EndorsementRequest,
-    document: IntelDocument,
-    content: TcbInfo | QeIdentity,
-    chain: tuple[Certificate, ...],
-    source: str,
-) -> _Content:
+    answer: CheckedAnswer, document: IntelDocument, content: TcbInfo | QeIdentity, chain: tuple[Certificate, ...]
+) -> CheckedAnswer:
     """Require a document and the chain that signed it: apart, neither is of use."""
     if not any(document.is_signed_by(certificate.spki) for certificate in chain):
-        raise _invalid(request, source, "a document that none of its issuer chain signed")
-    return _Content(
-        certificates=chain,
-        documents=(document,),
-        dates=((content.issue_date, content.next_update), *_dates_of(chain)),
-        issued=content.issue_date,
-    )
+        raise _invalid(answer, "a document that none of its issuer chain signed")
+    dates = ((content.issue_date, content.next_update), *_dates_of(chain))
+    return replace(answer, certificates=chain, documents=(document,), dates=dates, issued=content.issue_date)
 
 
-def _intel_crl(request: IntelPckCrlRequest | IntelRootCrlRequest, data: bytes, source: str) -> _Content:
-    crl, chain = parse_intel_crl(data)
+def _intel_crl(request: IntelPckCrlRequest | IntelRootCrlRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    crl, chain = parse_intel_crl(answer.data)
     wanted = _PCK_CAS[request.ca] if isinstance(request, IntelPckCrlRequest) else _ROOT_CA
     if crl.issuer_common_name != wanted:
-        raise _invalid(request, source, f"a list of {crl.issuer_common_name}")
+        raise _invalid(answer, f"a list of {crl.issuer_common_name}")
     if isinstance(request, IntelPckCrlRequest) and not any(crl.is_signed_by(ca.as_issuer()) for ca in chain):
-        raise _invalid(request, source, "a list that none of its issuer chain signed")
-    return _Content(
-        certificates=chain,
-        crls=(crl,),
-        dates=((crl.this_update, crl.next_update), *_dates_of(chain)),
-        issued=crl.this_update,
-    )
+        raise _invalid(answer, "a list that none of its issuer chain signed")
+    dates = ((crl.this_update, crl.next_update), *_dates_of(chain))
+    return replace(answer, certificates=chain, crls=(crl,), dates=dates, issued=crl.this_update)
 
 
 def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
@@ -339,17 +294,17 @@ def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
 # -- NVIDIA's
 
 
-def _rim(request: NvidiaRimRequest, data: bytes, source: str) -> _Content:
-    answer = parse_rim_answer(data)
-    if answer.id != request.id:
-        raise _invalid(request, source, f"the RIM {answer.id}")
-    rim = read_rim(answer.document)
+def _rim(request: NvidiaRimRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    parsed = parse_rim_answer(answer.data)
+    if parsed.id != request.id:
+        raise _invalid(answer, f"the RIM {parsed.id}")
+    rim = read_rim(parsed.document)
     if not _can_be(rim, request.id):
-        raise _invalid(request, source, f"a RIM of {rim.product}, version {rim.version}")
+        raise _invalid(answer, f"a RIM of {rim.product}, version {rim.version}")
     # Without the embedded root: its pin replaces it.
     signers = rim.certificates[:-1]
     issued = signers[0].not_before if signers else None
-    return _Content(rims=(answer.document,), dates=_dates_of(signers), issued=issued)
+    return replace(answer, rims=(parsed.document,), dates=_dates_of(signers), issued=issued)
 
 
 def _can_be(rim: ParsedRim, name: str) -> bool:
@@ -358,33 +313,19 @@ def _can_be(rim: ParsedRim, name: str) -> bool:
     return name.endswith(f"_{version}")
 
 
-def _status(request: NvidiaOcspRequest, data: bytes, source: str) -> _Content:
-    answer = parse_ocsp(data)
-    if not answer.concerns(request.serial, request.issuer):
-        raise _invalid(request, source, f"an answer about serial {answer.serial:x} of an issuer, one of them another")
-    return _Content(ocsp=(answer,), issued=answer.this_update)
+def _status(request: NvidiaOcspRequest, answer: CheckedAnswer) -> CheckedAnswer:
+    status = parse_ocsp(answer.data)
+    if not status.concerns(request.serial, request.issuer):
+        raise _invalid(answer, f"an answer about serial {status.serial:x} of an issuer, one of them another")
+    return replace(answer, ocsp=(status,), issued=status.this_update)
 
 
-# -- refusals
-
-
-def _service_of(request: EndorsementRequest) -> str:
-    match request:
-        case AmdVcekRequest() | AmdChainRequest() | AmdCrlRequest():
-            return "kds"
-        case NvidiaRimRequest():
-            return "rim"
-        case NvidiaOcspRequest():
-            return "ocsp"
-        case _:
-            return "pcs"
-
-
-def _invalid(request: EndorsementRequest, source: str, got: str) -> EndorsementError:
+def _invalid(answer: CheckedAnswer, got: str) -> EndorsementError:
+    wanted = describe(answer.request)
     return EndorsementError(
-        f"the answer of {source} is not the {describe(request)}: {got}",
-        code=f"{_service_of(request)}-answer-invalid",
-        expected=describe(request),
+        f"the answer of {answer.source} is not the {wanted}: {got}",
+        code=f"{_FORMS[type(answer.request)].service}-answer-invalid",
+        expected=wanted,
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",
     )

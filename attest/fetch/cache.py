@@ -1,16 +1,14 @@
-"""Endorsements on disk: what was fetched once is not asked for again.
+"""Endorsements on disk, so that each is fetched once.
 
-A cache is no anchor. Whoever can write into it can withhold an endorsement or plant one that verification refuses;
-nothing in it is believed. It is private all the same, because its file names and contents tell which chips somebody
-has looked at.
+A cache is no anchor. A writer can withhold an endorsement or plant one that verification refuses. The cache is private
+all the same, because its file names and contents tell which chips were looked at.
 
 One file for each request, ``<kind>/<digest of service and request>.cbor``, in canonical CBOR::
 
     {"format": "attest.cache/1", "service": text, "request": text, "source": text, "data": bytes,
      "received": RFC 3339, for a RIM only, "digest": SHA-256 of the canonical CBOR of the rest}
 
-A file is written beside its place, flushed to the disk and renamed, so that a reader sees the old or the new one and
-never a part; of two writers the later one wins, and both wrote the same thing.
+A file is replaced as a whole, so that a reader sees the old or the new one and never a part.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, OutputError
 from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer
 from attest.files import write_file
-
-__all__ = ["EndorsementCache", "default_cache_directory"]
 
 _FORMAT = "attest.cache/1"
 _DIRECTORY_MODE = 0o700
@@ -68,7 +64,7 @@ class EndorsementCache:
 
     @property
     def directory(self) -> Path:
-        """Where the answers lie."""
+        """Directory of the answers."""
         return self._directory
 
     def read(self, request: EndorsementRequest, *, service: str) -> CheckedAnswer | None:
@@ -80,10 +76,9 @@ class EndorsementCache:
             ConfigurationError: ``endorsement-cache-unusable``, the directory or file is there and cannot be opened.
         """
         path = self._path(request, service)
-        limit = max_answer_bytes(request) + _OVERHEAD_BYTES
         try:
             with path.open("rb") as file:
-                record = file.read(limit + 1)
+                record = file.read(max_answer_bytes(request) + _OVERHEAD_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError as exc:

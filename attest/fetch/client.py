@@ -30,8 +30,6 @@ from attest.errors import ConfigurationError, EndorsementError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["FetchClocks", "HttpAnswer", "HttpClient", "Progress", "ServiceWords", "answer_invalid", "require_base_url"]
-
 MAX_ATTEMPTS = 5
 FIRST_WAIT_SECONDS = 1.0
 """Doubles with each attempt if the service states no time."""
@@ -90,11 +88,7 @@ class ServiceWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """A whole answer of status 200.
-
-    Attributes:
-        headers: names in any case.
-    """
+    """A whole answer of status 200; the names of headers are in any case."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -102,39 +96,14 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Again:
-    """A retryable refusal.
-
-    Attributes:
-        error: raised after the last attempt.
-        wait: seconds requested by the service, if any.
-    """
+    """A retryable refusal, with the seconds that the service asks to wait, if any."""
 
     error: EndorsementError
     wait: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
-    """A repeatable request.
-
-    Attributes:
-        body: None for GET.
-        headers: in addition to those of every request.
-    """
-
-    url: str
-    body: bytes | None
-    headers: Mapping[str, str]
-
-
 class HttpClient:
-    """Client of one service; httpx is loaded with the first request.
-
-    Args:
-        timing: sources of time.
-        words: codes and texts of errors.
-        trust_env: honour the environment's proxies and certificate stores; see the module.
-    """
+    """Client of one service; httpx is loaded with the first request."""
 
     def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
         """Keep the settings."""
@@ -149,7 +118,7 @@ class HttpClient:
             self._client.close()
             self._client = None
 
-    def get(
+    def ask(
         self,
         url: str,
         *,
@@ -157,53 +126,27 @@ class HttpClient:
         limit: int,
         progress: Progress,
         headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
     ) -> HttpAnswer:
-        """Return the service's answer, unparsed.
+        """Return the service's answer, unparsed; retry until there is one or the attempts are used up.
 
         Args:
             url: with a base accepted by ``require_base_url``.
             what: description of the request, for people.
-            limit: largest size of the body.
+            limit: largest size of the body of the answer.
             progress: called for the request and every pause.
             headers: in addition to those of every request.
+            body: for a POST, which may be repeated; None for a GET.
 
         Raises:
             EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
             ConfigurationError: ``…-url-invalid``, an invalid host; or ``network-settings-invalid``.
         """
-        question = _Question(url=url, body=None, headers=headers or {})
-        return self._ask(question, what=what, limit=limit, progress=progress)
-
-    def post(
-        self,
-        url: str,
-        body: bytes,
-        *,
-        what: str,
-        limit: int,
-        progress: Progress,
-        headers: Mapping[str, str],
-    ) -> HttpAnswer:
-        """Return the service's answer to a POST, which may be repeated; otherwise as ``get``.
-
-        Args:
-            url: as ``get``.
-            body: of the request.
-            what: as ``get``.
-            limit: as ``get``.
-            progress: as ``get``.
-            headers: the body's media type among them.
-        """
-        question = _Question(url=url, body=body, headers=headers)
-        return self._ask(question, what=what, limit=limit, progress=progress)
-
-    def _ask(self, question: _Question, *, what: str, limit: int, progress: Progress) -> HttpAnswer:
-        """Retry until there is an answer or the attempts are used up."""
         waited = 0.0
         attempt = 1
         while True:
-            progress(f"fetching the {what} from {_host_of(question.url)}")
-            outcome = self._once(question, limit=limit)
+            progress(f"fetching the {what} from {_host_of(url)}")
+            outcome = self._once(url, headers or {}, body, limit=limit)
             if isinstance(outcome, HttpAnswer):
                 return outcome
             wait = FIRST_WAIT_SECONDS * 2 ** (attempt - 1) if outcome.wait is None else outcome.wait
@@ -214,32 +157,31 @@ class HttpClient:
             waited += wait
             attempt += 1
 
-    def _once(self, question: _Question, *, limit: int) -> HttpAnswer | _Again:
+    def _once(self, url: str, headers: Mapping[str, str], body: bytes | None, *, limit: int) -> HttpAnswer | _Again:
         """Send one request and read its answer."""
         import httpx
 
-        url, method = question.url, "GET" if question.body is None else "POST"
-        sent = self._connected().stream(method, url, headers=question.headers, content=question.body)
+        sent = self._connected().stream("GET" if body is None else "POST", url, headers=headers, content=body)
         started = self._timing.monotonic()
-        body = b""
+        received = b""
         try:
             with sent as response:
                 refusal = self._refusal(url, response.status_code, response.headers)
                 if refusal is not None:
                     return refusal
                 for piece in response.iter_raw():
-                    body += piece
-                    if len(body) > limit:
+                    received += piece
+                    if len(received) > limit:
                         raise answer_invalid(self._words, url, f"at most {limit} bytes", "more")
                     if self._timing.monotonic() - started > TRANSFER_SECONDS:
-                        return self._unreachable_again(url, f"no whole answer within {TRANSFER_SECONDS:.0f} s")
-                return HttpAnswer(body=body, headers=response.headers)
+                        return _Again(error=self._unreachable(url, f"no whole answer within {TRANSFER_SECONDS:.0f} s"))
+                return HttpAnswer(body=received, headers=response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as exc:
             raise self._unreachable(url, str(exc) or type(exc).__name__) from exc  # a second attempt seldom helps
         except httpx.InvalidURL as exc:
             raise _bad_url(self._words, _host_of(url)) from exc
         except httpx.TransportError as exc:
-            return self._unreachable_again(url, str(exc) or type(exc).__name__)
+            return _Again(error=self._unreachable(url, str(exc) or type(exc).__name__))
 
     def _connected(self) -> httpx.Client:
         import httpx
@@ -261,16 +203,12 @@ class HttpClient:
         return self._client
 
     def _refusal(self, url: str, status: int, headers: Mapping[str, str]) -> _Again | None:
-        """Check status and headers: return None to read on, or a retryable refusal.
-
-        Raises:
-            EndorsementError: ``…-not-found`` or ``…-answer-invalid``.
-        """
+        """Check status and headers: return None to read on, or a retryable refusal."""
         if status in _THROTTLED:
             wait = _retry_after(headers.get("Retry-After"), now=self._timing.now)
             return _Again(error=self._throttled(url, status, wait), wait=wait)
         if status in _UNWELL:
-            return self._unreachable_again(url, f"status {status}")
+            return _Again(error=self._unreachable(url, f"status {status}"))
         if status in _NOT_FOUND:
             raise EndorsementError(
                 f"{url} does not exist (status {status})",
@@ -288,18 +226,15 @@ class HttpClient:
         return None
 
     def _throttled(self, url: str, status: int, wait: float | None) -> EndorsementError:
-        asked = "" if wait is None else f" and asks to wait {wait:.0f} s"
+        advice = "" if wait is None else f" and asks to wait {wait:.0f} s"
         return EndorsementError(
-            f"{url} is too busy (status {status}){asked}",
+            f"{url} is too busy (status {status}){advice}",
             code=self._words.throttled,
             expected="status 200",
             got=f"status {status}",
             hint="ask again later; an answer is cached once it was received",
             retryable=True,
         )
-
-    def _unreachable_again(self, url: str, problem: str) -> _Again:
-        return _Again(error=self._unreachable(url, problem))
 
     def _unreachable(self, url: str, problem: str) -> EndorsementError:
         return EndorsementError(

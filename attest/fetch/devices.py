@@ -19,21 +19,12 @@ from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
 from attest.fetch.fetcher import gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
 
-__all__ = ["VendorServices", "can_be_fetched", "gather_for_evidence", "gather_for_quote"]
-
 _NOTHING = Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VendorServices:
-    """Services of the vendors.
-
-    Attributes:
-        amd: a key distribution service, such as ``KdsClient``.
-        intel: a provisioning certification service, such as ``PcsClient``.
-        rims: NVIDIA's RIM service, such as ``RimServiceClient``.
-        ocsp: NVIDIA's OCSP responder, such as ``OcspClient``.
-    """
+    """Services of the vendors, such as ``KdsClient``, ``PcsClient``, ``RimServiceClient`` and ``OcspClient``."""
 
     amd: EndorsementSource
     intel: EndorsementSource

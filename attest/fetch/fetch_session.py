@@ -17,8 +17,6 @@ from attest.fetch.answers import CheckedAnswer, describe, read_answer
 from attest.fetch.cache import EndorsementCache
 from attest.fetch.client import Progress
 
-__all__ = ["EndorsementSource", "FetchOptions", "FetchSession", "Gathered"]
-
 
 class EndorsementSource(Protocol):
     """A service that answers requests: ``KdsClient``, ``PcsClient``, ``RimServiceClient``, ``OcspClient``."""
@@ -100,8 +98,7 @@ class FetchSession:
             ValueError: ``at`` has no time zone.
         """
         if at.tzinfo is None:
-            msg = "the moment of appraisal needs a time zone"
-            raise ValueError(msg)
+            raise ValueError("the moment of appraisal needs a time zone")
         self.failures: list[EndorsementError] = []
         self._at = at
         self._source = source
@@ -138,7 +135,8 @@ class FetchSession:
         """Request an answer from the service and keep it.
 
         Raises:
-            EndorsementError: as ``fetch_endorsements``.
+            EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with the
+                prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
         """
         if self._offline:
             raise _not_cached(request)
@@ -162,7 +160,7 @@ class FetchSession:
         """Request an answer from the service and compare it with the cached one.
 
         Raises:
-            EndorsementError: as ``fetch_endorsements``.
+            EndorsementError: as ``fetch``.
         """
         cached = self.cached(request)
         if cached is not None:

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Unpack
 
-from attest.endorsements.pool import Endorsements
 from attest.endorsements.requests import EndorsementRequest
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError
@@ -25,19 +24,6 @@ from attest.fetch.answers import CheckedAnswer
 from attest.fetch.cache import EndorsementCache
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, FetchSession, Gathered
 
-__all__ = [
-    "EndorsementSource",
-    "FetchOptions",
-    "FetchSession",
-    "Gathered",
-    "fetch_endorsements",
-    "fetch_for",
-    "gather_endorsements",
-    "gather_for",
-    "merged",
-    "refresh_endorsement",
-]
-
 _LINES_OF_VERSION_2 = (SnpProduct.MILAN, SnpProduct.GENOA)
 """Reports of version 2 do not name their product line; Turin's firmware never used that version."""
 
@@ -48,14 +34,9 @@ def gather_endorsements(
     source: EndorsementSource,
     **asking: Unpack[FetchOptions],
 ) -> Gathered:
-    """Answer as many requests as possible.
+    """Answer as many requests as possible; options as in ``FetchOptions``.
 
     After a service was unreachable or throttled a request, it gets no more in this call.
-
-    Args:
-        requests: for endorsements.
-        source: the service.
-        asking: see ``FetchOptions``.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
@@ -68,44 +49,17 @@ def gather_endorsements(
     return session.gathered()
 
 
-def fetch_endorsements(
-    requests: Iterable[EndorsementRequest],
-    *,
-    source: EndorsementSource,
-    **asking: Unpack[FetchOptions],
-) -> Endorsements:
-    """Answer all requests or raise; arguments as for ``gather_endorsements``.
-
-    Raises:
-        EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with ``kds``,
-            with the prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
-        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
-        ValueError: ``at`` has no time zone, or a request names no product line.
-    """
-    return gather_endorsements(requests, source=source, **asking).require()
-
-
 def refresh_endorsement(
     request: EndorsementRequest, *, source: EndorsementSource, cache: EndorsementCache, at: datetime
 ) -> CheckedAnswer:
-    """Fetch a cached answer again, current or not; a newer one replaces it.
-
-    Args:
-        request: for an endorsement.
-        source: the service.
-        cache: with the earlier answer, which stays if the new one is older.
-        at: the present moment, aware.
-
-    Returns:
-        The service's answer.
+    """Fetch a cached answer again, current or not, and return it; the earlier one stays if the new one is older.
 
     Raises:
-        EndorsementError: as ``fetch_endorsements``.
+        EndorsementError: as ``FetchSession.fetch``.
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
         ValueError: ``at`` has no time zone.
     """
-    session = FetchSession(source=source, at=at, cache=cache)
-    return session.again(request)
+    return FetchSession(source=source, at=at, cache=cache).again(request)
 
 
 def gather_for(
@@ -143,25 +97,6 @@ def gather_for(
     return session.gathered()
 
 
-def fetch_for(
-    evidence: ParsedSnpEvidence,
-    *,
-    source: EndorsementSource,
-    product: SnpProduct | None = None,
-    **asking: Unpack[FetchOptions],
-) -> Endorsements:
-    """Fetch the endorsements that a report needs and does not contain, or raise; arguments as for ``gather_for``.
-
-    Raises:
-        EndorsementError: as ``fetch_endorsements``; ``snp-vlek-not-fetchable`` or ``snp-chip-id-masked``;
-            ``snp-vcek-not-fetchable``, REPORTED_TCB has another layout than the product line; or
-            ``snp-product-needed``, the report does not name its line and its leaf is unreadable.
-        ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.
-        ValueError: ``at`` has no time zone.
-    """
-    return gather_for(evidence, source=source, product=product, **asking).require()
-
-
 def merged(one: Gathered, other: Gathered) -> Gathered:
     """Return the union of both."""
     return Gathered(
@@ -182,11 +117,7 @@ def _line_of_leaves(evidence: ParsedSnpEvidence) -> SnpProduct | None:
 
 
 def _line_by_asking(evidence: ParsedSnpEvidence, session: FetchSession) -> SnpProduct:
-    """Find the product line under which the service has this chip; a cached answer needs no request.
-
-    Raises:
-        EndorsementError: as ``fetch_endorsements``; ``kds-not-found`` if no line has it.
-    """
+    """Find the product line under which the service has this chip; a cached answer needs no request."""
     leaf_of = {line: needed_endorsements(evidence, product=line)[0] for line in _LINES_OF_VERSION_2}
     for line, request in leaf_of.items():
         if session.cached(request) is not None:

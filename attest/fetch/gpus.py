@@ -20,23 +20,9 @@ from attest.fetch.answers import CheckedAnswer
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, FetchSession, Gathered
 from attest.fetch.fetcher import merged
 
-__all__ = ["REFETCH_AFTER", "gather_for_gpu", "gather_for_gpus"]
-
 REFETCH_AFTER = timedelta(hours=1)
 """An older RIM that does not match is fetched again: a device without any matching RIM must not cause
 a request for each of its reports."""
-
-
-def gather_for_gpu(
-    parsed: ParsedGpuEvidence,
-    *,
-    rims: EndorsementSource,
-    ocsp: EndorsementSource,
-    pool: Endorsements = NO_ENDORSEMENTS,
-    **asking: Unpack[FetchOptions],
-) -> Gathered:
-    """Gather the endorsements of one device; as ``gather_for_gpus``."""
-    return gather_for_gpus((parsed,), rims=rims, ocsp=ocsp, pool=pool, **asking)
 
 
 def gather_for_gpus(
@@ -54,8 +40,8 @@ def gather_for_gpus(
 
     Args:
         devices: reports with their certificates.
-        rims: the RIM service, such as ``RimServiceClient``.
-        ocsp: the responder, such as ``OcspClient``.
+        rims: such as ``RimServiceClient``.
+        ocsp: such as ``OcspClient``.
         pool: available endorsements, possibly with a raw report's chain.
         asking: see ``FetchOptions``.
 

@@ -21,9 +21,7 @@ from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.fetch.answers import describe, max_answer_bytes
 from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
-from attest.fetch.service import ApiKey, ServiceClient
-
-__all__ = ["NONCE_BYTES", "OCSP_URL", "OcspClient"]
+from attest.fetch.service import ApiKey, NvidiaServiceClient
 
 OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
 NONCE_BYTES: Final = 32
@@ -46,34 +44,29 @@ RandomBytes = Callable[[int], bytes]
 """Returns so many unpredictable bytes, such as ``secrets.token_bytes``."""
 
 
-class OcspClient(ServiceClient):
-    """Client of NVIDIA's OCSP responder, or of another one that repeats nonces.
-
-    Args:
-        timing: sources of time.
-        random: for nonces.
-        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
-        service_key: an API key of NVIDIA's, for more requests; None means anonymous use.
-        trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
+class OcspClient(NvidiaServiceClient):
+    """Client of NVIDIA's OCSP responder, or of another one that repeats nonces, which come from ``random``.
 
     Raises:
         ConfigurationError: ``ocsp-url-invalid``.
     """
+
+    default_url = OCSP_URL
+    words = _WORDS
 
     def __init__(
         self,
         *,
         timing: FetchClocks,
         random: RandomBytes,
-        base_url: str = OCSP_URL,
+        base_url: str | None = None,
         service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
         """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
+        super().__init__(timing=timing, base_url=base_url, service_key=service_key, trust_env=trust_env)
         self._random = random
-        key = {} if service_key is None else service_key.headers()
-        self._headers = {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE, **key}
+        self._headers |= {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE}
 
     def url_of(self, request: EndorsementRequest) -> str:
         """Return the URL, the same for all requests.
@@ -82,25 +75,17 @@ class OcspClient(ServiceClient):
             TypeError: the request is for another service.
         """
         if not isinstance(request, NvidiaOcspRequest):
-            msg = f"NVIDIA's OCSP responder does not answer {type(request).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"NVIDIA's OCSP responder does not answer {type(request).__name__}")
         return self._base_url
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
-        """Return the responder's answer, an OCSPResponse with the nonce of this request.
-
-        Raises:
-            EndorsementError: ``ocsp-not-found`` (the responder does not serve the issuer), ``ocsp-throttled``,
-                ``ocsp-unreachable`` or ``ocsp-answer-invalid``.
-            ConfigurationError: ``ocsp-url-invalid``, an invalid host; or ``network-settings-invalid``.
-            TypeError: the request is for another service.
-        """
+        """Return the responder's answer, an OCSPResponse with the nonce of this request; errors as the base."""
         if not isinstance(request, NvidiaOcspRequest):
             raise TypeError(self.url_of(request))
         nonce = self._random(NONCE_BYTES)
-        answer = self._http.post(
+        answer = self._http.ask(
             self._base_url,
-            _request_bytes(request, nonce),
+            body=_request_bytes(request, nonce),
             what=describe(request),
             limit=max_answer_bytes(request),
             progress=progress,
@@ -110,11 +95,7 @@ class OcspClient(ServiceClient):
         return answer.body
 
     def _require_answer(self, answer: HttpAnswer, nonce: bytes) -> None:
-        """Require an OCSP answer with this nonce, without verification.
-
-        Raises:
-            EndorsementError: as ``get``.
-        """
+        """Require an OCSP answer with this nonce, without verification."""
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if media_type != _ANSWER_TYPE:
             raise answer_invalid(_WORDS, self._base_url, _ANSWER_TYPE, repr(media_type[:40]))
@@ -142,11 +123,7 @@ class OcspClient(ServiceClient):
 
 
 def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
-    """Return an OCSPRequest for one certificate, identified with SHA-384 as in NVIDIA's own tools.
-
-    Raises:
-        EndorsementError: ``ocsp-not-found``, an impossible serial number, or an issuer with an unreadable key.
-    """
+    """Return an OCSPRequest for one certificate, identified with SHA-384 as in NVIDIA's own tools."""
     try:
         name_hash, key_hash = cert_id(request.issuer, "sha384")
         builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(name_hash, key_hash, request.serial, SHA384())

@@ -1,7 +1,7 @@
 """Client of Intel's provisioning certification service (PCS), or of a data centre's cache of it (PCCS).
 
-``client.py`` has retries and limits. A document or list is in the body and its certificates
-are in a header; an answer has both, so that cached and bundled ones can be verified offline.
+A document or list is in the body and its certificates are in a header; an answer has both, so that cached and bundled
+ones can be verified offline.
 
 Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; specs/intel-tdx-sgx.md, section 17.
 """
@@ -27,8 +27,6 @@ from attest.fetch.answers import describe
 from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
 from attest.fetch.service import ServiceClient
 
-__all__ = ["PCS_ROOT_CRL_URL", "PCS_URL", "PcsClient", "PcsUpdate"]
-
 PCS_URL: Final = "https://api.trustedservices.intel.com"
 PCS_ROOT_CRL_URL: Final = "https://certificates.trustedservices.intel.com/IntelSGXRootCA.der"
 """Intel has the root's list on another host; other services have it at ``rootcacrl``."""
@@ -37,9 +35,8 @@ PcsUpdate = Literal["standard", "early"]
 """TCB evaluation: ``early`` knows a TCB recovery at once, ``standard`` months later, when it becomes mandatory."""
 
 _CERTIFICATION = "certification/v4"
-_TCB_INFO_HEADERS = ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain")
 _HEADERS: Mapping[type[IntelRequest], tuple[str, ...]] = {
-    IntelTcbInfoRequest: _TCB_INFO_HEADERS,
+    IntelTcbInfoRequest: ("TCB-Info-Issuer-Chain", "SGX-TCB-Info-Issuer-Chain"),
     IntelQeIdentityRequest: ("SGX-Enclave-Identity-Issuer-Chain",),
     IntelPckCrlRequest: ("SGX-PCK-CRL-Issuer-Chain",),
     IntelRootCrlRequest: (),
@@ -58,24 +55,25 @@ _WORDS = ServiceWords(
 
 
 class PcsClient(ServiceClient):
-    """Client of Intel's PCS, or of a PCCS.
-
-    Args:
-        timing: sources of time.
-        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. Any but Intel's
-            own is a PCCS, which also has the root's list.
-        update: TCB evaluation.
-        trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
+    """Client of Intel's PCS, or of a PCCS: any base URL but Intel's own, which also has the root's list.
 
     Raises:
         ConfigurationError: ``pcs-url-invalid``.
     """
 
+    default_url = PCS_URL
+    words = _WORDS
+
     def __init__(
-        self, *, timing: FetchClocks, base_url: str = PCS_URL, update: PcsUpdate = "standard", trust_env: bool = True
+        self,
+        *,
+        timing: FetchClocks,
+        base_url: str | None = None,
+        update: PcsUpdate = "standard",
+        trust_env: bool = True,
     ) -> None:
         """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, words=_WORDS, trust_env=trust_env)
+        super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
         self._update = update
 
     @property
@@ -102,8 +100,7 @@ class PcsClient(ServiceClient):
             case IntelRootCrlRequest():
                 return PCS_ROOT_CRL_URL if self._base_url == PCS_URL else f"{sgx}/rootcacrl"
             case _:
-                msg = f"Intel's service does not answer {type(request).__name__}"
-                raise TypeError(msg)
+                raise TypeError(f"Intel's service does not answer {type(request).__name__}")
 
     def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
         """Return the service's answer with its issuer chain, in the form of ``attest.endorsements.intel_answers``.
@@ -116,7 +113,7 @@ class PcsClient(ServiceClient):
         url = self.url_of(request)
         is_list = isinstance(request, IntelPckCrlRequest | IntelRootCrlRequest)
         limit = 2 * MAX_CRL_BYTES if is_list else MAX_DOCUMENT_BYTES  # a list may come as hex
-        answer = self._http.get(url, what=describe(request), limit=limit, progress=progress)
+        answer = self._http.ask(url, what=describe(request), limit=limit, progress=progress)
         body = _der(answer.body) if is_list else answer.body
         return intel_answer_bytes(body, issuer_chain=_issuer_chain(request, answer, url))
 
@@ -127,11 +124,7 @@ def _der(body: bytes) -> bytes:
 
 
 def _issuer_chain(request: EndorsementRequest, answer: HttpAnswer, url: str) -> bytes:
-    """Return the PEM certificates in the header for the request; the root's list has none.
-
-    Raises:
-        EndorsementError: ``pcs-answer-invalid``.
-    """
+    """Return the PEM certificates in the header for the request; the root's list has none."""
     names = _HEADERS.get(type(request), ())  # type: ignore[arg-type]  # by now it is one of Intel's
     if not names:
         return b""

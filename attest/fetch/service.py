@@ -1,15 +1,16 @@
-"""Common base of the clients of vendors' services: an address, an HTTP client, and optionally an API key."""
+"""Common base of the clients of vendors' services: an address, an HTTP client, and for NVIDIA's an API key."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from abc import abstractmethod
+from typing import ClassVar, Final
 
 from attest.context_managers import ClosedOnExit
+from attest.endorsements.requests import EndorsementRequest
 from attest.errors import ConfigurationError
-from attest.fetch.client import FetchClocks, HttpClient, ServiceWords, require_base_url
-
-__all__ = ["MAX_SERVICE_KEY_BYTES", "ApiKey", "ServiceClient", "read_service_key"]
+from attest.fetch.answers import describe, max_answer_bytes
+from attest.fetch.client import FetchClocks, HttpClient, Progress, ServiceWords, require_base_url
 
 MAX_SERVICE_KEY_BYTES: Final = 4096
 """NVIDIA's keys have some 70 characters."""
@@ -18,23 +19,27 @@ _KEY = re.compile(rb"[A-Za-z0-9._~+/=-]{1,%d}" % MAX_SERVICE_KEY_BYTES)
 
 
 class ServiceClient(ClosedOnExit):
-    """A client of one service, the base of the vendors' clients.
+    """A client of one service, the base of the vendors' clients; ``client.py`` has retries and limits.
 
     Args:
         timing: sources of time.
-        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only.
-        words: codes and texts of errors.
+        base_url: ``https://host[:port][/path]``; plain http is for the loopback address only. None is the vendor's own.
         trust_env: honour the environment's proxies and certificate stores; see ``client.py``.
 
     Raises:
         ConfigurationError: ``…-url-invalid``.
     """
 
-    def __init__(self, *, timing: FetchClocks, base_url: str, words: ServiceWords, trust_env: bool) -> None:
+    default_url: ClassVar[str]
+    words: ClassVar[ServiceWords]
+
+    def __init__(self, *, timing: FetchClocks, base_url: str | None = None, trust_env: bool = True) -> None:
         """Keep the settings; httpx is loaded with the first request."""
-        require_base_url(base_url, words)
-        self._base_url = base_url.rstrip("/")
-        self._http = HttpClient(timing=timing, words=words, trust_env=trust_env)
+        url = self.default_url if base_url is None else base_url
+        require_base_url(url, self.words)
+        self._base_url = url.rstrip("/")
+        self._headers: dict[str, str] = {}
+        self._http = HttpClient(timing=timing, words=self.words, trust_env=trust_env)
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -45,13 +50,50 @@ class ServiceClient(ClosedOnExit):
         """Identity of the service, which separates answers in a cache."""
         return self._base_url
 
+    @abstractmethod
+    def url_of(self, request: EndorsementRequest) -> str:
+        """Return the URL for a request.
+
+        Raises:
+            TypeError: the request is for another service.
+        """
+        ...
+
+    def get(self, request: EndorsementRequest, *, progress: Progress) -> bytes:
+        """Return the body of the service's answer, unparsed.
+
+        Raises:
+            EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
+            ConfigurationError: ``…-url-invalid``, an invalid host; or ``network-settings-invalid``.
+            TypeError: as ``url_of``.
+            ValueError: as ``url_of``.
+        """
+        url, limit = self.url_of(request), max_answer_bytes(request)
+        return self._http.ask(url, what=describe(request), limit=limit, progress=progress, headers=self._headers).body
+
+
+class NvidiaServiceClient(ServiceClient):
+    """A client of one of NVIDIA's services, which allow more requests with an API key; without one, use is anonymous.
+
+    Raises:
+        ConfigurationError: ``…-url-invalid``.
+    """
+
+    def __init__(
+        self,
+        *,
+        timing: FetchClocks,
+        base_url: str | None = None,
+        service_key: ApiKey | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        """Keep the settings; httpx is loaded with the first request."""
+        super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
+        self._headers = {} if service_key is None else service_key.headers()
+
 
 class ApiKey:
-    """An API key. Its repr omits the text, and it cannot be pickled.
-
-    Args:
-        text: value after ``Bearer``.
-    """
+    """An API key, the text after ``Bearer``. Its repr omits the text, and it cannot be pickled."""
 
     __slots__ = ("_text",)
 
@@ -65,8 +107,7 @@ class ApiKey:
 
     def __reduce__(self) -> str:
         """Refuse pickling."""
-        msg = "a service key cannot be pickled"
-        raise TypeError(msg)
+        raise TypeError("a service key cannot be pickled")
 
     def headers(self) -> dict[str, str]:
         """Return the header with the key (RFC 6750, section 2.1)."""

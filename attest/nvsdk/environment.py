@@ -10,17 +10,6 @@ from pathlib import Path
 
 from attest.errors import ConfigurationError
 
-__all__ = [
-    "PINNED",
-    "SUPPORTED",
-    "VARIABLE",
-    "NvsdkEnvironment",
-    "find_environment",
-    "install",
-    "install_commands",
-    "installation_folder",
-]
-
 PINNED = ("nv-attestation-sdk==2.7.3", "nv-local-gpu-verifier==2.7.3")
 """The versions in ``specs/nvidia-gpu.md``. They pin only part of their dependencies."""
 SUPPORTED = ((3, 9), (3, 12))
@@ -33,11 +22,7 @@ MAX_TOLD = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvsdkEnvironment:
-    """A virtual environment that holds NVIDIA's packages.
-
-    Attributes:
-        folder: of the environment.
-    """
+    """A virtual environment that holds NVIDIA's packages."""
 
     folder: Path
 
@@ -121,9 +106,9 @@ def install(
 
 
 def _require_supported(python: str, environ: Mapping[str, str]) -> None:
-    said = _run((python, "-c", "import sys; print(*sys.version_info[:2])"), environ)
+    output = _run((python, "-c", "import sys; print(*sys.version_info[:2])"), environ)
     oldest, newest = SUPPORTED
-    parts = said.split()
+    parts = output.split()
     version = (int(parts[0]), int(parts[1])) if len(parts) == 2 and all(map(str.isdigit, parts)) else (0, 0)
     if not oldest <= version <= newest:
         raise ConfigurationError(
@@ -154,10 +139,10 @@ def _run(command: tuple[str, ...], environ: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def _failed(command: tuple[str, ...], said: str) -> ConfigurationError:
+def _failed(command: tuple[str, ...], output: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{' '.join(command[:4])} failed: {' '.join(said.split())}",
+        f"{' '.join(command[:4])} failed: {' '.join(output.split())}",
         code="nvsdk-install-failed",
-        got=said,
+        got=output,
         hint="check that pip reaches a package registry from here; the folder can be removed and made again",
     )

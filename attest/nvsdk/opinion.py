@@ -17,19 +17,20 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate
+from attest.evidence.gpu.certificates import DeviceKind
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.measurements import MeasurementSource
 from attest.evidence.gpu.rim import ParsedRim
 from attest.nvsdk.environment import NvsdkEnvironment, find_environment, installation_folder
-from attest.nvsdk.protocol import DeviceKind, RimRole, SdkAnswer, examine, offers, readable_rims
-
-__all__ = ["DeviceOpinion", "Finding", "Pair", "SecondOpinion", "pair_documents", "read_answer", "second_opinion"]
-__all__ += ["side_by_side"]
+from attest.nvsdk.protocol import SdkAnswer, examine, offers, readable_rims
 
 SECOND_OPINION_SCHEMA = "attest.second-opinion/1"
-_REVOCATION = "asked over the network by their code, and not asked here"
 _DEVICE_STEPS = ("parsed", "chain", "signature", "nonce")
 _RIM_STEPS = ("schema", "version", "chain", "signature")
-_ROLES: Mapping[DeviceKind, tuple[RimRole, ...]] = {"nvidia-gpu": ("driver", "vbios"), "nvidia-switch": ("vbios",)}
+_ROLES: Mapping[DeviceKind, tuple[MeasurementSource, ...]] = {
+    "nvidia-gpu": ("driver", "vbios"),
+    "nvidia-switch": ("vbios",),
+}
 _OUTCOMES = {
     "pass": Outcome.PASS,
     "fail": Outcome.FAIL,
@@ -53,6 +54,13 @@ class Finding:
     name: str
     outcome: Outcome
     detail: str
+
+
+_REVOCATION = Finding(
+    name="revocation",
+    outcome=Outcome.NOT_EVALUATED,
+    detail="asked over the network by their code, and not asked here",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +97,6 @@ class SecondOpinion:
     Attributes:
         versions: of Python and NVIDIA's packages.
         at: moment for their certificate checks.
-        devices: in the order given.
     """
 
     versions: Mapping[str, str]
@@ -187,16 +194,14 @@ def read_answer(name: str, kind: DeviceKind, answer: SdkAnswer) -> DeviceOpinion
     for role in _ROLES[kind]:
         steps = _members(rims.get(role))
         findings += [_rim_finding(role, step, steps, offered=role in rims) for step in _RIM_STEPS]
-    told = _members(found.get("measurements"))
-    mismatches = tuple(_mismatches(told.get("mismatches")))
-    compared = told.get("compared")
-    findings.append(_finding("measurements", told))
-    findings.append(Finding(name="revocation", outcome=Outcome.NOT_EVALUATED, detail=_REVOCATION))
+    measurements = _members(found.get("measurements"))
+    compared = measurements.get("compared")
+    findings += [_finding("measurements", measurements), _REVOCATION]
     return DeviceOpinion(
         name=name,
         kind=kind,
         findings=tuple(findings),
-        mismatches=mismatches,
+        mismatches=tuple(_mismatches(measurements.get("mismatches"))),
         compared=compared if isinstance(compared, int) else None,
     )
 
@@ -205,13 +210,13 @@ def _members(value: JsonValue) -> dict[str, JsonValue]:
     return value if isinstance(value, dict) else {}
 
 
-def _finding(name: str, told: JsonValue) -> Finding:
-    members = _members(told)
+def _finding(name: str, step: JsonValue) -> Finding:
+    members = _members(step)
     outcome = _OUTCOMES.get(str(members.get("outcome")), Outcome.NOT_EVALUATED)
     return Finding(name=name, outcome=outcome, detail="; ".join(_details(members)))
 
 
-def _rim_finding(role: RimRole, step: str, steps: dict[str, JsonValue], *, offered: bool) -> Finding:
+def _rim_finding(role: MeasurementSource, step: str, steps: dict[str, JsonValue], *, offered: bool) -> Finding:
     name = f"{role}_rim.{step}"
     if not offered:
         return Finding(name=name, outcome=Outcome.NOT_EVALUATED, detail="no RIM of the report's version at hand")
@@ -234,8 +239,8 @@ def _details(members: dict[str, JsonValue]) -> Iterator[str]:
         yield f"{members['compared']} compared"
 
 
-def _mismatches(told: JsonValue) -> Iterator[tuple[int, str]]:
-    for one in told if isinstance(told, list) else ():
+def _mismatches(listed: JsonValue) -> Iterator[tuple[int, str]]:
+    for one in listed if isinstance(listed, list) else ():
         if isinstance(one, list) and len(one) == 2 and isinstance(one[0], int):
             yield one[0], str(one[1])
 
@@ -256,14 +261,10 @@ def _device_document(device: DeviceOpinion) -> dict[str, JsonValue]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One question, with both answers.
+    """One question about a device, named as their finding, with both answers and the detail of theirs.
 
     Attributes:
-        item: name of the device.
-        question: name of their finding.
         ours: outcome of our checks; None without a counterpart.
-        theirs: outcome of theirs.
-        detail: their report.
     """
 
     item: str
@@ -274,9 +275,9 @@ class Pair:
 
     @property
     def agree(self) -> bool | None:
-        """Whether the outcomes agree; None if one of them is undecided."""
-        said = {self.ours, self.theirs}
-        if None in said or Outcome.NOT_EVALUATED in said:
+        """True if the outcomes agree; None if one of them is undecided."""
+        outcomes = {self.ours, self.theirs}
+        if None in outcomes or Outcome.NOT_EVALUATED in outcomes:
             return None
         return (self.ours is Outcome.FAIL) == (self.theirs is Outcome.FAIL)
 
@@ -302,12 +303,7 @@ The schema of a RIM has no counterpart: our parser is strict.
 
 
 def side_by_side(opinion: SecondOpinion, checks: Sequence[Check]) -> tuple[Pair, ...]:
-    """Pair their findings with our checks.
-
-    Args:
-        opinion: theirs.
-        checks: ours, of the same evidence; a check without an item (``freshness``) counts for every device.
-    """
+    """Pair their findings with our checks; a check without an item (``freshness``) counts for every device."""
     return tuple(
         Pair(
             item=device.name,

@@ -6,42 +6,26 @@ Their functions accept any RIM in either slot, so the choice is made here, by ed
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import wrap
-from typing import Literal, TypeAlias
 
-from attest.collect.child import ask_child
+from attest.collect.child import ask_child, library_environment
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate
 from attest.errors import AttestError, CollectionError, ConfigurationError, EvidenceError
-from attest.evidence.gpu.certificates import is_leaf
+from attest.evidence.gpu.certificates import Architecture, DeviceKind, DeviceModel, is_leaf
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.gpu.measurements import MeasurementSource
+from attest.evidence.gpu.references import sources_of, wanted_rim
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.nvsdk.environment import NvsdkEnvironment
-
-__all__ = [
-    "SDK_SECONDS",
-    "Architecture",
-    "DeviceKind",
-    "RimRole",
-    "SdkAnswer",
-    "SdkDevice",
-    "collect_with_sdk",
-    "device_with_rims",
-    "examine",
-    "offers",
-    "readable_rims",
-    "sdk_versions",
-    "time_sdk",
-]
 
 SDK_SECONDS = 60.0
 """For one process: importing NVIDIA's packages takes about a second, verifying one device a twentieth of that."""
@@ -51,10 +35,6 @@ MAX_TRIES = 4
 """Largest number of RIM pairs for one device, if several files match a role."""
 _CHAIN_CERTIFICATES = 5
 _WORKER = Path(__file__).with_name("worker.py")
-
-DeviceKind: TypeAlias = Literal["nvidia-gpu", "nvidia-switch"]
-Architecture: TypeAlias = Literal["hopper", "blackwell", "ls10"]
-RimRole: TypeAlias = Literal["driver", "vbios"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +53,12 @@ class SdkDevice:
     architecture: Architecture
     report: bytes
     chain_pem: str
-    rims: Mapping[RimRole, bytes] = field(default_factory=dict)
+    rims: Mapping[MeasurementSource, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkAnswer:
-    """An answer of the worker.
-
-    Attributes:
-        versions: of Python and of NVIDIA's packages.
-        found: result of the requested mode.
-    """
+    """An answer of the worker: versions of Python and of NVIDIA's packages, and the result of the requested mode."""
 
     versions: Mapping[str, str]
     found: Mapping[str, JsonValue]
@@ -97,14 +72,7 @@ def examine(
     environment: NvsdkEnvironment,
     seconds: float = SDK_SECONDS,
 ) -> SdkAnswer:
-    """Run NVIDIA's functions on one device, each step by itself.
-
-    Args:
-        device: evidence and RIMs.
-        at: moment for certificate checks.
-        nonce: required 32 bytes in the report; None omits that step.
-        environment: with their packages.
-        seconds: limit for the process.
+    """Run NVIDIA's functions on one device, each step by itself; without a nonce, that step is omitted.
 
     Raises:
         ConfigurationError: ``nvsdk-unusable`` or ``nvsdk-timeout``.
@@ -117,7 +85,7 @@ def time_sdk(device: SdkDevice, *, at: datetime, nonce: bytes, rounds: int, envi
     """Time their verification of one valid device inside their interpreter, without start, input, logs and network.
 
     Returns:
-        ``median_seconds``, ``rounds``, and ``parts`` with the median of each.
+        ``median_seconds`` and ``rounds``.
 
     Raises:
         ConfigurationError: ``nvsdk-unusable`` (also after a failed step) or ``nvsdk-timeout``.
@@ -174,18 +142,13 @@ def _device(device: SdkDevice) -> dict[str, JsonValue]:
 
 def _ask(request: Mapping[str, JsonValue], *, environment: NvsdkEnvironment, seconds: float) -> SdkAnswer:
     """Run the worker in a temporary folder, for the log files that their packages write on import."""
-    where = os.environ.get("LD_LIBRARY_PATH")
     try:
         with TemporaryDirectory(prefix="attest-nvsdk-") as folder:
             answer = ask_child(
                 [str(environment.python), "-I", str(_WORKER)],
                 request=json.dumps(request).encode(),
                 seconds=seconds,
-                environment={
-                    "LC_ALL": "C.UTF-8",
-                    "HOME": folder,
-                    **({"LD_LIBRARY_PATH": where} if where else {}),
-                },
+                environment={"HOME": folder, **library_environment()},
                 folder=Path(folder),
             )
     except TimeoutError as exc:
@@ -200,8 +163,8 @@ def _ask(request: Mapping[str, JsonValue], *, environment: NvsdkEnvironment, sec
         raise _unusable(f"exit {answer.code}: {answer.last_words or 'no answer'}") from exc
 
 
-def _read(told: JsonValue) -> SdkAnswer:
-    members = told if isinstance(told, dict) else {}
+def _read(reply: JsonValue) -> SdkAnswer:
+    members = reply if isinstance(reply, dict) else {}
     versions, found, error = members.get("versions"), members.get("ok"), members.get("error")
     if isinstance(error, dict):
         raise _unusable(f"{error.get('raised')}: {error.get('detail')}")
@@ -234,20 +197,25 @@ def offers(
 ) -> Iterator[SdkDevice]:
     """Return the input for a device with each combination of matching RIMs, at least one."""
     chain = parsed.chain if parsed.chain is not None else _chain_among(certificates)
-    kind, architecture = _kind(parsed, chain)
-    for offered in _combinations(kind, parsed, chain, rims):
+    model = _model(parsed, chain)
+    for offered in _combinations(parsed, model, rims):
         yield SdkDevice(
-            kind=kind, architecture=architecture, report=parsed.report.raw, chain_pem=_pem(chain), rims=offered
+            kind=model.kind,
+            architecture=model.architecture,
+            report=parsed.report.raw,
+            chain_pem=_pem(chain),
+            rims=offered,
         )
 
 
-def _kind(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> tuple[DeviceKind, Architecture]:
-    """Return the kind by the name of the device's certificate, else by the hint, else Hopper."""
+def _model(parsed: ParsedGpuEvidence, chain: Sequence[Certificate]) -> DeviceModel:
+    """Return the device by the name of its certificate, else by the hint, else a Hopper GPU."""
     name = (chain[1].common_name or "") if len(chain) > 1 else ""
+    product = name.split(" ")[0].replace("_", "")  # section 9.2: the first word of L4's name
     if name.startswith("LS_10") or (not name and parsed.arch == "LS10"):
-        return "nvidia-switch", "ls10"
+        return DeviceModel(kind="nvidia-switch", architecture="ls10", product=product)
     blackwell = name.startswith("GB") or (not name and parsed.arch == "BLACKWELL")
-    return "nvidia-gpu", "blackwell" if blackwell else "hopper"
+    return DeviceModel(kind="nvidia-gpu", architecture="blackwell" if blackwell else "hopper", product=product)
 
 
 def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
@@ -262,32 +230,19 @@ def readable_rims(rims: Sequence[RimDocument]) -> tuple[ParsedRim, ...]:
 
 
 def _combinations(
-    kind: DeviceKind, parsed: ParsedGpuEvidence, chain: Sequence[Certificate], rims: Sequence[ParsedRim]
-) -> Iterator[dict[RimRole, bytes]]:
+    parsed: ParsedGpuEvidence, model: DeviceModel, rims: Sequence[ParsedRim]
+) -> Iterator[dict[MeasurementSource, bytes]]:
     """Combine the matching RIMs of each role by edition, product and version."""
-    opaque = parsed.report.opaque
-    if kind == "nvidia-switch":
-        wanted: dict[RimRole, str | None] = {"vbios": _stated(opaque.switch_bios_version)}
-    else:
-        wanted = {"driver": opaque.driver_version, "vbios": _stated(opaque.gpu_vbios_version)}
-    edition = "SWITCH" if kind == "nvidia-switch" else "GPU"
-    name = (chain[1].common_name or "") if len(chain) > 1 else ""
-    products = {name.split(" ")[0].replace("_", "")}  # section 9.2: the first word of L4's name
-    fitting: list[list[tuple[RimRole, bytes] | None]] = []
-    for role, version in wanted.items():
-        of_device = [one for one in rims if one.edition == edition and one.product in products]
-        same = [one for one in of_device if version is not None and one.version.lower() == version.lower()]
-        fitting.append([(role, one.document.xml) for one in same] or [None])
+    fitting: list[list[tuple[MeasurementSource, bytes] | None]] = []
+    for role in sources_of(model):
+        try:
+            wanted = wanted_rim(parsed.report, model, role)
+        except EvidenceError:  # a version in a form that no RIM has
+            fitting.append([None])
+            continue
+        fitting.append([(role, rim.document.xml) for rim in rims if wanted.fits(rim)] or [None])
     for combination in islice(product(*fitting), MAX_TRIES):
         yield dict(one for one in combination if one is not None)
-
-
-def _stated(version: Callable[[], str | None]) -> str | None:
-    """Return a version, or None in a form without any matching RIM."""
-    try:
-        return version()
-    except EvidenceError:
-        return None
 
 
 def _chain_among(certificates: Sequence[Certificate]) -> tuple[Certificate, ...]:

@@ -51,11 +51,11 @@ def step(run: Callable[[], Any]) -> tuple[Step, Any]:
 
 def _story(exc: BaseException | None) -> str:
     """Return the messages of an exception and its causes: often only the last one is specific."""
-    told: list[str] = []
-    while exc is not None and len(told) < 5:
-        told.append(" ".join(str(exc).split()))
+    messages: list[str] = []
+    while exc is not None and len(messages) < 5:
+        messages.append(" ".join(str(exc).split()))
         exc = exc.__cause__
-    return ": ".join(told)[:400]
+    return ": ".join(messages)[:400]
 
 
 def judged(run: Callable[[], Any]) -> Step:
@@ -340,8 +340,7 @@ def _verify_whole(theirs: GpuVerifier, request: dict[str, Any], paths: dict[str,
     if "vbios" in rims:
         good.append(theirs.compare(parsed, rims)[1])
     if not all(good):
-        msg = "what is timed must be verified: a step said no"
-        raise ValueError(msg)
+        raise ValueError("what is timed must be verified: a step said no")
 
 
 def _rim_file(role: str, xml: str) -> str:
@@ -390,9 +389,9 @@ def main() -> int:
     sys.stdout = sys.stderr  # their log handlers take it on import
     request = json.load(sys.stdin)
     found, answer = step(lambda: MODES[request["mode"]](request))
-    told = {"versions": versions(), **({"ok": answer} if answer is not None else {"error": found})}
+    reply = {"versions": versions(), **({"ok": answer} if answer is not None else {"error": found})}
     with os.fdopen(own, "w") as out:
-        out.write(json.dumps(told))
+        out.write(json.dumps(reply))
     return 0
 
 

@@ -14,9 +14,12 @@ from urllib.parse import urlsplit
 
 from attest.errors import ConfigurationError
 
-__all__ = ["PageFile", "origin_of", "page_digest", "page_files"]
-
-_TYPES: Final = {"html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8", "css": "text/css"}
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css",
+    "json": "application/json",
+}
 _BUNDLE: Final = files("attest.page") / "bundle"
 _HEADERS: Final = {
     "x-content-type-options": "nosniff",
@@ -31,13 +34,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile:
-    """A file of the page.
-
-    Attributes:
-        media_type: its content type.
-        body: its bytes.
-        headers: in addition to the content type.
-    """
+    """A file of the page, with its headers besides the content type."""
 
     media_type: str
     body: bytes
@@ -60,18 +57,16 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
         ConfigurationError: ``page-address-invalid``.
     """
     origin = None if service is None else origin_of(service)
-    told = {"service": origin, "name": name, "own": origin is not None}
+    settings = {"service": origin, "name": name, "own": origin is not None}
     headers = {**_HEADERS, "content-security-policy": _policy(origin)}
     found = {
-        "/page.json": PageFile(media_type="application/json", body=json.dumps(told).encode(), headers=headers),
+        "/page.json": PageFile(media_type="application/json", body=json.dumps(settings).encode(), headers=headers),
     }
     for part in sorted(_BUNDLE.iterdir(), key=lambda one: one.name):
         media_type = _TYPES.get(part.name.rpartition(".")[2])
         if media_type is not None:
             path = "/" if part.name == "index.html" else f"/{part.name}"
             found[path] = PageFile(media_type=media_type, body=part.read_bytes(), headers=headers)
-    manifest = (_BUNDLE / "manifest.json").read_bytes()
-    found["/manifest.json"] = PageFile(media_type="application/json", body=manifest, headers=headers)
     return found
 
 
@@ -110,13 +105,13 @@ def _import_map_digest() -> str:
 
 
 def _policy(service: str | None) -> str:
-    asked = "'self'" if service is None else f"'self' {service}"
+    sources = "'self'" if service is None else f"'self' {service}"
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src 'self' 'sha256-{_import_map_digest()}'",
             "style-src 'self'",
-            f"connect-src {asked}",
+            f"connect-src {sources}",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",

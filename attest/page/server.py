@@ -7,41 +7,17 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final, Protocol
+from typing import Final
 
 from attest.errors import ConfigurationError
 from attest.page.files import PageFile
-
-__all__ = ["HOST", "PageServer", "page_server"]
 
 HOST: Final = "127.0.0.1"
 TIMEOUT_SECONDS: Final = 10
 
 
-class PageServer(Protocol):
-    """A listening server."""
-
-    server_port: int
-
-    def serve_forever(self) -> None:
-        """Serve until ``shutdown`` or an exception."""
-        ...
-
-    def shutdown(self) -> None:
-        """Stop ``serve_forever`` from another thread."""
-        ...
-
-    def server_close(self) -> None:
-        """Close the socket."""
-        ...
-
-
-def page_server(pages: Mapping[str, PageFile], *, port: int) -> PageServer:
-    """Listen on the loopback address.
-
-    Args:
-        pages: files by path.
-        port: 0 selects any.
+def page_server(pages: Mapping[str, PageFile], *, port: int) -> ThreadingHTTPServer:
+    """Listen on the loopback address for the files by path; port 0 selects any.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.

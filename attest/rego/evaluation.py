@@ -26,8 +26,6 @@ from attest.errors import EvidenceError
 from attest.rego.policy import REFERENCE_FUNCTION, TRUST_CLAIMS, RegoForm, RegoPolicy, misleading_mention
 from attest.results.ear import tier_of_value
 
-__all__ = ["CHECK_ID", "DEFAULT_LIMITS", "RegoLimits", "RegoOutcome", "also_refuses"]
-
 CHECK_ID = "policy.rego"
 CLAUSE = "must-check.md section 4; kbs-protocol.md 11.5, 13"
 _WORKER = Path(__file__).with_name("worker.py")
@@ -92,8 +90,7 @@ class RegoOutcome:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        msg = "a RegoOutcome is no condition; ask .refused"
-        raise TypeError(msg)
+        raise TypeError("a RegoOutcome is no condition; ask .refused")
 
 
 def also_refuses(
@@ -104,14 +101,9 @@ def also_refuses(
     data: Mapping[str, JsonValue] = _NO_DATA,
     limits: RegoLimits = DEFAULT_LIMITS,
 ) -> RegoOutcome:
-    """Evaluate a policy for one document. Nothing is raised: a failure is a refusal.
+    """Evaluate a policy for one document, its ``input``. Nothing is raised: a failure is a refusal.
 
-    Args:
-        policy: the policy.
-        document: its ``input``.
-        references: what ``query_reference_value`` finds, by name.
-        data: its ``data``, beside the policy's own package.
-        limits: what the engine may use.
+    ``query_reference_value`` finds the references by name; ``data`` is beside the policy's own package.
     """
     refused = _unfit(policy, document, references, data)
     if refused is not None:
@@ -175,11 +167,7 @@ def _unsound(value: JsonValue, path: str, depth: int = 0) -> str | None:
 
 
 def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, JsonValue]:
-    """Return what the worker found, by rule.
-
-    Raises:
-        _RefusedError: it found nothing.
-    """
+    """Return the worker's results, by rule."""
     try:
         # The engine writes the compiled policy there; the worker reads the called functions from it.
         with TemporaryDirectory(prefix="attest-rego-") as folder:
@@ -191,41 +179,31 @@ def _ask(request: Mapping[str, JsonValue], limits: RegoLimits) -> Mapping[str, J
                 folder=Path(folder),
             )
     except TimeoutError:
-        msg = f"the engine did not end within {limits.seconds:g} s"
-        raise _RefusedError(msg) from None
+        raise _RefusedError(f"the engine did not end within {limits.seconds:g} s") from None
     except OSError as exc:
-        msg = f"the engine cannot be started: {exc.strerror}"
-        raise _RefusedError(msg) from exc
+        raise _RefusedError(f"the engine cannot be started: {exc.strerror}") from exc
     if answer.code != 0:
         raise _RefusedError(_ENDS.get(answer.code, f"the engine crashed: it ended with {answer.code}"))
     try:
-        told = json_value(answer.out, what="answer of the Rego engine")
+        reply = json_value(answer.out, what="answer of the Rego engine")
     except EvidenceError as exc:
-        msg = "the engine's answer cannot be read"
-        raise _RefusedError(msg) from exc
-    match told:
+        raise _RefusedError("the engine's answer cannot be read") from exc
+    match reply:
         case {"error": str(problem), **rest} if not rest:
             raise _RefusedError(problem)
         case {"results": dict(results), **rest} if not rest:
             return results
-    msg = "the engine's answer is none"
-    raise _RefusedError(msg)
+    raise _RefusedError("the engine's answer is none")
 
 
 def _not_refused(policy: RegoPolicy, results: Mapping[str, JsonValue]) -> Mapping[str, int]:
-    """Return the trust claims of a policy that does not refuse; none for a resource policy.
-
-    Raises:
-        _RefusedError: it refuses.
-    """
+    """Return the trust claims of a policy that does not refuse; none for a resource policy."""
     for rule in policy.rules:
         if rule not in results:
-            msg = f"{rule} is undefined, or false"
-            raise _RefusedError(msg)
+            raise _RefusedError(f"{rule} is undefined, or false")
     if policy.form is RegoForm.RESOURCE:
         if results["allow"] is not True:
-            msg = f"allow is {json.dumps(results['allow'])[:80]}"
-            raise _RefusedError(msg)
+            raise _RefusedError(f"allow is {json.dumps(results['allow'])[:80]}")
         return {}
     found = results["trust_claims"] if policy.rules == ("trust_claims",) else dict(results)
     return _affirming(found)
@@ -234,22 +212,18 @@ def _not_refused(policy: RegoPolicy, results: Mapping[str, JsonValue]) -> Mappin
 def _affirming(found: JsonValue) -> Mapping[str, int]:
     """Return trust claims of which at least one affirms and none does less, zero for "nothing said" aside."""
     if not isinstance(found, dict):
-        msg = "trust_claims is no object"
-        raise _RefusedError(msg)
+        raise _RefusedError("trust_claims is no object")
     claims: dict[str, int] = {}
     for rule, value in found.items():
         name = TRUST_CLAIMS.get(rule.replace("-", "_"))
         if name is None or name in claims:
-            msg = f"{rule[:40]!r} is no trust claim, or stands twice"
-            raise _RefusedError(msg)
+            raise _RefusedError(f"{rule[:40]!r} is no trust claim, or stands twice")
         if isinstance(value, bool) or not isinstance(value, int) or not -128 <= value <= 127:
-            msg = f"{name} is no integer from -128 to 127"
-            raise _RefusedError(msg)
+            raise _RefusedError(f"{name} is no integer from -128 to 127")
         claims[name] = value
     bad = {name: value for name, value in claims.items() if value and tier_of_value(value) is not Tier.AFFIRMING}
     if bad:
         raise _RefusedError(", ".join(f"{name} is {value} ({tier_of_value(value)})" for name, value in bad.items()))
     if not any(claims.values()):
-        msg = "no trust claim says anything"
-        raise _RefusedError(msg)
+        raise _RefusedError("no trust claim says anything")
     return claims

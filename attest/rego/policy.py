@@ -19,18 +19,6 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.rego.tokens import Token, tokens_of
 
-__all__ = [
-    "MAX_REGO_BYTES",
-    "REFERENCE_FUNCTION",
-    "TRUST_CLAIMS",
-    "LooseCondition",
-    "Mention",
-    "RegoForm",
-    "RegoPolicy",
-    "misleading_mention",
-    "read_rego_policy",
-]
-
 MAX_REGO_BYTES = 256 * 1024
 REFERENCE_FUNCTION = "query_reference_value"
 TRUST_CLAIMS = {
@@ -115,8 +103,7 @@ def read_rego_policy(data: bytes) -> RegoPolicy:
         raise _invalid(str(exc)) from exc
     if [token.value for token in tokens if token.kind != "line"][:2] != ["package", "policy"] or _is_nested(tokens):
         raise _invalid("expected 'package policy', which is what Trustee asks")
-    heads = frozenset(_heads(tokens))
-    form, rules = _form(heads)
+    form, rules = _form(frozenset(_heads(tokens)))
     _require_known_names(tokens)
     return RegoPolicy(
         source=source, form=form, rules=rules, mentions=tuple(_mentions(tokens)), digest=sha256(data).digest()
@@ -124,7 +111,7 @@ def read_rego_policy(data: bytes) -> RegoPolicy:
 
 
 def _is_nested(tokens: tuple[Token, ...]) -> bool:
-    """Say whether the package is ``policy.something``."""
+    """Return whether the package is ``policy.something``."""
     at = next(i for i, token in enumerate(tokens) if token.value == "policy")
     return any(token.value in (".", "[") for token in tokens[at + 1 : at + 2])
 
@@ -175,7 +162,7 @@ def _negations(tokens: tuple[Token, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _ends(token: Token, depth: int) -> bool:
-    """Say whether an expression at this depth ends: with its line, or where its surroundings close."""
+    """Return whether an expression at this depth ends: with its line, or where its surroundings close."""
     return token.depth < depth or (token.depth == depth and (token.kind == "line" or token.value == ";"))
 
 
@@ -241,14 +228,14 @@ def misleading_mention(
     for one in policy.mentions:
         root, *names = one.path
         found = _found(references if root == REFERENCE_FUNCTION else document, names)
-        told = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
+        mention = ".".join(one.path) if root == "input" else f'{root}("{names[0]}")'
         if one.place is LooseCondition.ORDER:
             if found and (isinstance(found[0], bool) or not isinstance(found[0], int)):
-                return f"the policy orders {told}, which is no integer"
+                return f"the policy orders {mention}, which is no integer"
         elif not found and (
             one.place is LooseCondition.NEGATION or root != "input" or (names[:1] and names[0] in document)
         ):
-            return f"the policy counts it in favour that {told} is absent, which may be a misspelling"
+            return f"the policy counts it in favour that {mention} is absent, which may be a misspelling"
     return None
 
 

@@ -6,8 +6,6 @@ import json
 import re
 from dataclasses import dataclass
 
-__all__ = ["Token", "tokens_of"]
-
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t\r]+|\#[^\n]*)
     |(?P<line>\n)
@@ -46,25 +44,22 @@ def tokens_of(source: str) -> tuple[Token, ...]:
     while place < len(source):
         match = _TOKEN.match(source, place)
         if match is None:
-            msg = f"line {source.count(chr(10), 0, place) + 1}: {source[place]!r} begins no word of Rego"
-            raise ValueError(msg)
+            raise ValueError(f"line {source.count(chr(10), 0, place) + 1}: {source[place]!r} begins no word of Rego")
         place = match.end()
         kind, value = str(match.lastgroup), match.group()
         if kind == "blank":
             continue
         depth -= kind == "mark" and value in ")]}"
         if depth < 0:
-            msg = f"line {source.count(chr(10), 0, place) + 1}: {value} closes nothing"
-            raise ValueError(msg)
-        found.append(Token("text" if kind == "raw" else kind, _said(kind, value), depth))
+            raise ValueError(f"line {source.count(chr(10), 0, place) + 1}: {value} closes nothing")
+        found.append(Token("text" if kind == "raw" else kind, _value(kind, value), depth))
         depth += kind == "mark" and value in "([{"
     if depth:
-        msg = "a bracket is not closed"
-        raise ValueError(msg)
+        raise ValueError("a bracket is not closed")
     return tuple(found)
 
 
-def _said(kind: str, value: str) -> str:
+def _value(kind: str, value: str) -> str:
     if kind == "raw":
         return value[1:-1]
     return str(json.loads(value)) if kind == "text" else value

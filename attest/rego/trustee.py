@@ -28,8 +28,6 @@ from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.verification import VerifiedItem
 
-__all__ = ["ear_document", "evidence_document", "rego_checks", "with_rego"]
-
 _CLASSES = {"nvidia-gpu": "gpu", "nvidia-switch": "switch"}
 _NOTHING: Mapping[str, JsonValue] = MappingProxyType({})
 _TD_NAMES = {"pks": "protection_keys", "kl": "key_locker", "sept_ve_disable": "septve_disable"}
@@ -48,8 +46,7 @@ def rego_checks(
 
     Args:
         results: of one evidence, one for each typed policy.
-        policy: an attestation policy is evaluated for each CPU (Trustee has other policies for devices), a resource
-            policy once for all.
+        policy: an attestation policy is evaluated for each CPU, a resource policy once for all.
         data: reference values by name for an attestation policy; ``data`` of a resource policy.
         limits: of each evaluation.
     """

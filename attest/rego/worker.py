@@ -1,6 +1,6 @@
 """The worker process of the Rego engine: one request on standard input, one answer on standard output.
 
-Started by ``judge.py`` as ``python -I worker.py MEMORY SECONDS`` in an empty folder with an empty environment. It
+Started by ``evaluation.py`` as ``python -I worker.py MEMORY SECONDS`` in an empty folder with an empty environment. It
 imports the standard library and the engine only, decides nothing, and limits itself before it reads any input.
 
 The compiled policy names the built-in functions that it calls, however the source spells them. The engine writes it to
@@ -103,13 +103,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def require_same(engine: Any, request: dict[str, Any]) -> None:
     """Require that the engine reads every document without a change."""
-    asked = {"input": request["input"]}
-    asked |= {f"data[{json.dumps(name)}]": value for name, value in request["data"].items()}
-    for query, sent in asked.items():
+    queries = {"input": request["input"]}
+    queries |= {f"data[{json.dumps(name)}]": value for name, value in request["data"].items()}
+    for query, sent in queries.items():
         # As text: to Python, 1 equals true.
         if canonical(value_of(str(engine.query(query)))) != canonical([sent]):
-            msg = f"the engine reads another {query} than was sent"
-            raise ValueError(msg)
+            raise ValueError(f"the engine reads another {query} than was sent")
 
 
 def canonical(value: Any) -> str:
@@ -130,8 +129,7 @@ def value_of(output: str) -> list[Any]:
         return []
     document = json.loads(output)
     if not isinstance(document, dict) or len(document.get("expressions", ())) != 1:
-        msg = "the engine gave several results"
-        raise ValueError(msg)
+        raise ValueError("the engine gave several results")
     return list(document["expressions"])
 
 
@@ -145,14 +143,14 @@ def main() -> None:
     data = sys.stdin.buffer.read(MAX_REQUEST_BYTES + 1)
     try:
         if len(data) > MAX_REQUEST_BYTES:
-            told: dict[str, Any] = {"error": f"the request has more than {MAX_REQUEST_BYTES} bytes"}
+            reply: dict[str, Any] = {"error": f"the request has more than {MAX_REQUEST_BYTES} bytes"}
         else:
-            told = answer(json.loads(data))
+            reply = answer(json.loads(data))
     except (ImportError, OSError):  # OSError: its library does not fit this system's
-        told = {"error": "the engine is not installed or cannot be loaded: it needs the extra 'rego' and glibc 2.34"}
+        reply = {"error": "the engine is not installed or cannot be loaded: it needs the extra 'rego' and glibc 2.34"}
     except BaseException as exc:  # noqa: BLE001  any failure is the answer
-        told = {"error": f"{type(exc).__name__}: the engine cannot read the policy or its documents"}
-    written = json.dumps(told).encode()
+        reply = {"error": f"{type(exc).__name__}: the engine cannot read the policy or its documents"}
+    written = json.dumps(reply).encode()
     if len(written) > MAX_ANSWER_BYTES:
         written = b'{"error": "the answer is too long"}'
     os.write(out, written)

@@ -9,7 +9,8 @@ import pytest
 
 from attest.collect import GpuState
 from attest.collect.access import MachineAccess
-from attest.collect.doctor import DoctorFinding, examine
+from attest.collect.doctor import examine
+from attest.collect.findings import DoctorFinding
 from attest.errors import CollectionError, ConfigurationError
 from tests.collect.fake_machine import (
     FakeMachine,

@@ -14,11 +14,11 @@ from attest.endorsements.pool import Endorsements
 from attest.endorsements.rims import RimDocument
 from attest.errors import AttestError, EvidenceError
 from attest.evidence.gpu.evidence import device_json, parse_nvidia_device, parse_nvidia_report
+from attest.evidence.gpu.measurements import MeasurementSource
 from attest.evidence.gpu.verify import verify_gpu_evidence
 from attest.nvsdk import SdkDevice
-from attest.nvsdk.protocol import RimRole
 
-ROLES: tuple[RimRole, ...] = ("driver", "vbios")
+ROLES: tuple[MeasurementSource, ...] = ("driver", "vbios")
 REVOCATION = (Unchecked(check="revocation", reason="no OCSP answer of NVIDIA's responder was ever recorded"),)
 
 
@@ -34,7 +34,7 @@ class NvidiaCase:
     name: str
     report: bytes
     chain: bytes
-    rims: Mapping[RimRole, bytes] = field(default_factory=dict)
+    rims: Mapping[MeasurementSource, bytes] = field(default_factory=dict)
     nonce: bytes
     at: datetime
     recorded: Mapping[str, Any] | None = None

@@ -14,9 +14,9 @@ from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import AttestError
 from attest.evidence.gpu.certificates import is_leaf
 from attest.evidence.gpu.evidence import parse_nvidia_report
+from attest.evidence.gpu.measurements import MeasurementSource
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.nvsdk import Pair
-from attest.nvsdk.protocol import RimRole
 from tests.differential.nvidia_cases import NvidiaCase
 
 PASS, FAIL, OPEN = Outcome.PASS, Outcome.FAIL, Outcome.NOT_EVALUATED
@@ -53,7 +53,7 @@ def explain(case: NvidiaCase, pair: Pair, every: tuple[Pair, ...]) -> NvidiaDiff
 
 
 def _rim(case: NvidiaCase, role: str) -> ParsedRim | None:
-    slot: RimRole = "driver" if role == "driver" else "vbios"
+    slot: MeasurementSource = "driver" if role == "driver" else "vbios"
     try:
         return read_rim(RimDocument(xml=case.rims[slot])) if slot in case.rims else None
     except AttestError:
@@ -122,7 +122,7 @@ def _framing(case: NvidiaCase, pair: Pair, every: tuple[Pair, ...]) -> bool:
 
 def _comment(case: NvidiaCase, pair: Pair, every: tuple[Pair, ...]) -> bool:
     role, _, step = pair.question.partition("_rim.")
-    slot: RimRole = "driver" if role == "driver" else "vbios"
+    slot: MeasurementSource = "driver" if role == "driver" else "vbios"
     return step == "version" and pair.ours is FAIL and b"<!--" in case.rims.get(slot, b"")
 
 

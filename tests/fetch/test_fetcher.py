@@ -21,8 +21,6 @@ from attest.fetch import (
     EndorsementCache,
     Gathered,
     KdsClient,
-    fetch_endorsements,
-    fetch_for,
     gather_endorsements,
     gather_for,
 )
@@ -78,7 +76,7 @@ def names(certificates: Iterable[Certificate]) -> list[str]:
 
 def test_what_a_report_needs_is_fetched_and_verifies_it(kds: KdsClient, cache: EndorsementCache) -> None:
     told: list[str] = []
-    found = fetch_endorsements(NEEDED, at=AT, source=kds, cache=cache, progress=told.append)
+    found = gather_endorsements(NEEDED, at=AT, source=kds, cache=cache, progress=told.append).require()
     assert names(found.certificates) == ["SEV-VCEK", "SEV-Milan", "ARK-Milan"]
     assert len(told) == len(NEEDED)
     verified = verify_snp_evidence(EVIDENCE, endorsements=found, anchors=ANCHORS, at=AT)
@@ -88,7 +86,7 @@ def test_what_a_report_needs_is_fetched_and_verifies_it(kds: KdsClient, cache: E
 @pytest.mark.parametrize("product", list(SnpProduct))
 def test_every_product_line_is_fetched_and_verifies(kds: KdsClient, product: SnpProduct) -> None:
     evidence = evidence_of(chip_of(product))
-    found = fetch_for(evidence, at=AT, source=kds, cache=None)
+    found = gather_for(evidence, at=AT, source=kds, cache=None).require()
     assert verify_snp_evidence(evidence, endorsements=found, anchors=ANCHORS, at=AT).product is product
 
 
@@ -330,7 +328,7 @@ def test_offline_what_does_not_fit_is_left_to_verification(server: Server, gathe
 
 def test_a_report_that_carries_its_certificates_needs_chain_and_list_only(server: Server, kds: KdsClient) -> None:
     chip = chip_of()
-    found = fetch_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None)
+    found = gather_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None).require()
     assert names(found.certificates) == ["SEV-Milan", "ARK-Milan"]
     assert len(server.requests) == 2
 
@@ -338,7 +336,7 @@ def test_a_report_that_carries_its_certificates_needs_chain_and_list_only(server
 def test_a_report_signed_by_a_vlek_is_served_with_the_chain_of_vleks(kds: KdsClient) -> None:
     chip = SimulatedChip.of(SnpProduct.GENOA, csp_id="CN=cloud.example")
     evidence = evidence_of(chip, table=chip.certificate_table())
-    found = fetch_for(evidence, at=AT, source=kds, cache=None)
+    found = gather_for(evidence, at=AT, source=kds, cache=None).require()
     assert names(found.certificates) == ["SEV-VLEK-Genoa", "ARK-Genoa"]
     assert verify_snp_evidence(evidence, endorsements=found, anchors=ANCHORS, at=AT).leaf.kind is LeafKind.VLEK
 
@@ -358,7 +356,7 @@ def test_a_leaf_that_no_service_hands_out_is_a_failure_and_nothing_is_sent(
     assert [failure.code for failure in found.failures] == [code]
     assert server.requests == []
     with pytest.raises(EndorsementError):
-        fetch_for(evidence_of(chip), at=AT, source=kds, cache=None)
+        gather_for(evidence_of(chip), at=AT, source=kds, cache=None).require()
 
 
 # -- reports of version 2, which do not name their product line
@@ -382,25 +380,25 @@ def test_milan_is_asked_first_and_genoa_when_milan_does_not_know_the_chip(
 ) -> None:
     knows(server, line)
     evidence = evidence_of(chip_of(line, version=2))
-    found = fetch_for(evidence, at=AT, source=kds, cache=cache)
+    found = gather_for(evidence, at=AT, source=kds, cache=cache).require()
     assert len(server.requests) == requests
     assert verify_snp_evidence(evidence, endorsements=found, anchors=ANCHORS, at=AT).product is line
-    again = fetch_for(evidence, at=AT, source=kds, cache=cache)
+    again = gather_for(evidence, at=AT, source=kds, cache=cache).require()
     assert len(server.requests) == requests
     assert again == found
-    assert fetch_for(evidence, at=AT, source=kds, cache=cache, offline=True) == found
+    assert gather_for(evidence, at=AT, source=kds, cache=cache, offline=True).require() == found
 
 
 def test_a_given_line_is_not_guessed(server: Server, kds: KdsClient) -> None:
     evidence = evidence_of(chip_of(SnpProduct.GENOA, version=2))
-    found = fetch_for(evidence, at=AT, source=kds, cache=None, product=SnpProduct.GENOA)
+    found = gather_for(evidence, at=AT, source=kds, cache=None, product=SnpProduct.GENOA).require()
     assert names(found.certificates) == ["SEV-VCEK", "SEV-Genoa", "ARK-Genoa"]
     assert not any("Milan" in request for request in server.requests)
 
 
 def test_the_leaf_beside_a_report_names_the_line(server: Server, kds: KdsClient) -> None:
     chip = chip_of(SnpProduct.GENOA, version=2)
-    found = fetch_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None)
+    found = gather_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None).require()
     assert names(found.certificates) == ["SEV-Genoa", "ARK-Genoa"]
 
 
@@ -415,12 +413,12 @@ def test_a_chip_that_no_line_knows_is_not_found(server: Server, kds: KdsClient, 
     knows(server)
     evidence = evidence_of(chip_of(version=2))
     with pytest.raises(EndorsementError) as raised:
-        fetch_for(evidence, at=AT, source=kds, cache=cache)
+        gather_for(evidence, at=AT, source=kds, cache=cache).require()
     assert raised.value.code == "kds-not-found"
     assert "neither Milan nor Genoa" in raised.value.message
     assert len(server.requests) == 2
     with pytest.raises(EndorsementError) as raised:
-        fetch_for(evidence, at=AT, source=kds, cache=cache, offline=True)
+        gather_for(evidence, at=AT, source=kds, cache=cache, offline=True).require()
     assert raised.value.code == "endorsement-not-cached"
     assert len(server.requests) == 2
 
@@ -442,5 +440,5 @@ def test_a_line_whose_layout_the_tcb_does_not_have_cannot_be_asked(server: Serve
 def test_a_request_can_be_named_without_any_report(kds: KdsClient) -> None:
     chip = chip_of(SnpProduct.TURIN)
     request = vcek_request(product=chip.product, hwid=chip.chip_id, tcb=chip.reported_tcb)
-    found = fetch_endorsements([request], at=AT, source=kds, cache=None)
+    found = gather_endorsements([request], at=AT, source=kds, cache=None).require()
     assert names(found.certificates) == ["SEV-VCEK"]

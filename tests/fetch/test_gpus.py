@@ -23,7 +23,6 @@ from attest.fetch import (
     OcspClient,
     RimServiceClient,
     can_be_fetched,
-    gather_for_gpu,
     gather_for_gpus,
 )
 from attest.fetch.answers import RIM_DAYS
@@ -60,19 +59,19 @@ def codes(found: Gathered) -> list[str]:
 def test_what_a_gpu_needs_is_fetched_once_in_two_rounds_and_verifies_it(
     server: Server, rims: RimServiceClient, ocsp: OcspClient, cache: EndorsementCache
 ) -> None:
-    first = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache)
+    first = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache)
     assert first.failures == ()
     assert verified(first).simulated
     assert [path.partition("/v1/rim/")[0] for path in server.requests] == [""] * 2 + ["/"] * STATUSES
     assert [entry.kind for entry in first.entries] == ["nvidia-rim"] * 2 + ["nvidia-ocsp"] * STATUSES
     for offline in (False, True):
-        again = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache, offline=offline)
+        again = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache, offline=offline)
         assert again.entries == first.entries
     assert len(server.requests) == 2 + STATUSES
 
 
 def test_what_was_fetched_makes_a_bundle_that_verifies_it_offline(rims: RimServiceClient, ocsp: OcspClient) -> None:
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=None)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=None)
     whole = build_bundle(found.entries, created=AT, expires=AT + DAY).to_bytes()
     files = read_endorsements([("gpu.endorsements", whole)], at=AT)
     assert files.warnings == ()
@@ -93,23 +92,23 @@ def test_devices_of_one_machine_are_asked_for_together(
 
 def test_a_raw_report_needs_its_chain_from_elsewhere(server: Server, rims: RimServiceClient, ocsp: OcspClient) -> None:
     raw = parse_nvidia_report(GPU.report(NONCE))
-    nothing = gather_for_gpu(raw, rims=rims, ocsp=ocsp, at=AT, cache=None)
+    nothing = gather_for_gpus((raw,), rims=rims, ocsp=ocsp, at=AT, cache=None)
     assert (nothing.entries, nothing.failures, server.requests) == ((), (), [])
     pool = Endorsements(certificates=tuple(map(parse_certificate, GPU.certificates)))
-    found = gather_for_gpu(raw, rims=rims, ocsp=ocsp, pool=pool, at=AT, cache=None)
+    found = gather_for_gpus((raw,), rims=rims, ocsp=ocsp, pool=pool, at=AT, cache=None)
     assert len(found.entries) == 2 + STATUSES
 
 
 def test_rims_at_hand_have_signers_too(server: Server, rims: RimServiceClient, ocsp: OcspClient) -> None:
     server.answering = lambda path, _: Reply(status=404)
     pool = Endorsements(rims=tuple(rim.document() for rim in GPU.rims(at=AT)))
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, pool=pool, at=AT, cache=None)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, pool=pool, at=AT, cache=None)
     assert codes(found) == ["rim-not-found"] * 2
     assert len(found.endorsements.ocsp) == STATUSES
 
 
 def test_offline_what_is_missing_is_named(server: Server, rims: RimServiceClient, ocsp: OcspClient) -> None:
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=None, offline=True)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=None, offline=True)
     assert codes(found) == ["endorsement-not-cached"] * 5  # two RIMs and the device's chain
     assert "RIM NV_GPU_DRIVER_GH100_" in found.failures[0].message
     assert "revocation status of" in found.failures[2].message
@@ -120,7 +119,7 @@ def test_a_responder_out_of_reach_does_not_hide_the_rims(
     server: Server, rims: RimServiceClient, ocsp: OcspClient
 ) -> None:
     server.answering_post = lambda _: Reply(status=429, headers=(("Retry-After", "3600"),))
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=None)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=None)
     assert (len(found.endorsements.rims), codes(found)) == (2, ["ocsp-throttled"] * STATUSES)
     assert len(server.bodies) == 1
     with pytest.raises(EndorsementError) as raised:
@@ -132,7 +131,7 @@ def test_a_revoked_certificate_is_handed_on_as_such(server: Server, rims: RimSer
     _, serial = GPU.questions(at=AT)[0]
     revoked = SimulatedOcsp.of(AT, revoked={serial: Reason.HOLD})
     server.answering_post = simulated_responder(SimulatedNvidiaService.of(AT, ocsp=revoked))
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=None)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=None)
     assert [answer.status for answer in found.endorsements.ocsp if answer.serial == serial] == [OcspStatus.REVOKED]
 
 
@@ -155,15 +154,15 @@ def test_a_cached_rim_with_other_reference_values_is_fetched_again_after_a_while
     driver, vbios = GPU.rims(at=AT)
     server.answering = serving(driver, reissued(vbios))
     before = AT - REFETCH_AFTER
-    assert gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=before, cache=cache).failures == ()
+    assert gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=before, cache=cache).failures == ()
     server.answering = simulated_rims()
     server.requests.clear()
     told: list[str] = []
-    early = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT - timedelta(seconds=1), cache=cache)
+    early = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT - timedelta(seconds=1), cache=cache)
     assert (len(early.endorsements.rims), server.requests) == (2, [])
-    offline = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache, offline=True)
+    offline = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache, offline=True)
     assert (len(offline.endorsements.rims), offline.failures, server.requests) == (2, (), [])
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache, progress=told.append)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache, progress=told.append)
     assert server.requests == [f"/v1/rim/{vbios.id}"]
     assert told[0] == f"the RIM {vbios.id} in the cache no longer fits"
     verified(found)
@@ -175,10 +174,10 @@ def test_a_cached_rim_whose_signature_does_not_hold_is_fetched_again(
     driver, vbios = GPU.rims(at=AT)
     whole = json.loads(rim_answer(driver))
     server.answering = serving(replace(driver, key=made.OTHER_KEY), vbios)
-    gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT - REFETCH_AFTER, cache=cache)
+    gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT - REFETCH_AFTER, cache=cache)
     server.answering = simulated_rims()
     server.requests.clear()
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache)
     assert server.requests == [f"/v1/rim/{driver.id}"]
     assert whole["sha256"] in {rim.sha256.hex() for rim in found.endorsements.rims}
     verified(found)
@@ -189,18 +188,18 @@ def test_where_no_newer_rim_can_be_had_the_one_that_is_kept_is_handed_on(
 ) -> None:
     driver, vbios = GPU.rims(at=AT)
     server.answering = serving(driver, reissued(vbios))
-    gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT - REFETCH_AFTER, cache=cache)
+    gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT - REFETCH_AFTER, cache=cache)
     server.answering = lambda path, _: Reply(status=404)
-    found = gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache)
+    found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache)
     assert (len(found.endorsements.rims), codes(found)) == (2, ["rim-not-found"])
 
 
 def test_rims_are_asked_for_again_after_some_days(
     server: Server, rims: RimServiceClient, ocsp: OcspClient, cache: EndorsementCache
 ) -> None:
-    gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT, cache=cache)
+    gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache)
     server.requests.clear()
-    gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT + RIM_DAYS, cache=cache)
+    gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT + RIM_DAYS, cache=cache)
     assert sum(path.startswith("/v1/rim/") for path in server.requests) == 2
 
 
@@ -220,16 +219,16 @@ def test_recorded_reports_name_rims_and_certificates(
     server.answering_post = lambda _: Reply(status=404)
     report = parse_nvidia_report(bytes.fromhex((folder / "report.hex").read_text("ascii")))
     chain = read_endorsements([("chain", (folder / "chain.pem").read_bytes())], at=AT).endorsements
-    found = gather_for_gpu(report, rims=rims, ocsp=ocsp, pool=chain, at=AT, cache=None)
+    found = gather_for_gpus((report,), rims=rims, ocsp=ocsp, pool=chain, at=AT, cache=None)
     assert codes(found) == ["rim-not-found"] * 2 + ["ocsp-not-found"] * 3
     assert "/v1/rim/NV_GPU_DRIVER_GH100_550.90.07" in server.requests
 
 
 def test_a_device_that_cannot_be_read_is_malformed(rims: RimServiceClient, ocsp: OcspClient) -> None:
     with pytest.raises(EvidenceError):
-        gather_for_gpu(parse_nvidia_device(b"{}"), rims=rims, ocsp=ocsp, at=AT, cache=None)
+        gather_for_gpus((parse_nvidia_device(b"{}"),), rims=rims, ocsp=ocsp, at=AT, cache=None)
 
 
 def test_the_moment_needs_a_time_zone(rims: RimServiceClient, ocsp: OcspClient) -> None:
     with pytest.raises(ValueError, match="time zone"):
-        gather_for_gpu(PARSED, rims=rims, ocsp=ocsp, at=AT.replace(tzinfo=None), cache=None)
+        gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT.replace(tzinfo=None), cache=None)

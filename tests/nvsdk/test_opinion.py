@@ -12,6 +12,7 @@ import pytest
 from attest.checks import Check, Outcome
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, pem_blocks
+from attest.evidence.gpu.certificates import DeviceKind
 from attest.evidence.gpu.evidence import ParsedGpuEvidence, device_json, parse_nvidia_device, parse_nvidia_report
 from attest.nvsdk import (
     SecondOpinion,
@@ -21,7 +22,7 @@ from attest.nvsdk import (
     side_by_side,
 )
 from attest.nvsdk.opinion import DeviceOpinion, Finding, read_answer
-from attest.nvsdk.protocol import DeviceKind, SdkAnswer
+from attest.nvsdk.protocol import SdkAnswer
 from tests.nvsdk.conftest import Fake
 
 AT = datetime(2024, 6, 1, tzinfo=UTC)

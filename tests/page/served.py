@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import HTTPServer
 
-from attest.page.server import HOST, PageServer
+from attest.page.server import HOST
 
 
 @contextmanager
-def served(server: PageServer) -> Iterator[str]:
+def served(server: HTTPServer) -> Iterator[str]:
     """Serve until the end of the block."""
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -26,23 +26,6 @@ from attest.evidence.eventlog.vocabulary import (
     WHOLE_DATA_TYPES,
 )
 
-__all__ = [
-    "AAEL_TAG",
-    "ApplicationEvent",
-    "GrubText",
-    "UefiVariable",
-    "Verification",
-    "application_event",
-    "event_text",
-    "grub_text",
-    "is_extended",
-    "require_data",
-    "stub_text",
-    "tag_of",
-    "uefi_variable",
-    "verification",
-]
-
 AAEL_TAG = 0x4141454C
 """Application events of the attestation agents of Confidential Containers and Alibaba Cloud ("LEAA")."""
 
@@ -96,7 +79,7 @@ class GrubText:
 
 
 def is_extended(event: ParsedEvent, kind: LogKind) -> bool:
-    """Say whether an event extended a register that is compared."""
+    """Return whether an event extended a register that is compared."""
     return event.type != EV_NO_ACTION and kind.registers[event.index].initial is not None
 
 
@@ -231,17 +214,15 @@ def stub_text(event: ParsedEvent) -> str | None:
 
 
 def event_text(event: ParsedEvent) -> str | None:
-    """Write the data of an event for people, verified or not; None when it is not readable.
+    """Return the data of an event for people, verified or not; None when it is not readable.
 
     A variable gives its name and value, a tagged event its tag and text; other data has to be printable text.
     """
     if event.type in _VARIABLES:
         variable = uefi_variable(event.data)
-        return (
-            None
-            if variable is None
-            else f"{variable.name} = {_readable(variable.value) or variable.value.hex() or 'empty'}"
-        )
+        if variable is None:
+            return None
+        return f"{variable.name} = {_readable(variable.value) or variable.value.hex() or 'empty'}"
     tag = tag_of(event)
     if tag is not None:
         return f"tag {tag:#010x}: {_readable(event.data[8:]) or event.data[8:].hex()}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 from uuid import UUID
 
@@ -38,8 +39,6 @@ from attest.evidence.eventlog.vocabulary import (
     EV_SEPARATOR,
 )
 
-__all__ = ["EventFact", "EventLogFacts", "facts_document", "facts_of"]
-
 _GLOBAL = UUID("8be4df61-93ca-11d2-aa0d-00e098032b8c")
 _IMAGE_SECURITY = UUID("d719b2cb-3d3a-4596-a3bc-dad00e67656f")
 _SECURE_BOOT = (_GLOBAL, "SecureBoot")
@@ -57,7 +56,7 @@ _SEPARATORS = (bytes(4), b"\xff" * 4, b"\1\0\0\0")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """In which registers each kind of fact is measured; nowhere, when logs of this kind cannot prove it.
+    """Registers in which each kind of fact is measured; none, when logs of this kind cannot prove it.
 
     Attributes:
         secure_boot: state and key stores of Secure Boot, and what vouched for images.
@@ -86,7 +85,7 @@ _PLACES: Mapping[str, _Places] = {
         boot_variables=("RTMR0", "RTMR1"),
         applications=("RTMR0", "RTMR1"),
         grub=("RTMR2",),
-        stub=(),  # This register is everybody's: its texts stay among the other events, by digest.
+        stub=(),  # Others measure into this register too: its texts stay among the other events, by digest.
         kernel_stub=("RTMR2",),
         loader=("RTMR2",),
         runtime=("RTMR3",),
@@ -187,44 +186,39 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         for event, how in zip(log.events, verified.verifications, strict=True)
         if is_extended(event, log.kind) and event.register in verified.proven
     )
-    reader = _Reader(pairs=pairs, proven=verified.proven)
+    read = partial(_facts, pairs, verified.proven)
     texts = (*places.grub, *places.stub)
-    command_lines = reader.all(texts, _kernel_command_line(places))
-    grub_commands = reader.all(places.grub, _grub_command)
-    load_options = reader.all(places.kernel_stub, _tagged(_STUB_LOAD_OPTIONS))
-    initrds = reader.all(places.kernel_stub, _tagged(_STUB_INITRD))
+    command_lines = read(texts, _kernel_command_line(places))
+    grub_commands = read(places.grub, _grub_command)
+    load_options = read(places.kernel_stub, _tagged(_STUB_LOAD_OPTIONS))
+    initrds = read(places.kernel_stub, _tagged(_STUB_INITRD))
     named = {fact.event for facts in (command_lines, grub_commands, load_options, initrds) for fact in facts or ()}
     return EventLogFacts(
         event_count=len(log.events),
         secure_boot=_secure_boot(pairs, log.kind),
         signature_stores=_signature_stores(pairs, log.kind) if places.secure_boot in verified.proven else None,
-        authorities=reader.all((places.secure_boot,), _authority(log.kind)),
-        boot_variables=reader.all(places.boot_variables, _boot_variable),
-        boot_applications=reader.all(places.applications, _boot_application),
+        authorities=read((places.secure_boot,), _authority(log.kind)),
+        boot_variables=read(places.boot_variables, _boot_variable),
+        boot_applications=read(places.applications, _boot_application),
         kernel_command_lines=command_lines,
         grub_commands=grub_commands,
         load_options=load_options,
         initrds=initrds,
         # What the other lists leave out, so that together they hold the whole of these registers.
-        other_loader_events=reader.all(places.loader, lambda event, _: None if event.number in named else ()),
-        application_events=reader.all(places.runtime, _application),
-        other_runtime_events=reader.all(places.runtime, _other_of_runtime),
+        other_loader_events=read(places.loader, lambda event, _: None if event.number in named else ()),
+        application_events=read(places.runtime, _application),
+        other_runtime_events=read(places.runtime, _other_of_runtime),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """The events of proven registers."""
-
-    pairs: tuple[_Pair, ...]
-    proven: frozenset[str]
-
-    def all(self, registers: tuple[str, ...], read: _Read) -> tuple[EventFact, ...] | None:
-        """Make a fact of each event of these registers that is of the kind; None unless each of them was proven."""
-        if not registers or not self.proven.issuperset(registers):
-            return None
-        found = ((pair, read(*pair)) for pair in self.pairs if pair[0].register in registers)
-        return tuple(_fact(*pair, values) for pair, values in found if values is not None)
+def _facts(
+    pairs: tuple[_Pair, ...], proven: frozenset[str], registers: tuple[str, ...], read: _Read
+) -> tuple[EventFact, ...] | None:
+    """Make a fact of each event of these registers that is of the kind; None unless each of them was proven."""
+    if not registers or not proven.issuperset(registers):
+        return None
+    found = ((pair, read(*pair)) for pair in pairs if pair[0].register in registers)
+    return tuple(_fact(*pair, values) for pair, values in found if values is not None)
 
 
 def _fact(event: ParsedEvent, how: Verification, values: _Values) -> EventFact:
@@ -260,19 +254,16 @@ def _secure_boot(pairs: tuple[_Pair, ...], kind: LogKind) -> EventFact | None:
 
 
 def _signature_stores(pairs: tuple[_Pair, ...], kind: LogKind) -> tuple[tuple[str, EventFact], ...]:
-    """Give size and digest: the values themselves are kilobytes of certificates."""
+    """Return size and digest: the values themselves are kilobytes of certificates."""
     return tuple(
-        (
-            _SIGNATURE_STORES[variable.guid, variable.name],
-            _fact(event, how, _told(variable.value, kind)),
-        )
+        (_SIGNATURE_STORES[variable.guid, variable.name], _fact(event, how, _size_and_digest(variable.value, kind)))
         for event, how, variable in _firmware_variables(pairs, kind)
         if (variable.guid, variable.name) in _SIGNATURE_STORES
     )
 
 
-def _told(value: bytes, kind: LogKind) -> _Values:
-    """Give size and digest, by the hash of the log's bank."""
+def _size_and_digest(value: bytes, kind: LogKind) -> _Values:
+    """Return size and digest, by the hash of the log's bank."""
     return ("size", len(value)), (f"value_sha{8 * kind.size}", kind.hashed(value).hex())
 
 
@@ -286,7 +277,7 @@ def _authority(kind: LogKind) -> _Read:
         variable = uefi_variable(event.data)
         if variable is None:
             return ()
-        return ("guid", str(variable.guid)), ("name", variable.name), *_told(variable.value, kind)
+        return ("guid", str(variable.guid)), ("name", variable.name), *_size_and_digest(variable.value, kind)
 
     return read
 
@@ -328,10 +319,10 @@ def _tagged(tag: int) -> _Read:
 
 
 def _application(event: ParsedEvent, _: Verification) -> _Values | None:
-    said = application_event(event)
-    if said is None:
+    found = application_event(event)
+    if found is None:
         return None
-    return (("domain", said.domain), ("operation", said.operation), ("content", said.content))
+    return (("domain", found.domain), ("operation", found.operation), ("content", found.content))
 
 
 def _other_of_runtime(event: ParsedEvent, _: Verification) -> _Values | None:

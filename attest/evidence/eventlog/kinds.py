@@ -1,6 +1,6 @@
 """Kinds of logs: the registers of their indices, the initial values, and the digest that counts.
 
-The kind is chosen by who calls, from the evidence that the log came with, and never by the log.
+The caller chooses the kind, from the evidence that the log came with, never from the log.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from hashlib import sha256, sha384
 
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA256, SHA384
 
-__all__ = ["CCEL", "TCG2_SHA256", "Growth", "LogKind", "Register"]
-
 
 class Growth(enum.Enum):
     """Extensions that a register may receive after the end of the log."""
 
     NONE = "none"
-    """Nothing. The log leads to its value, or is of another boot, cut short or changed."""
+    """None. The log leads to its value, or is of another boot, cut short or changed."""
     SYSTEM = "system"
     """The operating system may go on. Whether a difference is its doing cannot be judged by the log."""
     SYSTEM_ALONE = "system alone"

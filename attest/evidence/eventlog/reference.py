@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from attest.evidence.eventlog.content import event_text, is_extended
 from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog
 
-__all__ = ["ComparedEvent", "RegisterDifference", "compare_logs"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedEvent:
@@ -62,8 +60,7 @@ def compare_logs(log: ParsedEventLog, reference: ParsedEventLog) -> tuple[Regist
         ValueError: the logs are of two kinds.
     """
     if log.kind != reference.kind:
-        msg = f"a {log.kind.name} log cannot be compared with a {reference.kind.name} log"
-        raise ValueError(msg)
+        raise ValueError(f"a {log.kind.name} log cannot be compared with a {reference.kind.name} log")
     differences = (
         _difference(register.name, _of_register(reference, index), _of_register(log, index))
         for index, register in enumerate(log.kind.registers)

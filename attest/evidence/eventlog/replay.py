@@ -1,4 +1,4 @@
-"""Does a log lead to the registers that hardware signed?
+"""The replay of a log, and its comparison with the registers that hardware signed.
 
 The replay proves the digests; ``require_data`` proves what can be proven of the data. Both make a
 ``VerifiedEventLog``, which is built here and nowhere else.
@@ -16,8 +16,6 @@ from attest.errors import BindingError
 from attest.evidence.eventlog.content import Verification, is_extended, require_data
 from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.structure import ParsedEventLog
-
-__all__ = ["Registers", "VerifiedEventLog", "continuation", "replay", "require_replay", "verify_event_log"]
 
 _CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19"
 _CHECK = "eventlog.registers"
@@ -85,11 +83,7 @@ def replay(log: ParsedEventLog) -> Registers:
 
 
 def continuation(kind: LogKind, register: Register, replayed: bytes, signed: bytes) -> int | None:
-    """Say how many of the phases that are known lie between what a log leads to and what was signed.
-
-    Returns:
-        0 when both are equal; None when no number of phases leads from the one to the other.
-    """
+    """Return the number of known phases between the replayed and the signed value; None when no number fits."""
     for number, phase in enumerate(register.phases):
         if replayed == signed:
             return number
@@ -137,19 +131,10 @@ def require_replay(log: ParsedEventLog, signed: Mapping[str, bytes], *, tolerant
 
 
 def verify_event_log(log: ParsedEventLog, *, signed: Mapping[str, bytes], tolerant: bool = False) -> VerifiedEventLog:
-    """Check that a log leads to signed registers and that its data is what was measured.
-
-    Args:
-        log: parsed, not trusted.
-        signed: by name, the registers that hardware signed; those of a quote whose signature holds.
-        tolerant: leave a register unjudged that differs and that an operating system may have extended since.
+    """Check that a log leads to signed registers, as ``require_replay``, and that its data is what was measured.
 
     Raises:
-        BindingError: ``eventlog-register-mismatch`` or ``eventlog-registers-unsigned``.
         VerificationError: ``eventlog-data-mismatch``.
-        ValueError: a register that a log of this kind does not have, or of another size.
-
-    Spec: specs/intel-tdx-sgx.md, section 19 and check T13; specs/azure-cvm.md, section 5.
     """
     # (1) Digests, their registers and their order.
     replayed = require_replay(log, signed, tolerant=tolerant)

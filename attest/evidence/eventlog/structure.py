@@ -13,17 +13,6 @@ from attest.evidence.eventlog.kinds import CCEL, LogKind
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, EV_NO_ACTION, type_name
 from attest.evidence.reader import ByteReader
 
-__all__ = [
-    "MAX_ALGORITHMS",
-    "MAX_EVENTS",
-    "MAX_LOG_BYTES",
-    "ParsedDigest",
-    "ParsedEvent",
-    "ParsedEventLog",
-    "ParsedSpecId",
-    "parse_event_log",
-]
-
 MAX_EVENTS = 65_536
 """Records behind the header; real logs have a few hundred. specs/intel-tdx-sgx.md, section 19."""
 MAX_LOG_BYTES = 16 * 1024 * 1024
@@ -170,18 +159,18 @@ def _startup_locality(kind: LogKind, events: list[ParsedEvent]) -> int:
 
     Spec: TCG PC Client Platform Firmware Profile, TCG_EfiStartupLocalityEvent.
     """
-    told: int | None = None
+    found: int | None = None
     extended = False
     for event in events if kind.locality_index is not None else ():
         if event.type != EV_NO_ACTION:
             extended = extended or event.index == kind.locality_index
         elif event.data.startswith(_LOCALITY):
-            where = event.index == kind.locality_index and not extended and told is None
+            where = event.index == kind.locality_index and not extended and found is None
             locality = event.data[len(_LOCALITY) :]
             if not where or locality not in _LOCALITIES:
                 raise _malformed(event.number, event.offset, _LOCALITY_RULE, f"{locality.hex()} in {event.register}")
-            told = locality[0]
-    return told or 0
+            found = locality[0]
+    return found or 0
 
 
 class _LogReader(ByteReader):
@@ -248,18 +237,15 @@ def _algorithms(reader: _LogReader) -> tuple[tuple[int, int], ...]:
 
 def _record(reader: _LogReader, offset: int, index: int, sizes: dict[int, int], kind: LogKind) -> ParsedEvent:
     """Read what follows the register index of a record."""
-    number = reader.number
     if index >= len(kind.registers):
-        raise _malformed(number, offset, f"register index 0 to {len(kind.registers) - 1}", str(index))
+        raise _malformed(reader.number, offset, f"register index 0 to {len(kind.registers) - 1}", str(index))
     event_type = reader.unsigned(4, "event type")
     digests = _digests(reader, sizes)
     if kind.bank not in digests:
-        got = ", ".join(f"{algorithm:#06x}" for algorithm in digests)
-        raise _malformed(
-            number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got or 'no algorithm'}"
-        )
+        got = ", ".join(f"{algorithm:#06x}" for algorithm in digests) or "no algorithm"
+        raise _malformed(reader.number, offset, f"a {ALGORITHMS[kind.bank].name} digest", f"digests of {got}")
     return ParsedEvent(
-        number=number,
+        number=reader.number,
         offset=offset,
         index=index,
         register=kind.registers[index].name,

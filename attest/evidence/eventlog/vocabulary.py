@@ -5,37 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "ALGORITHMS",
-    "EVENT_TYPES",
-    "EV_EFI_BOOT_SERVICES_APPLICATION",
-    "EV_EFI_VARIABLE_AUTHORITY",
-    "EV_EFI_VARIABLE_BOOT",
-    "EV_EFI_VARIABLE_BOOT2",
-    "EV_EFI_VARIABLE_DRIVER_CONFIG",
-    "EV_EVENT_TAG",
-    "EV_IPL",
-    "EV_NO_ACTION",
-    "EV_SEPARATOR",
-    "SHA256",
-    "SHA384",
-    "WHOLE_DATA_TYPES",
-    "TcgAlgorithm",
-    "type_name",
-]
-
 SHA256 = 0x000B
 SHA384 = 0x000C
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcgAlgorithm:
-    """A digest algorithm of the TCG registry.
-
-    Attributes:
-        name: its spelling in messages.
-        size: bytes of a digest.
-    """
+    """A digest algorithm of the TCG registry: its spelling in messages, and the bytes of a digest."""
 
     name: str
     size: int

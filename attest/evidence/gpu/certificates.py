@@ -21,20 +21,6 @@ from attest.endorsements.signatures import load_public_key
 from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError, UnsupportedError
 
-__all__ = [
-    "Architecture",
-    "DeviceIdentity",
-    "DeviceKind",
-    "DeviceModel",
-    "GpuLeaf",
-    "is_leaf",
-    "read_identity",
-    "read_leaf",
-    "read_model",
-    "require_p384",
-    "without_firmware_id",
-]
-
 DeviceKind = Literal["nvidia-gpu", "nvidia-switch"]
 Architecture = Literal["hopper", "blackwell", "ls10"]
 
@@ -121,7 +107,7 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceModel:
-    """Return the kind of device of an L4 certificate.
+    """Kind of device of an L4 certificate.
 
     Attributes:
         kind: GPU or NVSwitch.
@@ -138,7 +124,7 @@ class DeviceModel:
 
 
 def is_leaf(certificate: Certificate) -> bool:
-    """Say whether a certificate bears a firmware id, so whether it claims to be the L5 of a device."""
+    """Return whether a certificate bears a firmware id and so claims to be the L5 of a device."""
     return any(e.oid in _READERS for e in certificate.extensions)
 
 
@@ -282,7 +268,7 @@ _MODELS: tuple[tuple[int, str, DeviceKind, Architecture], ...] = (
 
 
 def read_model(certificate: Certificate, identity: DeviceIdentity) -> DeviceModel:
-    """Say what kind of device an L4 is of, by the type byte of its identity together with its CN.
+    """Return the kind of device of an L4, by the type byte of its identity together with its CN.
 
     Raises:
         UnsupportedError: ``gpu-device-unsupported``: neither a known GPU nor a known switch.

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
 from attest.endorsements.chains import require_ca, require_issued, require_valid
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
@@ -36,19 +36,6 @@ from attest.evidence.gpu.certificates import (
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.structure import ParsedGpuReport
 
-__all__ = [
-    "PATH_LENGTH",
-    "DeviceChain",
-    "DevicePath",
-    "DeviceRoot",
-    "common_window",
-    "find_path",
-    "find_root",
-    "report_signed_by",
-    "require_linked",
-    "require_path_valid",
-]
-
 PATH_LENGTH = 4
 """L5, L4, L3 and L2: certificates between the report and the root (specs/nvidia-gpu.md, section 6.1)."""
 MAX_LEAVES = 64
@@ -56,6 +43,7 @@ MAX_LEAVES = 64
 MAX_CANDIDATES = 16
 """Certificates of one name that are tried: NVIDIA has one of each."""
 _ECDSA = ec.ECDSA(hashes.SHA384())
+_ROLE: AnchorRole = "nvidia-device-root"
 _CLAUSE = "nvidia-gpu.md 6.1"
 
 
@@ -86,11 +74,9 @@ class DevicePath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRoot:
-    """The pinned root that a path reaches.
+    """The pinned root that a path of certificates reaches.
 
     Attributes:
-        anchor: the pin.
-        issuer: its name and key.
         certificate: its certificate, where the anchor is held by its digest alone.
     """
 
@@ -108,11 +94,8 @@ class DeviceChain:
         device: L4, the device.
         issuers: L3 and L2.
         identity: type byte and PDI of L4.
-        kind: GPU or switch.
-        architecture: of the device.
         product: as RIMs name it (``GH100``).
-        anchor: the pinned root.
-        root: the root as a signer.
+        root: the pinned root as a signer.
     """
 
     leaf: GpuLeaf
@@ -174,7 +157,7 @@ def _find_leaf(report: ParsedGpuReport, pool: Endorsements) -> Certificate | Non
 
 
 def report_signed_by(report: ParsedGpuReport, leaf: Certificate) -> bool:
-    """Say whether the report's signature verifies under this certificate's key (P-384, SHA-384, r and s big-endian).
+    """Return whether the report's signature verifies under this certificate's key (P-384, SHA-384, r and s big-endian).
 
     A key of another kind signed nothing.
 
@@ -202,7 +185,7 @@ def _no_leaf() -> EndorsementError:
 
 
 def _find_issuer(child: Certificate, pool: Endorsements) -> Certificate:
-    """Return who issued ``child``; a self-issued certificate stands in the place of the root and is no candidate."""
+    """Return the issuer of ``child``; a self-issued certificate stands in the place of the root and is no candidate."""
     refusal: ChainError | None = None
     candidates = (c for c in pool.named(child.issuer)[:MAX_CANDIDATES] if c.issuer != c.subject)
     for candidate in candidates:
@@ -249,9 +232,32 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
             for a root of this name or a certificate of it.
         EndorsementError: ``gpu-root-missing``: an anchor is held by its digest alone, and its certificate is missing.
     """
-    last = path.certificates[-1]
+    last, presented = path.certificates[-1], path.roots[:MAX_CANDIDATES]
+    root = pinned_root(last, presented, anchors, role=_ROLE)
+    if root is not None:
+        return root
+    if not presented and any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
+        raise EndorsementError(
+            f"the root {last.issuer_common_name}, which issued {last.name}, is neither held nor at hand",
+            code="gpu-root-missing",
+            expected=f"a pinned {last.issuer_common_name}",
+            got="none",
+            clause="nvidia-gpu.md 6.2",
+            hint="give the root's certificate with --endorsements PATH",
+        )
+    raise untrusted_root(f"the root {last.issuer_common_name}", presented, role=_ROLE, clause="nvidia-gpu.md 6.2")
+
+
+def pinned_root(
+    last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, *, role: AnchorRole
+) -> DeviceRoot | None:
+    """Return the pinned root that issued a certificate; None when no anchor is of its name or among those presented.
+
+    Raises:
+        ChainError: as ``require_issued`` or ``require_ca``, for a root of this name or a certificate of it.
+    """
     refusal: ChainError | None = None
-    for root in _roots(last, path.roots[:MAX_CANDIDATES], anchors):
+    for root in _roots(last, presented, anchors, role):
         try:
             require_issued(last, root.issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
             if root.certificate is not None:
@@ -260,41 +266,36 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
             refusal = refusal or exc
         else:
             return root
-    raise refusal or _no_root(last, path.roots, anchors)
+    if refusal is not None:
+        raise refusal
+    return None
 
 
-def _roots(last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors) -> Iterator[DeviceRoot]:
+def _roots(
+    last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, role: AnchorRole
+) -> Iterator[DeviceRoot]:
     """Pinned roots in the name of the issuer: as keys that are held, and as presented certificates."""
-    for anchor in anchors.of_role("nvidia-device-root"):
+    for anchor in anchors.of_role(role):
         issuer = anchor.held_issuer()
         if issuer is not None and issuer.subject == last.issuer:
             yield DeviceRoot(anchor=anchor, issuer=issuer, certificate=None)
     for certificate in presented:
-        pinned = anchors.pinned(certificate.spki_sha256, role="nvidia-device-root")
+        pinned = anchors.pinned(certificate.spki_sha256, role=role)
         if pinned is not None and pinned.spki is None:
             yield DeviceRoot(anchor=pinned, issuer=certificate.as_issuer(), certificate=certificate)
 
 
-def _no_root(last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors) -> AttestError:
-    by_digest_alone = any(anchor.spki is None for anchor in anchors.of_role("nvidia-device-root"))
-    if not presented and by_digest_alone:
-        return EndorsementError(
-            f"the root {last.issuer_common_name}, which issued {last.name}, is neither held nor at hand",
-            code="gpu-root-missing",
-            expected=f"a pinned {last.issuer_common_name}",
-            got="none",
-            clause="nvidia-gpu.md 6.2",
-            hint="give the root's certificate with --endorsements PATH",
-        )
+def untrusted_root(name: str, presented: tuple[Certificate, ...], *, role: AnchorRole, clause: str) -> ChainError:
+    """Return the error for a root that no anchor pins."""
     simulation = TrustAnchors.simulation()
-    simulated = any(simulation.pinned(c.spki_sha256, role="nvidia-device-root") for c in presented[:MAX_CANDIDATES])
+    simulated = any(simulation.pinned(root.spki_sha256, role=role) for root in presented)
     got = f"SHA-256 of the public key {presented[0].spki_sha256.hex()}" if presented else "a name that no anchor has"
     return ChainError(
-        f"the root {last.issuer_common_name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+        f"{name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
         code="simulated-root-refused" if simulated else "root-not-trusted",
-        expected="a pinned NVIDIA root key",
+        expected=f"a pinned NVIDIA {'root' if role == _ROLE else 'RIM root'} key",
         got=got,
-        clause="nvidia-gpu.md 6.2",
+        clause=clause,
         hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
         if simulated
         else "a root counts only when its key is pinned; see docs/trust-anchors.md",

@@ -1,7 +1,7 @@
 """Claims of verified GPUs and NVSwitches (specs/nvidia-gpu.md, section 21).
 
 A claim that the evidence does not carry is absent. Nothing in a report says whether developer tools were on: that is
-in ``nvml``, which a guest collects itself, so that it counts only through what the CPU signed for it.
+in ``nvml``, which a guest collects itself, so that it counts only where the CPU signed for it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from attest.encoding import rfc3339_text
-from attest.errors import EvidenceError
 from attest.evidence.claims import Claim, ClaimTree, ClaimType, ClaimValue, Origin
 from attest.evidence.gpu.evidence import GpuSettings
-from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource, Mismatch
+from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource
 from attest.evidence.gpu.nvidia_claims import nvidia_claims, revocation_of
 from attest.evidence.gpu.opaque import OpaqueData
-from attest.evidence.gpu.rim import VerifiedRim, driver_rim_id, switch_bios_rim_id, vbios_rim_id
+from attest.evidence.gpu.references import served_id
+from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
-
-__all__ = ["GPU_CLAIMS", "SWITCH_CLAIMS", "gpu_claim", "switch_claim"]
 
 _Get: TypeAlias = Callable[[VerifiedGpu], ClaimValue]
 _RimName: TypeAlias = Literal["driver_rim", "vbios_rim"]
@@ -32,7 +30,6 @@ _NVML = "NVML, nvmlSystemGetConfComputeSettings; nvidia-gpu.md 15"
 _MODES = {0: "spt", 1: "mpt", 2: "protected-pcie"}
 _PROTECTED_PCIE = {0x55: False, 0xAA: True}
 _LOCKED = 1
-_DEFAULT_BLACKWELL = "GB100"
 
 
 def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str = _REPORT) -> Claim:
@@ -79,16 +76,17 @@ def _comparison(name: str, kind: ClaimType, get: Callable[[VerifiedGpu, Measurem
     return _claim(f"measurements.{name}", kind, Origin.HARDWARE, found, _MEASUREMENTS)
 
 
-def _difference(v: VerifiedGpu, found: Mismatch | MeasurementResult) -> dict[str, ClaimTree]:
+def _difference(v: VerifiedGpu, found: MeasurementResult) -> dict[str, ClaimTree]:
     """Describe what differs: where, in which RIM, what was expected and what is there."""
-    described: dict[str, ClaimTree] = {"index": found.index, "source": found.source, "expected": found.expected}
-    rim = _rim_id(v, found.source)
-    return (
-        described
-        | ({} if rim is None else {"rim": rim})
-        | ({} if found.got is None else {"got": found.got})
-        | ({"reason": found.waived} if isinstance(found, MeasurementResult) and found.waived is not None else {})
-    )
+    described: dict[str, ClaimTree | None] = {
+        "index": found.index,
+        "source": found.source,
+        "expected": found.expected,
+        "rim": served_id(_opaque(v), v.chain, found.source),
+        "got": found.got,
+        "reason": found.waived,
+    }
+    return {name: value for name, value in described.items() if value is not None}
 
 
 _COMPARISON: tuple[Claim, ...] = (
@@ -100,30 +98,6 @@ _COMPARISON: tuple[Claim, ...] = (
 
 
 # -- reference integrity manifests
-
-
-def _rim_id(v: VerifiedGpu, source: MeasurementSource) -> str | None:
-    """Return the id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one."""
-    try:
-        return _served_id(v, source)
-    except EvidenceError:
-        return None
-
-
-def _served_id(v: VerifiedGpu, source: MeasurementSource) -> str | None:
-    opaque, version = _opaque(v), v.driver_version if source == "driver" else v.vbios_version
-    if version is None:
-        return None
-    if v.kind == "nvidia-switch":
-        return switch_bios_rim_id(version)
-    if source == "driver":
-        hopper = v.architecture == "hopper"
-        return driver_rim_id(v.chain.product if hopper else opaque.chip_info or _DEFAULT_BLACKWELL, version)
-    parts = (opaque.project, opaque.project_sku, opaque.chip_sku)
-    project, project_sku, chip_sku = parts
-    if project is None or project_sku is None or chip_sku is None:
-        return None
-    return vbios_rim_id(project, project_sku, chip_sku, version)
 
 
 def _rim(which: _RimName) -> tuple[Claim, ...]:
@@ -138,7 +112,7 @@ def _rim(which: _RimName) -> tuple[Claim, ...]:
         return _claim(f"{which}.{name}", kind, Origin.CERTIFICATE, found, _RIM)
 
     return (
-        claim("id", ClaimType.TEXT, lambda v, _: _rim_id(v, source)),
+        claim("id", ClaimType.TEXT, lambda v, _: served_id(_opaque(v), v.chain, source)),
         claim("version", ClaimType.TEXT, lambda _, rim: rim.parsed.version),
         claim("sha256", ClaimType.BYTES, lambda _, rim: rim.sha256),
         claim("signer", ClaimType.TEXT, lambda _, rim: rim.signers[0].name),
@@ -153,7 +127,7 @@ def _rim(which: _RimName) -> tuple[Claim, ...]:
 
 
 def _nvml(name: str, kind: ClaimType, get: Callable[[GpuSettings], ClaimValue]) -> Claim:
-    """Make a claim of what the guest says that NVML said; absent when it says nothing."""
+    """Make a claim of the guest's statement about NVML; absent without a statement."""
 
     def found(v: VerifiedGpu) -> ClaimValue:
         settings = v.evidence.settings

@@ -22,22 +22,9 @@ from attest.evidence.gpu.chain import (
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Fact
 
-__all__ = [
-    "device_chain",
-    "require_arch",
-    "require_device_key",
-    "require_fwid",
-    "require_leaf",
-    "require_root",
-    "require_signature",
-    "require_stated_nonce",
-    "stated_model",
-    "told_arch",
-]
-
 
 def stated_model(path: DevicePath) -> DeviceModel | None:
-    """Return what device a path claims to be of; that only chooses RIMs, and a check refuses what is no device."""
+    """Return the device that a path claims to be of; it only selects RIMs, and a check refuses what is no device."""
     if path.device is not None:
         with suppress(AttestError):
             return read_model(path.device, read_identity(path.device))
@@ -88,8 +75,8 @@ def require_arch(chain: DeviceChain, stated: str | None) -> None:
         )
 
 
-def told_arch(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
-    """Tell what device this is."""
+def arch_facts(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
+    """Return the expected device, and the one that the certificate names."""
     expected = "a known GPU or NVSwitch" if stated is None else f"a device of {stated}, as the evidence says"
     return expected, ("{}, {} ({}), device {}", chain.kind, chain.architecture, chain.product, chain.identity.text)
 

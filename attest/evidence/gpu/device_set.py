@@ -1,4 +1,4 @@
-"""The GPUs and NVSwitches of one Attester together: what is said of a set and of no single device."""
+"""The GPUs and NVSwitches of one Attester together: claims of a set and of no single device."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
-
-__all__ = ["DEVICE_SET_CLAIMS", "DeviceSet", "SetMember", "device_set_claim"]
 
 _CLAUSE = "nvidia-gpu.md 14"
 

@@ -1,4 +1,4 @@
-"""Evidence of one NVIDIA device: its report, the chain that came with it, and what NVML said of the machine's mode.
+"""Evidence of one NVIDIA device: its report, the chain that came with it, and NVML's statement of the machine's mode.
 
 A raw report travels alone, and its chain lies among the endorsements. The JSON object of NVIDIA's SDK carries both;
 what else it says (``arch``, ``nonce``, versions) is an unsigned hint. Our collector adds a member ``nvml``,
@@ -13,29 +13,13 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from attest.encoding import JsonValue, base64_bytes, hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import ChainError, EvidenceError
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT
 from attest.evidence.gpu.structure import ParsedGpuReport, parse_report
-
-__all__ = [
-    "ENVIRONMENTS",
-    "MAX_CHAIN_CERTIFICATES",
-    "MAX_DEVICES",
-    "MAX_DEVICE_BYTES",
-    "MULTI_GPU_MODES",
-    "NVIDIA_PARSERS",
-    "GpuSettings",
-    "ParsedGpuEvidence",
-    "device_json",
-    "is_nvidia_json",
-    "parse_nvidia_device",
-    "parse_nvidia_report",
-    "split_nvidia_json",
-]
 
 MAX_DEVICE_BYTES = 64 * 1024
 """JSON of one device; NVML's buffers for report and chain have 13 KiB together, 18 KiB in base64."""
@@ -78,8 +62,8 @@ class GpuSettings:
         cc_mode: confidential computing is on.
         dev_tools_mode: developer tools may look into the device.
         multi_gpu_mode: one of ``MULTI_GPU_MODES``.
-        ready: the device accepts work; None if it was not asked.
-        driver_version: of the driver that answered; None if it was not asked.
+        ready: the device accepts work; None if unknown.
+        driver_version: of the driver that answered; None if unknown.
     """
 
     environment: str
@@ -166,12 +150,8 @@ def device_json(
 ) -> bytes:
     """Write the object that ``parse_nvidia_device`` reads.
 
-    Args:
-        report: request and response as the device made them; its nonce is written beside it.
-        chain_pem: certificates in PEM, leaf first.
-        arch: ``HOPPER``, ``BLACKWELL`` or ``LS10``.
-        settings: NVML's statement of the mode.
-        uuid: NVML's name of the device.
+    The report is request and response as the device made them, the chain is PEM, leaf first, and ``arch`` is
+    ``HOPPER``, ``BLACKWELL`` or ``LS10``.
     """
     device: dict[str, JsonValue] = {
         "arch": arch,
@@ -182,7 +162,7 @@ def device_json(
     if uuid is not None:
         device["uuid"] = uuid
     if settings is not None:
-        device["nvml"] = _settings_json(settings)
+        device["nvml"] = {name: value for name, value in asdict(settings).items() if value is not None}
     return _written(device)
 
 
@@ -190,10 +170,11 @@ def device_json(
 
 
 def is_nvidia_json(document: JsonValue) -> bool:
-    """Say whether a document is NVIDIA's evidence by its members, well formed or not.
+    """Return whether a document is NVIDIA's evidence by its members, well formed or not.
 
     That is: an array of devices, one device, the answer of ``nvattest collect-evidence``, or the list of Confidential
-    Containers. A device is recognised by two of ``arch``, ``evidence`` and ``certificate``.
+    Containers, whose reports are hex or base64. A device is recognised by two of ``arch``, ``evidence`` and
+    ``certificate``.
     """
     if isinstance(document, list):
         return bool(document) and _looks_like_device(document[0])
@@ -203,11 +184,7 @@ def is_nvidia_json(document: JsonValue) -> bool:
 
 
 def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
-    """Cut a file of NVIDIA's evidence into one item for each device.
-
-    Args:
-        document: the array of NVIDIA's SDK; the object that ``nvattest collect-evidence`` puts around it; one device
-            alone; or Confidential Containers' list, whose reports are hex or base64.
+    """Cut a file of NVIDIA's evidence, in any form of ``is_nvidia_json``, into one item for each device.
 
     Returns:
         ``gpu`` or ``nvswitch``, as the device's ``arch`` hints, and what ``parse_nvidia_device`` reads.
@@ -307,18 +284,6 @@ def _settings(value: JsonValue, path: str) -> GpuSettings:
         ready=_flag(value, "ready", path) if "ready" in value else None,
         driver_version=_optional_word(value, "driver_version", path),
     )
-
-
-def _settings_json(settings: GpuSettings) -> dict[str, JsonValue]:
-    members: dict[str, JsonValue] = {
-        "environment": settings.environment,
-        "cc_mode": settings.cc_mode,
-        "dev_tools_mode": settings.dev_tools_mode,
-        "multi_gpu_mode": settings.multi_gpu_mode,
-        "ready": settings.ready,
-        "driver_version": settings.driver_version,
-    }
-    return {name: value for name, value in members.items() if value is not None}
 
 
 def _closed(members: dict[str, JsonValue], known: frozenset[str], path: str) -> None:

@@ -10,8 +10,6 @@ from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
 from attest.evidence.gpu.topology import judge_set
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 
-__all__ = ["GPU", "GPU_FORMATS", "SWITCH"]
-
 _VERIFY: Callable[..., VerifiedGpu] = verify_gpu_evidence
 
 

@@ -13,16 +13,6 @@ from typing import Literal, NoReturn, TypeAlias
 from attest.evidence.gpu.rim import ParsedRim, verify_rim_signature
 from attest.evidence.tolerances import WaivedMeasurement
 
-__all__ = [
-    "NVDEC_WAIVER",
-    "MeasurementComparison",
-    "MeasurementResult",
-    "MeasurementSource",
-    "Mismatch",
-    "compare",
-    "conflicts",
-]
-
 MeasurementSource: TypeAlias = Literal["driver", "vbios"]
 """The RIM of a reference value; the BIOS of a switch counts as ``vbios``."""
 
@@ -30,22 +20,6 @@ NVDEC_INDEX = 35
 NVDEC_DISABLED = 0x55
 """Opaque field 11: the video decoder is off."""
 NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """One index whose measurement is none of the reference values, and that is not waived.
-
-    Attributes:
-        index: RIM index.
-        expected: the alternatives, 48 bytes each.
-        got: 48 bytes; None when the report has no such index.
-    """
-
-    index: int
-    source: MeasurementSource
-    expected: tuple[bytes, ...]
-    got: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +60,9 @@ class MeasurementComparison:
         return sum(result.matched for result in self.results)
 
     @property
-    def mismatches(self) -> tuple[Mismatch, ...]:
+    def mismatches(self) -> tuple[MeasurementResult, ...]:
         """Differences that are not waived."""
-        return tuple(
-            Mismatch(index=result.index, source=result.source, expected=result.expected, got=result.got)
-            for result in self.results
-            if not result.matched and result.waived is None
-        )
+        return tuple(result for result in self.results if not result.matched and result.waived is None)
 
     @property
     def waived(self) -> tuple[MeasurementResult, ...]:
@@ -101,8 +71,7 @@ class MeasurementComparison:
 
     def __bool__(self) -> NoReturn:
         # An object is true by default, and `if comparison:` would read as "they match".
-        msg = "a comparison is neither true nor false; look at its mismatches"
-        raise TypeError(msg)
+        raise TypeError("a comparison is neither true nor false; look at its mismatches")
 
 
 def compare(
@@ -116,7 +85,7 @@ def compare(
     """Compare measurements with the reference values of the RIMs at hand; one alone is compared too.
 
     Measurements at indices that no RIM names are not judged. An index that both name is compared with each;
-    that it is a conflict is for ``conflicts`` to say.
+    ``conflicts`` finds it.
 
     Args:
         measurements: 48 bytes each; position is the RIM index.
@@ -132,8 +101,7 @@ def compare(
     Spec: specs/nvidia-gpu.md, section 10.
     """
     if driver is None and vbios is None:
-        msg = "without a RIM there is nothing to compare with"
-        raise ValueError(msg)
+        raise ValueError("without a RIM there is nothing to compare with")
     reasons = {waiver.index: waiver.reason for waiver in waived}
     if nvdec0 == NVDEC_DISABLED:
         # NOTE: NVIDIA does not compare this index then; here it is compared, and only its mismatch is waived.

@@ -20,22 +20,12 @@ from attest.evidence.gpu.certificates import DeviceModel
 from attest.evidence.gpu.chain import DevicePath, find_path
 from attest.evidence.gpu.device_checks import stated_model
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
-from attest.evidence.gpu.opaque import OpaqueData
-from attest.evidence.gpu.references import fitting_rims, sources_of, wanted_rim
-from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES, driver_rim_id, switch_bios_rim_id, vbios_rim_id
-
-__all__ = ["needed_rims", "needed_statuses"]
-
-_BLACKWELL_CHIP = "GB100"
-"""Chip of a Blackwell GPU that does not state it."""
+from attest.evidence.gpu.references import fitting_rims, served_id, sources_of, wanted_rim
+from attest.evidence.gpu.rim import EMBEDDED_CERTIFICATES
 
 
 def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRimRequest, ...]:
     """List the RIMs of a device: driver and VBIOS of a GPU, the BIOS of a switch.
-
-    Args:
-        parsed: the device's evidence.
-        pool: holds a raw report's certificates.
 
     Returns:
         As many as can be named. What cannot be named, because the certificates are not at hand or the report does
@@ -44,52 +34,17 @@ def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRi
     model = stated_model(find_path(parsed, pool))
     if model is None:
         return ()
-    return tuple(NvidiaRimRequest(id=name) for name in _rim_ids(parsed.report.opaque, model))
-
-
-def _rim_ids(opaque: OpaqueData, model: DeviceModel) -> Iterator[str]:
-    for name in (_switch_bios,) if model.kind == "nvidia-switch" else (_driver, _vbios):
-        try:
-            found = name(opaque, model)
-        except EvidenceError:  # a version that is none of such a device, or that cannot stand in an address
-            continue
-        if found is not None:
-            yield found
-
-
-def _switch_bios(opaque: OpaqueData, _: DeviceModel) -> str | None:
-    version = opaque.switch_bios_version()
-    return None if version is None else switch_bios_rim_id(version)
-
-
-def _driver(opaque: OpaqueData, model: DeviceModel) -> str | None:
-    if opaque.driver_version is None:
-        return None
-    chip = model.product if model.architecture == "hopper" else opaque.chip_info or _BLACKWELL_CHIP
-    return driver_rim_id(chip, opaque.driver_version)
-
-
-def _vbios(opaque: OpaqueData, _: DeviceModel) -> str | None:
-    parts = (opaque.project, opaque.project_sku, opaque.chip_sku, opaque.gpu_vbios_version())
-    known = tuple(part for part in parts if part is not None)
-    if len(known) != len(parts):
-        return None
-    project, project_sku, chip_sku, version = known
-    return vbios_rim_id(project, project_sku, chip_sku, version)
+    ids = (served_id(parsed.report.opaque, model, source) for source in sources_of(model))
+    return tuple(NvidiaRimRequest(id=name) for name in ids if name is not None)
 
 
 def needed_statuses(
     parsed: ParsedGpuEvidence, pool: Endorsements, rims: Iterable[RimDocument]
 ) -> tuple[NvidiaOcspRequest, ...]:
-    """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each RIM.
+    """List the certificates whose revocation status is needed: L4, L3 and L2 of the device and of each of its RIMs.
 
-    Args:
-        parsed: the device's evidence.
-        pool: holds a raw report's certificates.
-        rims: the RIMs of the first round; those of other devices and versions are passed over.
-
-    Returns:
-        Up to nine requests, pairwise different: L3 and L2 of two RIMs are often the same.
+    RIMs of other devices and versions are passed over. At most nine requests, pairwise different: L3 and L2 of two RIMs
+    are often the same.
     """
     path = find_path(parsed, pool)
     found = list(_rim_chains(parsed, stated_model(path), tuple(rims)))

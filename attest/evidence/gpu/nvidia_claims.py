@@ -15,12 +15,10 @@ from datetime import datetime
 from attest.encoding import rfc3339_text
 from attest.endorsements.ocsp import OcspAnswer, OcspStatus
 from attest.evidence.claims import ClaimTree
-from attest.evidence.gpu.measurements import Mismatch, conflicts
+from attest.evidence.gpu.measurements import MeasurementResult, conflicts
 from attest.evidence.gpu.references import Status
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
-
-__all__ = ["CLAIMS_VERSION", "nvidia_claims", "revocation_of"]
 
 CLAIMS_VERSION = "3.0"
 _OEM_ID = "5703"
@@ -52,7 +50,7 @@ def _common(v: VerifiedGpu) -> _Claims:
 
 
 def _results(v: VerifiedGpu) -> _Claims:
-    """Say whether what was measured is what NVIDIA published: all of it, with every RIM at hand."""
+    """Return whether all measurements are those that NVIDIA published, with every RIM at hand."""
     rims = (v.vbios_rim,) if v.kind == "nvidia-switch" else (v.driver_rim, v.vbios_rim)
     if v.measurements is None or None in rims:
         return {"measres": "not-run"}
@@ -62,7 +60,7 @@ def _results(v: VerifiedGpu) -> _Claims:
     return {"measres": "fail", "x-nvidia-mismatch-measurement-records": tuple(map(_record, mismatches))}
 
 
-def _record(found: Mismatch) -> _Claims:
+def _record(found: MeasurementResult) -> _Claims:
     """Describe a mismatch; sizes in bytes, the first alternative as the expected value."""
     runtime: _Claims = {} if found.got is None else {"runtimeSize": len(found.got), "runtimeValue": found.got.hex()}
     return {
@@ -112,7 +110,7 @@ def _connected(pdis: tuple[bytes, ...]) -> tuple[str, ...]:
 
 
 def _report(v: VerifiedGpu, prefix: str) -> _Claims:
-    """Say what verification established, without which there would be no verified device."""
+    """Return the facts that verification established; no device is verified without them."""
     report, chain = prefix + "attestation-report", v.chain
     certificates = (chain.leaf.certificate, chain.device, *chain.issuers)
     matched: _Claims = {} if v.fwid_matched is None else {f"{report}-cert-chain-fwid-match": v.fwid_matched}
@@ -126,7 +124,7 @@ def _report(v: VerifiedGpu, prefix: str) -> _Claims:
 
 
 def _rim(prefix: str, rim: VerifiedRim | None, statuses: tuple[Status, ...]) -> _Claims:
-    """Say what was established about a RIM; about one that is not there, only that."""
+    """Return the facts about a RIM; about a missing one, only that it is missing."""
     if rim is None:
         return {f"{prefix}-fetched": False}
     steps = ("fetched", "schema-validated", "signature-verified", "version-match", "measurements-available")
@@ -137,7 +135,7 @@ def _rim(prefix: str, rim: VerifiedRim | None, statuses: tuple[Status, ...]) -> 
 
 
 def revocation_of(statuses: tuple[Status, ...]) -> str | None:
-    """Say what the answers about a chain come to: ``good``, or why a tolerated one is on hold; None without any."""
+    """Return the result of the answers about a chain: ``good``, or why a tolerated one is on hold; None without any."""
     negative = (s for s in statuses if isinstance(s, OcspAnswer) and s.status is not OcspStatus.GOOD)
     reasons = [answer.revocation_reason or "unspecified" for answer in negative]
     return (*reasons, "good")[0] if statuses else None

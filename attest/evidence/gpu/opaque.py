@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from attest.errors import EvidenceError, UnsupportedError
 
-__all__ = ["KNOWN_TYPES", "MAX_OPAQUE_VERSION", "OpaqueData", "OpaqueEntry", "malformed", "parse_opaque"]
-
 CHECK = "nvidia.format"
 MAX_OPAQUE_VERSION = 1
 """The highest value of entry 34 whose meaning is known."""

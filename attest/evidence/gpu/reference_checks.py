@@ -5,43 +5,26 @@ Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 
 from attest.checks import Outcome, Unchecked
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
 from attest.errors import BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.gpu.certificates import DeviceModel
 from attest.evidence.gpu.chain import common_window
-from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementSource, Mismatch, compare, conflicts
+from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource, conflicts
 from attest.evidence.gpu.references import (
+    Given,
     JudgedRim,
     Status,
     WantedRim,
     choose_rim,
     sources_of,
-    told_statuses,
+    status_facts,
     wanted_rim,
 )
 from attest.evidence.gpu.rim import ParsedRim, VerifiedRim
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Procedure, Step, reasons, tolerated
-from attest.evidence.tolerances import GpuTolerances
-
-__all__ = ["Given", "JudgedReference", "RimSteps", "judge_measurements", "judge_rim"]
-
-
-class Given(NamedTuple):
-    """Input of the steps."""
-
-    report: ParsedGpuReport
-    model: DeviceModel | None
-    pool: Endorsements
-    anchors: TrustAnchors
-    at: datetime
-    unchecked: tuple[Unchecked, ...]
-    tolerances: GpuTolerances
 
 
 class RimSteps(NamedTuple):
@@ -98,7 +81,7 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
         device = procedure.need(given.model, "it is not known what device this is")
         procedure.need(has_rim or None, missing)
         wanted = _require_wanted(given.report, device, source)
-        judged = _choose(wanted, given)
+        judged = choose_rim(wanted, given)
         if judged is None:
             used = tolerated(_no_rim(wanted), given.unchecked, "rim")
             procedure.tell(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
@@ -128,26 +111,14 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
         decisions = () if rim.revocation is None else tolerated(rim.revocation, given.unchecked, "revocation", "rim")
         used = (*used, *decisions)
         hold = given.tolerances.held_rim_signers
-        procedure.tell(*told_statuses(rim.parsed.certificates[:3], rim.statuses, decisions, hold=hold))
+        procedure.tell(*status_facts(rim.parsed.certificates[:3], rim.statuses, decisions, hold=hold))
     return JudgedReference(wanted, judged, used)
-
-
-def _choose(wanted: WantedRim, given: Given) -> JudgedRim | None:
-    return choose_rim(
-        wanted,
-        given.report,
-        pool=given.pool,
-        anchors=given.anchors,
-        at=given.at,
-        tolerances=given.tolerances,
-        revocation_tolerated=any(decision.check == "revocation" for decision in given.unchecked),
-    )
 
 
 def judge_measurements(
     procedure: Procedure, steps: tuple[Step, Step], driver: JudgedReference, vbios: JudgedReference, given: Given
 ) -> MeasurementComparison | None:
-    """Compare with what NVIDIA said, be it stale; rely only on what is current."""
+    """Compare with NVIDIA's values, even stale ones; rely only on current ones."""
     relied_on: MeasurementComparison | None = None
     conflict, measurements = steps
     with procedure.attempt(conflict):
@@ -157,13 +128,9 @@ def judge_measurements(
     with procedure.attempt(measurements):
         left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
         missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
-        comparison = _compare(given, driver.comparable, vbios.comparable)
-        _require_no_mismatch(procedure.need(comparison, missing))
-        if (driver.usable, vbios.usable) == (driver.comparable, vbios.comparable):
-            relied_on = comparison
-        else:
-            relied_on = _compare(given, driver.usable, vbios.usable)
-        procedure.tell(*_told_comparison(relied_on, missing))
+        _require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing))
+        relied_on = given.compare(driver.usable, vbios.usable)
+        procedure.tell(*_comparison_facts(relied_on, missing))
     return relied_on
 
 
@@ -209,19 +176,6 @@ def _require_no_conflict(driver: ParsedRim, vbios: ParsedRim) -> None:
         )
 
 
-def _compare(given: Given, driver: ParsedRim | None, vbios: ParsedRim | None) -> MeasurementComparison | None:
-    """Compare the measurements with the RIMs that there are; None without any."""
-    if driver is None and vbios is None:
-        return None
-    return compare(
-        given.report.measurements,
-        driver=driver,
-        vbios=vbios,
-        nvdec0=given.report.opaque.nvdec0,
-        waived=given.tolerances.waived_measurements,
-    )
-
-
 _HINTS = {
     7: "7 has been seen to differ after developer tools were enabled",
     9: "9 has been seen to differ after a driver update where the VBIOS RIM is an old issue: fetch the present one",
@@ -250,8 +204,8 @@ def _require_no_mismatch(comparison: MeasurementComparison) -> None:
     )
 
 
-def _told_comparison(comparison: MeasurementComparison | None, left_out: str) -> tuple[str, str, Outcome]:
-    """Tell what was compared, or why nothing was relied on."""
+def _comparison_facts(comparison: MeasurementComparison | None, left_out: str) -> tuple[str, str, Outcome]:
+    """Return the comparison, or why nothing was relied on."""
     if comparison is None:
         return "every measurement one of its reference values", left_out, Outcome.NOT_EVALUATED
     got = f"{comparison.matched} of {comparison.compared} match"
@@ -262,9 +216,9 @@ def _told_comparison(comparison: MeasurementComparison | None, left_out: str) ->
     return expected, got, Outcome.PASS
 
 
-def _alternatives(mismatch: Mismatch) -> str:
+def _alternatives(mismatch: MeasurementResult) -> str:
     return " or ".join(value.hex() for value in mismatch.expected)
 
 
-def _got(mismatch: Mismatch) -> str:
+def _got(mismatch: MeasurementResult) -> str:
     return "nothing, the report has no such index" if mismatch.got is None else mismatch.got.hex()

@@ -8,11 +8,12 @@ Spec: specs/nvidia-gpu.md, sections 9.2 to 9.4, 10 and 12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from attest.checks import Outcome, Unchecked
 from attest.encoding import rfc3339_text
@@ -23,37 +24,57 @@ from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import AttestError, EndorsementError, EvidenceError
 from attest.evidence.gpu.certificates import DeviceModel
-from attest.evidence.gpu.measurements import MeasurementSource, compare
+from attest.evidence.gpu.chain import DeviceChain
+from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementSource, compare
+from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.rim import (
     ParsedRim,
     VerifiedRim,
+    driver_rim_id,
     find_signers,
     read_rim,
     require_window,
     rim_window,
+    switch_bios_rim_id,
+    vbios_rim_id,
     verify_rim_signature,
 )
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import reasons
 from attest.evidence.tolerances import GpuTolerances
 
-__all__ = [
-    "MAX_ISSUES",
-    "JudgedRim",
-    "Status",
-    "WantedRim",
-    "choose_rim",
-    "fitting_rims",
-    "sources_of",
-    "statuses_of",
-    "told_statuses",
-    "wanted_rim",
-]
+_T = TypeVar("_T")
 
 MAX_ISSUES = 16
 """Issues of one id that are looked at: NVIDIA signs anew about every two years."""
+_BLACKWELL_CHIP = "GB100"
+"""Chip of a Blackwell GPU that does not state it."""
 Status: TypeAlias = OcspAnswer | Crl
 """Evidence that a certificate is not revoked."""
+
+
+class Given(NamedTuple):
+    """Input of the steps of one device."""
+
+    report: ParsedGpuReport
+    model: DeviceModel | None
+    pool: Endorsements
+    anchors: TrustAnchors
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: GpuTolerances
+
+    def compare(self, driver: ParsedRim | None, vbios: ParsedRim | None) -> MeasurementComparison | None:
+        """Compare the measurements with the RIMs that there are; None without any."""
+        if driver is None and vbios is None:
+            return None
+        return compare(
+            self.report.measurements,
+            driver=driver,
+            vbios=vbios,
+            nvdec0=self.report.opaque.nvdec0,
+            waived=self.tolerances.waived_measurements,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +100,7 @@ class WantedRim:
         return f"the RIM of {self.product}, {what} {self.version or 'of no stated version'}"
 
     def fits(self, rim: ParsedRim) -> bool:
-        """Say whether a RIM claims to be the wanted one; versions are compared without case."""
+        """Return whether a RIM claims to be the wanted one; versions are compared without case."""
         return (
             self.version is not None
             and (rim.edition, rim.product) == (self.edition, self.product)
@@ -105,6 +126,36 @@ def wanted_rim(report: ParsedGpuReport, model: DeviceModel, source: MeasurementS
     return WantedRim(source=source, edition="GPU", product=model.product, version=version)
 
 
+def served_id(opaque: OpaqueData, device: DeviceModel | DeviceChain, source: MeasurementSource) -> str | None:
+    """Return the id under which NVIDIA serves a RIM of a device.
+
+    None when the report does not state a part of the id, writes its version as no such device does, or states a text
+    that cannot stand in an id.
+    """
+    try:
+        return _served_id(opaque, device, source)
+    except EvidenceError:
+        return None
+
+
+def _served_id(opaque: OpaqueData, device: DeviceModel | DeviceChain, source: MeasurementSource) -> str | None:
+    if device.kind == "nvidia-switch":
+        bios = opaque.switch_bios_version()
+        return None if bios is None else switch_bios_rim_id(bios)
+    if source == "driver":
+        chip = device.product if device.architecture == "hopper" else opaque.chip_info or _BLACKWELL_CHIP
+        return None if opaque.driver_version is None else driver_rim_id(chip, opaque.driver_version)
+    project, project_sku, chip_sku, vbios = (
+        opaque.project,
+        opaque.project_sku,
+        opaque.chip_sku,
+        opaque.gpu_vbios_version(),
+    )
+    if project is None or project_sku is None or chip_sku is None or vbios is None:
+        return None
+    return vbios_rim_id(project, project_sku, chip_sku, vbios)
+
+
 def fitting_rims(wanted: WantedRim, documents: Iterable[RimDocument]) -> Iterator[ParsedRim]:
     """Yield the RIMs that claim to be the wanted one; what cannot be read is passed over, and then missing."""
     if wanted.version is None:
@@ -124,7 +175,7 @@ def fitting_rims(wanted: WantedRim, documents: Iterable[RimDocument]) -> Iterato
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRim:
-    """One RIM and what is to be said of it.
+    """One RIM and the findings about it.
 
     Attributes:
         wanted: the part that it applies to.
@@ -152,7 +203,7 @@ class JudgedRim:
 
     @property
     def comparable(self) -> VerifiedRim | None:
-        """The RIM, if NVIDIA said this and did not take it back, be it out of date.
+        """The RIM, if NVIDIA signed it and did not revoke it, even if it is out of date.
 
         A measurement that differs from a stale RIM is a finding all the same; one that equals it proves nothing,
         because being stale is a failure of its own.
@@ -170,67 +221,39 @@ class JudgedRim:
         return min((failure.exit_code for failure in failures), default=0)
 
 
-def choose_rim(
-    wanted: WantedRim,
-    report: ParsedGpuReport,
-    *,
-    pool: Endorsements,
-    anchors: TrustAnchors,
-    at: datetime,
-    tolerances: GpuTolerances,
-    revocation_tolerated: bool,
-) -> JudgedRim | None:
+def choose_rim(wanted: WantedRim, given: Given) -> JudgedRim | None:
     """Judge every RIM that claims to be the wanted one and return the best; None when there is none.
 
     One good issue without a mismatch suffices. If none is good, one that is false is returned before one that is
     stale, so that a missing endorsement hides nothing.
     """
-    fitting = tuple(islice(fitting_rims(wanted, pool.rims), MAX_ISSUES))
-    judged = [_judge(wanted, rim, pool=pool, anchors=anchors, at=at, tolerances=tolerances) for rim in fitting]
+    judged = [_judge(wanted, rim, given) for rim in islice(fitting_rims(wanted, given.pool.rims), MAX_ISSUES)]
     if len(judged) < 2:
         return judged[0] if judged else None
+    tolerated = any(decision.check == "revocation" for decision in given.unchecked)
 
     def rank(rim: JudgedRim) -> tuple[int, bool]:
-        differs = rim.comparable is not None and _differs(rim.parsed, report, wanted.source, tolerances)
-        return rim.severity(revocation_tolerated=revocation_tolerated), differs
+        return rim.severity(revocation_tolerated=tolerated), rim.comparable is not None and _differs(rim, given)
 
     return min(judged, key=rank)
 
 
-def _judge(
-    wanted: WantedRim,
-    rim: ParsedRim,
-    *,
-    pool: Endorsements,
-    anchors: TrustAnchors,
-    at: datetime,
-    tolerances: GpuTolerances,
-) -> JudgedRim:
-    signature: AttestError | None = None
-    chain: AttestError | None = None
-    revocation: AttestError | None = None
+def _judge(wanted: WantedRim, rim: ParsedRim, given: Given) -> JudgedRim:
+    _, signature = _caught(partial(verify_rim_signature, rim))
+    found, chain = _caught(partial(find_signers, rim, given.anchors))
     verified: VerifiedRim | None = None
-    statuses: tuple[Status, ...] = ()
-    try:
-        verify_rim_signature(rim)
-    except AttestError as exc:
-        signature = exc
-    try:
-        signers, anchor = find_signers(rim, anchors)
+    statuses: tuple[Status, ...] | None = None
+    revocation: AttestError | None = None
+    if found is not None:
+        signers, anchor = found
+        _, chain = _caught(partial(require_window, rim, signers=signers, anchor=anchor, at=given.at))
         if signature is None:
-            not_before, not_after = rim_window(rim, signers, anchor)
-            verified = VerifiedRim(
-                parsed=rim, signers=signers, anchor=anchor, not_before=not_before, not_after=not_after
-            )
-        require_window(rim, signers=signers, anchor=anchor, at=at)
-    except AttestError as exc:
-        chain = exc
-    if verified is not None:
-        root = _root_of(verified)
-        try:
-            statuses = statuses_of(verified.signers, root, pool=pool, at=at, hold=tolerances.held_rim_signers)
-        except AttestError as exc:
-            revocation = exc
+            begin, end = rim_window(rim, signers, anchor)
+            verified = VerifiedRim(parsed=rim, signers=signers, anchor=anchor, not_before=begin, not_after=end)
+            # The root as a signer: the held key, or the embedded certificate whose key ``find_signers`` compared.
+            root = anchor.held_issuer() or rim.certificates[-1].as_issuer()
+            hold = given.tolerances.held_rim_signers
+            statuses, revocation = _caught(partial(statuses_of, signers, root, pool=given.pool, at=given.at, hold=hold))
     return JudgedRim(
         wanted=wanted,
         parsed=rim,
@@ -238,24 +261,22 @@ def _judge(
         signature=signature,
         chain=chain,
         revocation=revocation,
-        statuses=statuses,
+        statuses=statuses or (),
     )
 
 
-def _root_of(rim: VerifiedRim) -> Issuer:
-    """Return the root as a signer: the held key, or the embedded certificate whose key ``find_signers`` compared."""
-    return rim.anchor.held_issuer() or rim.parsed.certificates[-1].as_issuer()
+def _caught(check: Callable[[], _T]) -> tuple[_T, None] | tuple[None, AttestError]:
+    """Return the result of a check, or its refusal."""
+    try:
+        return check(), None
+    except AttestError as exc:
+        return None, exc
 
 
-def _differs(rim: ParsedRim, report: ParsedGpuReport, source: MeasurementSource, tolerances: GpuTolerances) -> bool:
-    comparison = compare(
-        report.measurements,
-        driver=rim if source == "driver" else None,
-        vbios=rim if source == "vbios" else None,
-        nvdec0=report.opaque.nvdec0,
-        waived=tolerances.waived_measurements,
-    )
-    return bool(comparison.mismatches)
+def _differs(rim: JudgedRim, given: Given) -> bool:
+    is_driver = rim.wanted.source == "driver"
+    comparison = given.compare(rim.parsed if is_driver else None, None if is_driver else rim.parsed)
+    return comparison is not None and bool(comparison.mismatches)
 
 
 def statuses_of(
@@ -290,14 +311,14 @@ def statuses_of(
     return tuple(found)
 
 
-def told_statuses(
+def status_facts(
     certificates: tuple[Certificate, ...],
     statuses: tuple[Status, ...],
     used: tuple[Unchecked, ...],
     *,
     hold: str | None = None,
 ) -> tuple[str, str, Outcome]:
-    """Tell what shows that certificates are not revoked, or which decision left it unchecked."""
+    """Return the evidence that certificates are not revoked, or the decision that left it unchecked."""
     expected = f"not revoked: {', '.join(certificate.name for certificate in certificates)}"
     if not statuses:
         return expected, reasons(used), Outcome.NOT_EVALUATED

@@ -1,14 +1,14 @@
-"""Reference integrity manifests of NVIDIA: what they say, who signed them, until when (specs/nvidia-gpu.md, section 9).
+"""Reference integrity manifests of NVIDIA: contents, signers and validity (specs/nvidia-gpu.md, section 9).
 
-Three questions that are answered apart, because each has its own refusal: whether the XML signature holds
-(``verify_rim_signature``), whether its signer leads to a pinned root (``find_signers``), and whether all of them are
-valid at a moment (``require_window``). Only together do they make a ``VerifiedRim``.
+Three checks, each with a refusal of its own: the XML signature holds (``verify_rim_signature``), its signer leads to a
+pinned root (``find_signers``), and all of them are valid at a moment (``require_window``). Only together do they make a
+``VerifiedRim``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -23,30 +23,16 @@ from attest.endorsements.asn1 import BasicConstraints, KeyUsageHolder, tlv
 from attest.endorsements.chains import require_ca, require_issued
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
-from attest.endorsements.x509 import Certificate, Issuer, parse_certificate
+from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError, SignatureError
+from attest.evidence.gpu.chain import pinned_root, untrusted_root
 from attest.evidence.gpu.rim_document import RimEdition, read_content
 from attest.evidence.gpu.xml_signature import SignatureState, malformed, read_signed_document
-
-__all__ = [
-    "ParsedRim",
-    "RimSigners",
-    "VerifiedRim",
-    "driver_rim_id",
-    "find_signers",
-    "forget",
-    "read_rim",
-    "require_window",
-    "rim_window",
-    "switch_bios_rim_id",
-    "vbios_rim_id",
-    "verify_rim_signature",
-]
 
 EMBEDDED_CERTIFICATES = 4
 """L4 signer, L3, L2, root; the root is only ever compared with a pin (section 9.4)."""
 _REMEMBERED = 32
-"""Few, because a RIM may have 256 KiB, and the Attester may present what it likes."""
+"""Few, because a RIM may have 256 KiB, and the Attester chooses it."""
 _ROLE: AnchorRole = "nvidia-rim-root"
 _CLAUSE = "nvidia-gpu.md 9.4"
 _DIGITAL_SIGNATURE = 0x80
@@ -67,7 +53,7 @@ class ParsedRim:
         version: ``colloquialVersion``, of the driver, VBIOS or BIOS.
         tag_id: the SWID tag's id; several issues share one.
         reference_values: RIM index to its alternatives of 48 bytes, active records only; empty unless ``signature``
-            is ``valid``, so that nothing can be compared with values that nobody signed.
+            is ``valid``, so that nothing is compared with unsigned values.
         certificates: as embedded, signer first; the signature was verified with the key of the first.
         signature: ``valid``, or which half of the XML signature does not hold.
     """
@@ -140,11 +126,6 @@ def read_rim(document: RimDocument) -> ParsedRim:
     )
 
 
-def forget() -> None:
-    """Empty the table of this module, for measurements of a cold start."""
-    read_rim.cache_clear()
-
-
 def _certificate(der: bytes) -> Certificate:
     try:
         return parse_certificate(der)
@@ -159,7 +140,7 @@ _PROBLEMS: Mapping[SignatureState, str] = {
 }
 
 
-def verify_rim_signature(parsed: ParsedRim, *, check: str | None = None) -> None:
+def verify_rim_signature(parsed: ParsedRim) -> None:
     """Require both halves of the XML signature to hold.
 
     Raises:
@@ -170,17 +151,16 @@ def verify_rim_signature(parsed: ParsedRim, *, check: str | None = None) -> None
     raise SignatureError(
         f"the signature of the RIM {parsed.product} {parsed.version} does not hold: {_PROBLEMS[parsed.signature]}",
         code="rim-signature-invalid",
-        check=check,
         expected="a valid SignedInfo and the digest of the document in it",
         got=parsed.signature,
         clause="nvidia-gpu.md 9.3",
     )
 
 
-# -- who signed
+# -- signers
 
 
-def find_signers(parsed: ParsedRim, anchors: TrustAnchors, *, check: str | None = None) -> tuple[RimSigners, Anchor]:
+def find_signers(parsed: ParsedRim, anchors: TrustAnchors) -> tuple[RimSigners, Anchor]:
     """Return L4, L3 and L2 with the pinned root that they lead to; dates are judged by ``require_window``.
 
     Raises:
@@ -191,92 +171,53 @@ def find_signers(parsed: ParsedRim, anchors: TrustAnchors, *, check: str | None 
         raise ChainError(
             f"the RIM {parsed.product} {parsed.version} carries {len(parsed.certificates)} certificates",
             code="rim-chain-length",
-            check=check,
             expected=f"{EMBEDDED_CERTIFICATES}: signer, L3, L2 and root",
             got=str(len(parsed.certificates)),
             clause=_CLAUSE,
         )
     signer, l3, l2, root = parsed.certificates
-    _require_signer(signer, check=check)
+    _require_signer(signer)
     for issuer in (l3, l2):
         require_ca(issuer)
-        _require_p384(issuer, check=check)
-    require_issued(signer, l3.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384, check=check)
-    require_issued(l3, l2.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384, check=check)
-    return (signer, l3, l2), _find_root(l2, root, anchors, check=check)
+        _require_p384(issuer)
+    require_issued(signer, l3.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
+    require_issued(l3, l2.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
+    found = pinned_root(l2, (root,), anchors, role=_ROLE)
+    if found is None:
+        raise untrusted_root(f"the RIM's root {root.name}", (root,), role=_ROLE, clause=_CLAUSE)
+    return (signer, l3, l2), found.anchor
 
 
-def _find_root(l2: Certificate, embedded: Certificate, anchors: TrustAnchors, *, check: str | None) -> Anchor:
-    """Return the pinned root that issued L2. A root that is held by its key needs no certificate, and gets none."""
-    refusal: ChainError | None = None
-    for anchor, issuer in _roots(l2, embedded, anchors):
-        try:
-            require_issued(l2, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384, check=check)
-            if anchor.spki is None:
-                require_issued(embedded, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384, check=check)
-                require_ca(embedded)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return anchor
-    raise refusal or _no_root(embedded, check=check)
-
-
-def _roots(l2: Certificate, embedded: Certificate, anchors: TrustAnchors) -> Iterator[tuple[Anchor, Issuer]]:
-    for anchor in anchors.of_role(_ROLE):
-        held = anchor.held_issuer()
-        if held is not None and held.subject == l2.issuer:
-            yield anchor, held
-        elif held is None and anchor.spki_sha256 == embedded.spki_sha256:
-            yield anchor, embedded.as_issuer()
-
-
-def _no_root(embedded: Certificate, *, check: str | None) -> ChainError:
-    simulated = TrustAnchors.simulation().pinned(embedded.spki_sha256, role=_ROLE) is not None
-    return ChainError(
-        f"the RIM's root {embedded.name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
-        code="simulated-root-refused" if simulated else "root-not-trusted",
-        check=check,
-        expected="a pinned NVIDIA RIM root key",
-        got=f"SHA-256 of the public key {embedded.spki_sha256.hex()}",
-        clause=_CLAUSE,
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-        if simulated
-        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
-    )
-
-
-def _require_signer(certificate: Certificate, *, check: str | None) -> None:
+def _require_signer(certificate: Certificate) -> None:
     """Require a certificate that may sign documents and may not issue certificates."""
     constraints, usage = certificate.extension("2.5.29.19"), certificate.extension("2.5.29.15")
     try:
         is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
         octets = asn1.decode_der(KeyUsageHolder, tlv(0x30, usage.value)).bits.as_bytes() if usage else b""
     except ValueError as exc:
-        raise _unexpected(certificate, str(exc), check=check) from exc
+        raise _unexpected(certificate, str(exc)) from exc
     if is_ca or octets[:1] != bytes([_DIGITAL_SIGNATURE]):
-        raise _unexpected(certificate, f"CA:{is_ca}, keyUsage {octets.hex() or 'absent'}", check=check)
-    _require_p384(certificate, check=check)
+        raise _unexpected(certificate, f"CA:{is_ca}, keyUsage {octets.hex() or 'absent'}")
+    _require_p384(certificate)
 
 
-def _require_p384(certificate: Certificate, *, check: str | None) -> None:
+def _require_p384(certificate: Certificate) -> None:
     key = load_public_key(certificate.spki)
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
-        raise _unexpected(certificate, f"another key than P-384: {type(key).__name__}", check=check)
+        raise _unexpected(certificate, f"another key than P-384: {type(key).__name__}")
 
 
-def _unexpected(certificate: Certificate, got: str, *, check: str | None) -> ChainError:
+def _unexpected(certificate: Certificate, got: str) -> ChainError:
     return ChainError(
         f"{certificate.name} does not fit its place among the signers of a RIM: {got}",
         code="rim-signer-unexpected",
-        check=check,
         expected="P-384 keys; a signer with keyUsage digitalSignature that is no CA",
         got=got,
         clause=_CLAUSE,
     )
 
 
-# -- until when
+# -- validity
 
 
 def rim_window(parsed: ParsedRim, signers: RimSigners, anchor: Anchor) -> tuple[datetime, datetime]:
@@ -295,7 +236,7 @@ def rim_window(parsed: ParsedRim, signers: RimSigners, anchor: Anchor) -> tuple[
 
 
 def require_window(
-    parsed: ParsedRim, *, signers: RimSigners, anchor: Anchor, at: datetime, check: str | None = None
+    parsed: ParsedRim, *, signers: RimSigners, anchor: Anchor, at: datetime
 ) -> tuple[datetime, datetime]:
     """Require ``not_before <= at <= not_after`` of the RIM's window, and return the window.
 
@@ -311,7 +252,6 @@ def require_window(
     raise EndorsementError(
         f"the RIM {parsed.product} {parsed.version} is {'not valid yet' if early else 'expired'} at {rfc3339_text(at)}",
         code="rim-not-yet-valid" if early else "rim-expired",
-        check=check,
         expected=f"{rfc3339_text(not_before)} to {rfc3339_text(not_after)}, the window of all its signers",
         got=rfc3339_text(at),
         clause=_CLAUSE,
@@ -371,7 +311,7 @@ def switch_bios_rim_id(version: str) -> str:
 
 
 def _id_part(what: str, text: str) -> str:
-    """Keep to plain words: the report is not verified yet, and an id becomes part of an address and a file name."""
+    """Restrict the characters: the report is not verified yet, and an id becomes part of an address and a file name."""
     if not _ID_PART.fullmatch(text) or not text.strip("."):
         raise EvidenceError(
             f"the {what} of this report cannot stand in the id of a RIM",

@@ -15,8 +15,6 @@ from typing import Literal, TypeAlias
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.gpu.xml_signature import XmlElement, malformed
 
-__all__ = ["RimContent", "RimEdition", "read_content"]
-
 RimEdition: TypeAlias = Literal["GPU", "SWITCH"]
 """Component that a RIM describes."""
 

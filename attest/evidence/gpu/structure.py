@@ -5,7 +5,7 @@
     request (37) ‖ head (8) ‖ measurement blocks (55 each) ‖ tail (34) ‖ opaque data ‖ signature (96)
 
 The tables below drive the parser, the encoder and the mutation tests; ``FIXED`` says which fields have one value.
-Whether the device is a GPU or a switch is said by its certificate, not by this report.
+The certificate, not this report, shows whether the device is a GPU or a switch.
 
 Spec: specs/nvidia-gpu.md, sections 2 and 3.
 """
@@ -18,19 +18,6 @@ from typing import Any, Final
 
 from attest.evidence.gpu.opaque import OpaqueData, malformed, parse_opaque
 from attest.evidence.reader import Field, Layout
-
-__all__ = [
-    "BLOCK",
-    "BLOCK_COUNTS",
-    "FIXED",
-    "HEAD",
-    "MAX_REPORT_BYTES",
-    "REQUEST",
-    "SIGNATURE",
-    "TAIL",
-    "ParsedGpuReport",
-    "parse_report",
-]
 
 MAX_REPORT_BYTES = 0x2000
 """The buffer into which NVML writes a report; the longest one seen has 4,274 bytes."""
@@ -47,8 +34,8 @@ REQUEST = Layout(
     fields=(
         Field(name="request_spdm_version", offset=0, size=1, kind="u8", note="1.1"),
         Field(name="request_code", offset=1, size=1, kind="u8", note="GET_MEASUREMENTS"),
-        Field(name="request_param1", offset=2, size=1, kind="u8", note="a signature is asked for"),
-        Field(name="request_param2", offset=3, size=1, kind="u8", note="all measurements are asked for"),
+        Field(name="request_param1", offset=2, size=1, kind="u8", note="a signature is requested"),
+        Field(name="request_param2", offset=3, size=1, kind="u8", note="all measurements are requested"),
         Field(name="nonce", offset=4, size=32, kind="bytes", note="the verifier's challenge"),
         Field(name="slot_id", offset=36, size=1, kind="u8"),
     ),

@@ -1,4 +1,4 @@
-"""Several devices of one machine: different ones, asked the same question, and on a protected board all of them.
+"""Several devices of one machine: different ones, with one nonce, and on a protected board all of them.
 
 On a board in protected-PCIe mode the links between GPUs and NVSwitches are not encrypted, so the set of devices must
 be complete and belong together. Each names its neighbours by their PDI, and the PDI of each is in its certificate.
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from attest.checks import Check, Outcome, Unchecked
 from attest.errors import BindingError
 from attest.evidence.gpu.verify import VerifiedGpu
-
-__all__ = ["BOARD_GPUS", "BOARD_SWITCHES", "judge_set"]
 
 BOARD_GPUS = 8
 BOARD_SWITCHES = 4
@@ -73,7 +71,7 @@ def judge_set(
 
 
 def _calls_for_topology(device: VerifiedGpu) -> bool:
-    """Say whether a device belongs to a board whose devices come together, so that leaving some out is seen."""
+    """Return whether a device belongs to a board whose devices come together, so that a missing one is seen."""
     return device.kind == "nvidia-switch" or _says_protected_pcie(device)
 
 
@@ -189,16 +187,12 @@ def _counts(board: _Board) -> Iterator[_Finding]:
 
 def _gpus_name_switches(board: _Board) -> Iterator[_Finding]:
     named = [(name, _lit(device.evidence.report.opaque.switch_pdis)) for name, device in board.gpus]
-    yield from _one_opinion(named, "NVSwitches")
-    for name, pdis in named:
-        yield from _neighbours(name, "NVSwitches", pdis, board.switch_pdis, BOARD_SWITCHES)
+    return _name_each_other(named, "NVSwitches", board.switch_pdis, BOARD_SWITCHES)
 
 
 def _switches_name_gpus(board: _Board) -> Iterator[_Finding]:
     named = [(name, _lit(device.evidence.report.opaque.gpu_pdis)) for name, device in board.switches]
-    yield from _one_opinion(named, "GPUs")
-    for name, pdis in named:
-        yield from _neighbours(name, "GPUs", pdis, board.gpu_pdis, BOARD_GPUS)
+    return _name_each_other(named, "GPUs", board.gpu_pdis, BOARD_GPUS)
 
 
 def _lit(pdis: tuple[bytes, ...] | None) -> frozenset[bytes] | None:
@@ -206,17 +200,17 @@ def _lit(pdis: tuple[bytes, ...] | None) -> frozenset[bytes] | None:
     return None if pdis is None else frozenset(pdis) - {_OFF}
 
 
-def _one_opinion(named: list[tuple[str, frozenset[bytes] | None]], kind: str) -> Iterator[_Finding]:
-    """Require all that say something to say the same: two halves of two boards make no board."""
+def _name_each_other(
+    named: list[tuple[str, frozenset[bytes] | None]], kind: str, present: frozenset[bytes], size: int
+) -> Iterator[_Finding]:
+    """Require all statements to be equal, since halves of two boards make no board, and to name what is there."""
     stated = [(name, pdis) for name, pdis in named if pdis is not None]
     for name, pdis in stated[1:]:
         if pdis != stated[0][1]:
-            yield _Finding(
-                negative=True,
-                problem=f"{name} names other {kind} than {stated[0][0]}",
-                expected=_listed(stated[0][1]),
-                got=_listed(pdis),
-            )
+            problem = f"{name} names other {kind} than {stated[0][0]}"
+            yield _Finding(negative=True, problem=problem, expected=_listed(stated[0][1]), got=_listed(pdis))
+    for name, neighbours in named:
+        yield from _neighbours(name, kind, neighbours, present, size)
 
 
 def _neighbours(
@@ -224,9 +218,8 @@ def _neighbours(
 ) -> Iterator[_Finding]:
     """Compare sets, never numbers of links: those differ from device to device."""
     if named is None:
-        yield _Finding(
-            negative=False, problem=f"{name} names no {kind}", expected=f"the ids of {size} {kind}", got="none stated"
-        )
+        problem = f"{name} names no {kind}"
+        yield _Finding(negative=False, problem=problem, expected=f"the ids of {size} {kind}", got="none stated")
     elif len(named) != size or not present <= named:
         yield _Finding(
             negative=True,
@@ -235,12 +228,8 @@ def _neighbours(
             got=_listed(named),
         )
     elif named != present:
-        yield _Finding(
-            negative=False,
-            problem=f"{name} names {kind} that are not there",
-            expected=_listed(named),
-            got=_listed(present),
-        )
+        problem = f"{name} names {kind} that are not there"
+        yield _Finding(negative=False, problem=problem, expected=_listed(named), got=_listed(present))
 
 
 def _listed(pdis: frozenset[bytes]) -> str:

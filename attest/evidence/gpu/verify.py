@@ -28,6 +28,7 @@ from attest.evidence.gpu.certificates import (
 )
 from attest.evidence.gpu.chain import DeviceChain, DevicePath, DeviceRoot, common_window, find_path, require_path_valid
 from attest.evidence.gpu.device_checks import (
+    arch_facts,
     device_chain,
     require_arch,
     require_device_key,
@@ -37,18 +38,15 @@ from attest.evidence.gpu.device_checks import (
     require_signature,
     require_stated_nonce,
     stated_model,
-    told_arch,
 )
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.measurements import MeasurementComparison
-from attest.evidence.gpu.reference_checks import Given, RimSteps, judge_measurements, judge_rim
-from attest.evidence.gpu.references import Status, statuses_of, told_statuses
+from attest.evidence.gpu.reference_checks import RimSteps, judge_measurements, judge_rim
+from attest.evidence.gpu.references import Given, Status, status_facts, statuses_of
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Findings, Procedure, Step, tolerated
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
-
-__all__ = ["GpuSteps", "VerifiedGpu", "verify_gpu_evidence"]
 
 
 class GpuSteps(NamedTuple):
@@ -273,7 +271,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
             path, procedure.need(leaf, broken), procedure.need(root, broken), procedure.need(identity, broken)
         )
         require_arch(chain, evidence.arch)
-        procedure.tell(*told_arch(chain, evidence.arch))
+        procedure.tell(*arch_facts(chain, evidence.arch))
     with procedure.attempt(_STEPS.stated_nonce):
         stated = procedure.need(evidence.stated_nonce, "none is stated beside the report")
         require_stated_nonce(evidence.report, stated)
@@ -289,7 +287,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
         # L4, L3 and L2 only: the device itself makes L5, which cannot be revoked.
         issuer = procedure.need(root, broken).issuer
         statuses, used = _device_statuses(path, issuer, given)
-        procedure.tell(*told_statuses(path.certificates[1:], statuses, used))
+        procedure.tell(*status_facts(path.certificates[1:], statuses, used))
     return _Device(chain, statuses, used)
 
 

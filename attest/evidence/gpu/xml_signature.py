@@ -24,8 +24,6 @@ from attest.encoding import base64_bytes
 from attest.endorsements.rims import MAX_RIM_BYTES
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["SignatureState", "SignedXml", "XmlElement", "malformed", "read_signed_document"]
-
 MAX_ELEMENTS = 256
 """A RIM of 64 records has 87 elements."""
 MAX_DEPTH = 8
@@ -68,7 +66,7 @@ class XmlElement(NamedTuple):
     text: str
 
     def is_blank(self) -> bool:
-        """Say whether there is nothing but white space between the children."""
+        """Return whether there is nothing but white space between the children."""
         return not self.text.strip(_XML_SPACE)
 
 
@@ -110,7 +108,7 @@ class _Library:
     signxml: ModuleType
 
     def parser(self) -> object:
-        """Give a parser that resolves, loads and repairs nothing."""
+        """Return a parser that resolves, loads and repairs nothing."""
         return self.etree.XMLParser(
             encoding="UTF-8",
             resolve_entities=False,
@@ -128,9 +126,7 @@ class _Library:
 
 
 def read_signed_document(xml: bytes) -> SignedXml:
-    """Read a document with an enveloped signature of the one accepted shape, and verify the signature.
-
-    Whose certificate it is, is not judged here.
+    """Read a document with an enveloped signature of the one accepted shape; verify the signature, not its signer.
 
     Args:
         xml: UTF-8, at most ``MAX_RIM_BYTES``; no document type, entity, processing instruction, comment or CDATA.
@@ -147,9 +143,8 @@ def read_signed_document(xml: bytes) -> SignedXml:
     tags = _require_limits(root, xml)
     certificates = _read_signature(root, tags)
     state, signed = _verify(xml, certificates[0], library)
-    return SignedXml(
-        root=_without_signature(root) if signed is None else _element(signed), certificates=certificates, state=state
-    )
+    document = _without_signature(root) if signed is None else _element(signed)
+    return SignedXml(root=document, certificates=certificates, state=state)
 
 
 def _without_signature(root: _Node) -> XmlElement:
@@ -215,10 +210,9 @@ def _parse(xml: bytes, library: _Library) -> _Node:
 
 
 def _require_limits(root: _Node, xml: bytes) -> list[str]:
-    """Bound what the next steps cost; ``xml:`` attributes are where canonical XML 1.0 and 1.1 differ.
+    """Bound the cost of the next steps, and return the tag of every element, in no order.
 
-    Returns:
-        The tag of every element, in no order.
+    ``xml:`` attributes are refused: canonical XML 1.0 and 1.1 differ there.
     """
     # A document that does not spell either word anywhere has neither; asking each element for its scope is slow.
     many_scopes, xml_attributes = xml.count(b"xmlns") > MAX_NAMESPACES, b"xml:" in xml

@@ -128,6 +128,7 @@ def test_a_variable_has_a_name_and_a_value() -> None:
     [
         w.aael("two words"),
         w.aael(" a b"),
+        w.aael("a  b"),
         w.aael("a b c") + b"d",
         w.tagged(1, b"a b c"),
         w.tagged(0x4141454C, b"a b \xff"),
@@ -141,6 +142,12 @@ def test_an_application_event_has_three_parts() -> None:
     found = application_event(the(w.event(4, w.TAG, w.aael('d o {"a": "b c"}'))))
     assert found is not None
     assert (found.domain, found.operation, found.content) == ("d", "o", '{"a": "b c"}')
+
+
+def test_the_content_of_an_application_event_may_be_empty() -> None:
+    found = application_event(the(w.event(4, w.TAG, w.aael("d o "))))
+    assert found is not None
+    assert (found.domain, found.operation, found.content) == ("d", "o", "")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from attest.evidence.gpu.rim import (
     VerifiedRim,
     driver_rim_id,
     find_signers,
-    forget,
     read_rim,
     require_window,
     rim_window,
@@ -138,21 +137,16 @@ def test_a_recorded_rim_leads_to_the_pinned_root_and_has_the_window_of_its_manif
 )
 def test_a_recorded_rim_with_one_half_broken_is_refused(name: str, got: str, vectors_dir: Path) -> None:
     with pytest.raises(SignatureError) as caught:
-        verify_rim_signature(recorded(vectors_dir, name), check="nvidia.driver_rim_signature")
+        verify_rim_signature(recorded(vectors_dir, name))
     assert (caught.value.code, caught.value.got) == ("rim-signature-invalid", got)
-    assert caught.value.check == "nvidia.driver_rim_signature"
 
 
 def test_the_recorded_rim_of_another_root_has_two_certificates_and_is_refused_for_it(vectors_dir: Path) -> None:
     parsed = recorded(vectors_dir, "negative-rims/other-root.xml")
     verify_rim_signature(parsed)
     with pytest.raises(ChainError) as caught:
-        find_signers(parsed, NVIDIA, check="nvidia.vbios_rim_chain")
-    assert (caught.value.code, caught.value.got, caught.value.check) == (
-        "rim-chain-length",
-        "2",
-        "nvidia.vbios_rim_chain",
-    )
+        find_signers(parsed, NVIDIA)
+    assert (caught.value.code, caught.value.got) == ("rim-chain-length", "2")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +167,7 @@ def test_a_recorded_rim_counts_from_its_first_to_its_last_second(at: str, code: 
         assert not_before <= moment <= not_after
         return
     with pytest.raises(EndorsementError) as caught:
-        require_window(parsed, signers=signers, anchor=anchor, at=moment, check="nvidia.driver_rim_chain")
+        require_window(parsed, signers=signers, anchor=anchor, at=moment)
     assert (caught.value.code, caught.value.exit_code, caught.value.retryable) == (code, 5, True)
 
 
@@ -435,11 +429,11 @@ def test_an_embedded_certificate_that_is_none_refuses() -> None:
 
 
 def test_what_was_read_is_remembered_until_it_is_forgotten() -> None:
-    forget()
+    read_rim.cache_clear()
     document = made()
     first = read_rim(document)
     assert read_rim(RimDocument(xml=bytes(bytearray(document.xml)))) is first
-    forget()
+    read_rim.cache_clear()
     assert read_rim(document) is not first
 
 
