@@ -11,11 +11,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from attest.channel.bhttp import encode_request
 from attest.channel.chunked import PIECE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.config import choose
-from attest.channel.hpke import AES_256_GCM, KEM_HYBRID, KEM_X25519, CountedAead, Suite
+from attest.channel.hpke import AES_256_GCM, CountedAead, Suite
 from attest.channel.keys import ChannelKey
 from attest.channel.messages import Request
 from attest.channel.ohttp import open_answer, open_request, seal_answer, seal_request
 from attest.channel.padding import padded
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from benchmarks.measure import Figure, interleaved_ratio, median_seconds
 
 __all__ = ["chunks", "request", "round_trip"]

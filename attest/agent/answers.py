@@ -22,8 +22,6 @@ from attest.errors import (
 )
 from attest.release.names import KeyReference
 
-__all__ = ["AgentAnswer", "AgentRequest", "json_answer", "problem"]
-
 PROBLEM: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:agent/"
 _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (

@@ -30,8 +30,6 @@ from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
 from attest.errors import AgentRefusedError, AgentUnavailableError, AttestError, SealedSourceError, VerificationError
 
-__all__ = ["AgentClient", "AgentFile", "AgentModel"]
-
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """Room for a list of 100 000 files with long names."""
@@ -84,7 +82,6 @@ class AgentClient(ClosedOnExit):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, uid: int, timeout: float = 60.0) -> None:
-        """Keep the settings; nothing is sent yet."""
         self._path = os.fspath(path)
         self._uid = uid
         self._timeout = timeout

@@ -37,8 +37,6 @@ from attest.release.names import KeyReference
 from attest.sealed.manifest import MODEL_ID_BYTES
 from attest.sealed.signing_keys import read_trusted_key
 
-__all__ = ["AgentConfig", "AgentLimits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
-
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
 MAX_ENTRIES: Final = 256

@@ -23,8 +23,6 @@ from attest.agent.peers import Peer
 from attest.agent.streams import Streams
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 
-__all__ = ["MAX_HEAD_BYTES", "Conversation"]
-
 MAX_HEAD_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024
 _SEND_BYTES: Final = 1 << 20
@@ -57,7 +55,6 @@ class Conversation:
         ticks: Callable[[], float],
         ending: Callable[[], bool],
     ) -> None:
-        """Start with empty buffers."""
         self._sock = sock
         self._peer = peer
         self._answering = answering

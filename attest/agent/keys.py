@@ -11,8 +11,6 @@ from attest.errors import AttestError, LeaseLostError
 from attest.release.names import KeyReference
 from attest.session.key import SessionKey
 
-__all__ = ["RETRY_SECONDS", "AgentKeys", "KeyHolder"]
-
 RETRY_SECONDS: Final = 15.0
 """Pause after a refusal or loss before the next request to the service, for all containers together."""
 
@@ -42,7 +40,6 @@ class AgentKeys:
     """
 
     def __init__(self, holder: KeyHolder, *, ticks: Callable[[], float]) -> None:
-        """Start without keys."""
         self._holder = holder
         self._ticks = ticks
         self._lock = threading.Lock()

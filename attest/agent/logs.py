@@ -13,8 +13,6 @@ from typing import Final, TextIO
 
 from attest.agent.peers import Peer
 
-__all__ = ["Exchanged", "RateLimitedLog", "exchanged", "set_up_logs"]
-
 MAX_TARGET: Final = 300
 _FIELDS: Final = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
 _log = logging.getLogger("attest.agent")
@@ -69,7 +67,6 @@ class RateLimitedLog:
     """
 
     def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
-        """Start a period."""
         self._ticks = ticks
         self._times = times
         self._seconds = seconds

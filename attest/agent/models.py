@@ -20,8 +20,6 @@ from attest.sealed.manifest import SealedManifest
 from attest.sealed.segment_reader import SealedReader
 from attest.session.key import SessionKey
 
-__all__ = ["Model", "OpenModel", "no_such_file"]
-
 MAX_IDLE_READERS: Final = 4
 """Readers kept open for the next range of a file, a few MiB each: opening one verifies the last segment again."""
 
@@ -36,7 +34,6 @@ class OpenModel:
     """
 
     def __init__(self, directory: SealedDirectory, *, key: SessionKey, connections: int | None) -> None:
-        """Start without readers."""
         self._directory = directory
         self.key = key
         self.connections = connections

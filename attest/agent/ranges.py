@@ -9,8 +9,6 @@ from typing import Final
 
 from attest.errors import AgentRefusedError
 
-__all__ = ["ByteRange", "wanted_range"]
-
 _UNIT: Final = "bytes="
 _SPEC: Final = re.compile(r"(\d{0,19})-(\d{0,19})", re.ASCII)
 

@@ -33,8 +33,6 @@ from attest.sealed.manifest import SealedEntry
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.worker_threads import wipe
 
-__all__ = ["Routes"]
-
 HEALTH_SCHEMA: Final = "attest.agent-health/1"
 MODEL_SCHEMA: Final = "attest.agent-model/1"
 _BINARY: Final = "application/octet-stream"
@@ -55,7 +53,6 @@ class Routes:
     """
 
     def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
-        """Report a start in progress, until ``started``."""
         self._config = config
         self._keyring = keyring
         self._models = models

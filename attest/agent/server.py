@@ -28,8 +28,6 @@ from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
 from attest.session.key import SessionKey
 
-__all__ = ["Agent"]
-
 _RETRY: Final = 1.0
 _log = logging.getLogger("attest.agent")
 
@@ -46,7 +44,6 @@ class Agent:
     """
 
     def __init__(self, config: AgentConfig, *, ticks: Callable[[], float] = ticks, own_uid: int | None = None) -> None:
-        """Hold nothing."""
         self._config = config
         self._ticks = ticks
         self._own_uid = os.geteuid() if own_uid is None else own_uid

@@ -9,8 +9,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["others_may_write", "read_guarded"]
-
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 

@@ -22,8 +22,6 @@ from attest.agent.trusted_files import others_may_write
 from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 
-__all__ = ["AgentSocket"]
-
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 90
 """The kernel allows 107 bytes; the temporary name is up to 13 longer."""
@@ -43,7 +41,6 @@ class AgentSocket(ClosedOnExit):
     """
 
     def __init__(self, path: Path, config: SocketConfig) -> None:
-        """Create it."""
         self.path = path.absolute()
         if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
             raise _unusable(self.path, f"its path is longer than {MAX_PATH_BYTES} bytes")

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from attest.channel.client import AnswerOpener, RequestSealer
 from attest.channel.config import KeyConfig, KeyDocument, parse_key_document
-from attest.channel.hpke import KEM_HYBRID, KEM_X25519
 from attest.channel.keys import ChannelKey, ServiceKeys
 from attest.channel.messages import MessageLimits, Request, Response
 from attest.channel.ohttp import MessageForm
@@ -35,6 +34,7 @@ from attest.channel.replays import MemoryReplayWindow, ReplayWindow
 from attest.channel.server import Gateway, ServedExchange
 from attest.channel.trust import AttestedTrust, HeldTrust
 from attest.lazy_names import lazy_names
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 
 if TYPE_CHECKING:
     from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH, ChannelGateway

@@ -6,8 +6,6 @@ from attest.channel.bhttp import END, section, written_content
 from attest.channel.messages import Fields
 from attest.channel.padding import GrowingMessage
 
-__all__ = ["AnswerStream"]
-
 
 class AnswerStream:
     """An answer sent while it is made; a client treats it as truncated until ``end``.
@@ -20,7 +18,6 @@ class AnswerStream:
     __slots__ = ("_growing", "_nonce")
 
     def __init__(self, nonce: bytes, growing: GrowingMessage) -> None:
-        """Start with the nonce."""
         self._nonce = nonce
         self._growing = growing
 

@@ -32,8 +32,6 @@ from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError
 from attest.evidence.binding import NONCE_BYTES
 
-__all__ = ["GATEWAY_PATH", "OFFER_PATH", "ChannelGateway", "Offer"]
-
 GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
 OFFER_PATH: Final = "/.well-known/attest-channel"
 TICK_SECONDS: Final = 0.1
@@ -77,7 +75,6 @@ class ChannelGateway:
         outside: Application | None = None,
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        """Wrap the application."""
         self._application = application
         self._gateway = gateway
         self._clock = clock

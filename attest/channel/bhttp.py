@@ -20,19 +20,6 @@ from typing import Final
 from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
 from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, MessageLimits, Request, Response
 
-__all__ = [
-    "MEDIA_TYPE",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_response",
-    "request_head",
-    "response_head",
-    "section",
-    "varint",
-    "written_content",
-]
-
 MEDIA_TYPE: Final = "message/bhttp"
 END: Final = b"\x00"
 """Terminator of a section or content in an indeterminate message."""

@@ -21,8 +21,6 @@ from attest.channel.messages import (
 )
 from attest.errors import ChannelError
 
-__all__ = ["Event", "MessageDecoder", "RequestHead", "ResponseHead"]
-
 _CLAUSE = "RFC 9292, section 3"
 _KINDS = {0: ("request", False), 1: ("response", False), 2: ("request", True), 3: ("response", True)}
 _CONTROL = ("method", "scheme", "authority", "path")
@@ -65,7 +63,6 @@ class MessageDecoder:
     __slots__ = ("_at_end", "_buffer", "_content", "_kind", "_limits", "_over", "_steps", "trailers")
 
     def __init__(self, kind: Literal["request", "response"], *, limits: MessageLimits = LIMITS) -> None:
-        """Start before the first byte."""
         self._kind = kind
         self._limits = limits
         self._buffer = bytearray()

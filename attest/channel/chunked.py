@@ -18,8 +18,6 @@ from attest.channel.bhttp import varint
 from attest.channel.hpke import TAG_BYTES, CountedAead
 from attest.errors import ChannelError, ChannelTamperError
 
-__all__ = ["MAX_CHUNKS", "MAX_MESSAGE_BYTES", "PIECE_BYTES", "ChunkOpener", "ChunkSealer"]
-
 PIECE_BYTES: Final = 16384
 """Largest piece that every receiver accepts (section 5)."""
 MAX_CHUNK_BYTES: Final = PIECE_BYTES + TAG_BYTES
@@ -41,7 +39,6 @@ class ChunkSealer:
     __slots__ = ("_chunks", "_cipher", "_max_chunks", "_over")
 
     def __init__(self, cipher: CountedAead, *, max_chunks: int = MAX_CHUNKS) -> None:
-        """Start with the first chunk."""
         self._max_chunks = max_chunks
         self._cipher = cipher
         self._chunks = 0
@@ -115,7 +112,6 @@ class ChunkOpener:
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
     ) -> None:
-        """Start before the first chunk."""
         self._cipher = cipher
         self._max_bytes = max_bytes
         self._max_chunks = max_chunks

@@ -30,8 +30,6 @@ from attest.channel.records import TrustedKeys
 from attest.encoding import base64url_text
 from attest.errors import ChannelRefusedError
 
-__all__ = ["ANSWER_LIMITS", "AnswerOpener", "RequestSealer"]
-
 ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
 """A streamed answer is not buffered, so its content may be longer."""
 _OK, _UNPROCESSABLE = 200, 422
@@ -68,7 +66,6 @@ class RequestSealer:
         form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
     ) -> None:
-        """Establish a fresh secret with the service."""
         trusted.require_current(at)
         self._request = _with_own_fields(request, trusted.proof, date or at)
         self._form = form
@@ -147,7 +144,6 @@ class AnswerOpener:
     __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
 
     def __init__(self, sealing: Sealing, *, limits: MessageLimits = ANSWER_LIMITS) -> None:
-        """Start before the nonce."""
         self._sealing = sealing
         self._limit = min(limits.message, MAX_MESSAGE_BYTES)
         self._decoder = MessageDecoder("response", limits=limits)

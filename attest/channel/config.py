@@ -17,30 +17,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from attest.channel.hpke import (
-    AES_256_GCM,
-    CHACHA20_POLY1305,
-    KDF_SHA256,
-    KEM_HYBRID,
-    KEM_X25519,
-    PUBLIC_BYTES,
-    Suite,
-)
+from attest.channel.hpke import AES_256_GCM, CHACHA20_POLY1305, KDF_SHA256, PUBLIC_BYTES, Suite
 from attest.errors import AttestError, ChannelError, EvidenceError
 from attest.evidence.reader import ByteReader
-
-__all__ = [
-    "DEFAULT_KEMS",
-    "KEYS_MEDIA_TYPE",
-    "OFFERED",
-    "ForeignConfig",
-    "KeyChoice",
-    "KeyConfig",
-    "KeyDocument",
-    "choose",
-    "parse_key_config",
-    "parse_key_document",
-]
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 DEFAULT_KEMS: Final = (KEM_HYBRID,)
@@ -74,7 +54,6 @@ class KeyConfig:
     pairs: tuple[tuple[int, int], ...] = OFFERED
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be encoded."""
         numbers = [number for pair in self.pairs for number in pair]
         if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
             msg = "a key id is one byte, and a key as long as its KEM says"
@@ -123,7 +102,6 @@ class KeyDocument:
     configs: tuple[KeyConfig | ForeignConfig, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be encoded or are ambiguous."""
         ids = [config.key_id for config in self.configs]
         if not 0 < len(ids) <= MAX_CONFIGS or len(set(ids)) != len(ids):
             msg = f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each"

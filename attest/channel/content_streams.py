@@ -11,8 +11,6 @@ from attest.channel.client import AnswerOpener, RequestSealer
 from attest.channel.messages import CONNECTION_FIELDS
 from attest.errors import ChannelTamperError
 
-__all__ = ["AsyncOpenedAnswer", "AsyncSealedContent", "OpenedAnswer", "SealedContent"]
-
 _MID_ANSWER = (httpx.RemoteProtocolError, httpx.ReadError)
 
 

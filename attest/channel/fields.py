@@ -15,8 +15,6 @@ from typing import Final
 
 from attest.channel.messages import Fields, field_values
 
-__all__ = ["DATE", "EVIDENCE", "REFUSED", "http_date", "parse_http_date", "refusal_code"]
-
 DATE: Final = b"date"
 EVIDENCE: Final = b"attest-evidence"
 REFUSED: Final = b"attest-refused"

@@ -27,27 +27,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
 from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
 
-__all__ = [
-    "AES_128_GCM",
-    "AES_256_GCM",
-    "CHACHA20_POLY1305",
-    "ENC_BYTES",
-    "KDF_SHA256",
-    "KEM_HYBRID",
-    "KEM_X25519",
-    "NONCE_BYTES",
-    "PUBLIC_BYTES",
-    "SEED_BYTES",
-    "TAG_BYTES",
-    "CountedAead",
-    "HpkeContext",
-    "HpkeKey",
-    "Suite",
-    "encapsulate",
-    "expand",
-    "extract",
-]
-
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
 """For published vectors; clients never choose it."""
@@ -91,7 +70,6 @@ class Suite:
     aead: int
 
     def __post_init__(self) -> None:
-        """Refuse algorithms without known sizes."""
         if self.kem not in ENC_BYTES or self.aead not in KEY_BYTES:
             msg = f"no suite of KEM {self.kem:#06x} and AEAD {self.aead:#06x}"
             raise ValueError(msg)
@@ -146,7 +124,6 @@ class CountedAead:
     __slots__ = ("_base", "_cipher", "_sequence")
 
     def __init__(self, cipher: _Aead, base_nonce: bytes, *, sequence: int = 0) -> None:
-        """Start with the given number."""
         self._cipher = cipher
         self._base = int.from_bytes(base_nonce, "big")
         self._sequence = sequence
@@ -301,7 +278,6 @@ class HpkeKey:
         return _xwing_secret(other, secret, point, self.public)
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "an HpkeKey does not leave its process"
         raise TypeError(msg)
 

@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.channel.config import KeyConfig, KeyDocument
-from attest.channel.hpke import KEM_HYBRID, SEED_BYTES, HpkeKey
-
-__all__ = ["LIFETIME", "OVERLAP", "ChannelKey", "Proofs", "ServiceKeys"]
+from attest.channel.hpke import SEED_BYTES, HpkeKey
+from attest.release.sealed_key import KEM_HYBRID
 
 LIFETIME: Final = timedelta(hours=24)
 OVERLAP: Final = timedelta(minutes=10)
@@ -35,7 +34,6 @@ class Proofs:
     __slots__ = ("_known", "_order")
 
     def __init__(self, capacity: int = MAX_PROOFS) -> None:
-        """Start empty."""
         self._known: set[bytes] = set()
         self._order: deque[bytes] = deque(maxlen=capacity)
 
@@ -49,7 +47,6 @@ class Proofs:
         self._known.add(proof)
 
     def __contains__(self, proof: object) -> bool:
-        """Return whether a proof was given out recently."""
         return proof in self._known
 
 
@@ -127,7 +124,6 @@ class ServiceKeys:
     __slots__ = ("_current", "_older", "_overlap")
 
     def __init__(self, current: ChannelKey, *, overlap: timedelta = OVERLAP) -> None:
-        """Start with one key."""
         self._current = current
         self._overlap = overlap
         self._older: tuple[tuple[ChannelKey, datetime], ...] = ()

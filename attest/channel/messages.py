@@ -12,8 +12,6 @@ from typing import Final
 
 from attest.errors import ChannelError
 
-__all__ = ["LIMITS", "Fields", "MessageLimits", "Request", "Response", "field_values", "require_field"]
-
 Fields = tuple[tuple[bytes, bytes], ...]
 """Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay separate."""
 

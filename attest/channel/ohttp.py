@@ -36,20 +36,6 @@ from attest.channel.hpke import (
     not_opened,
 )
 
-__all__ = [
-    "HEADER_BYTES",
-    "MessageForm",
-    "Opening",
-    "Sealing",
-    "begin_opening",
-    "begin_sealing",
-    "open_answer",
-    "open_request",
-    "read_header",
-    "seal_answer",
-    "seal_request",
-]
-
 HEADER_BYTES: Final = 7
 
 

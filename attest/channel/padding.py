@@ -12,8 +12,6 @@ from typing import Final
 from attest.channel.bhttp import written_content
 from attest.channel.chunked import PIECE_BYTES, ChunkSealer
 
-__all__ = ["SMALLEST_BYTES", "STREAM_PIECE_BYTES", "GrowingMessage", "WholeMessage", "padded", "padded_length"]
-
 SMALLEST_BYTES: Final = 256
 STREAM_PIECE_BYTES: Final = 512
 _SPACE = b" "
@@ -45,7 +43,6 @@ class WholeMessage:
     __slots__ = ("_buffer", "_length", "_padding", "_sealer")
 
     def __init__(self, sealer: ChunkSealer, *, padding: bool = True) -> None:
-        """Start empty."""
         self._sealer = sealer
         self._padding = padding
         self._buffer = bytearray()
@@ -86,7 +83,6 @@ class GrowingMessage:
     __slots__ = ("_buffer", "_padding", "_sealer", "_size")
 
     def __init__(self, sealer: ChunkSealer, *, size: int = STREAM_PIECE_BYTES, padding: bool = True) -> None:
-        """Start empty."""
         self._sealer = sealer
         self._size = size
         self._padding = padding

@@ -17,8 +17,6 @@ from attest.channel.records import require_between
 from attest.errors import ConfigurationError
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, SKEW_SECONDS, PromptKey, PromptKeyNote
 
-__all__ = ["PromptRecord", "prompt_document", "released_key"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRecord:

@@ -33,20 +33,6 @@ from attest.policy.loader import Policy
 from attest.release.service_verification import verify_service
 from attest.verification import VerifiedEvidence
 
-__all__ = [
-    "CONTEXT",
-    "ROLE",
-    "ChannelExpectation",
-    "ChannelRecord",
-    "KeyOffer",
-    "TrustedKeys",
-    "channel_binding",
-    "evidence_proof",
-    "published_nonce",
-    "require_between",
-    "verify_offer",
-]
-
 CONTEXT: Final = "channel/v1"
 ROLE: Final = "service"
 DEFAULT_MAX_AGE: Final = timedelta(minutes=5)
@@ -96,7 +82,6 @@ class ChannelRecord:
     expires: datetime
 
     def __post_init__(self) -> None:
-        """Check everything that a request relies on."""
         verified = self.result.verified
         # (1) The policy affirms the machine.
         self.result.require()
@@ -204,7 +189,6 @@ class ChannelExpectation:
     unchecked_freshness: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a relaxation without a reason."""
         if self.unchecked_freshness is not None and not self.unchecked_freshness.strip():
             msg = "unchecked_freshness: say why"
             raise ValueError(msg)

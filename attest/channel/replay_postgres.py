@@ -27,8 +27,6 @@ from attest.errors import ConfigurationError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresReplayWindow"]
-
 CONNECT_SECONDS: Final = 5
 STATEMENT_MILLISECONDS: Final = 5000
 """Limit for a slow database, so that it does not stall the service: requests are then refused."""
@@ -63,7 +61,6 @@ class PostgresReplayWindow:
     shared: bool = True
 
     def __init__(self, url: str, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Connect, and create the table if it is missing."""
         self._url = url
         self._capacity = capacity
         self._lock = threading.Lock()

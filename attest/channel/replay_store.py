@@ -20,8 +20,6 @@ from typing import Final
 from attest.channel.replays import DEFAULT_CAPACITY, Use
 from attest.errors import ConfigurationError
 
-__all__ = ["SqliteReplayWindow"]
-
 BUSY_SECONDS: Final = 10.0
 _SCHEMA = "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID"
 _INDEX = "CREATE INDEX IF NOT EXISTS seen_until ON seen (until)"
@@ -41,7 +39,6 @@ class SqliteReplayWindow:
     shared: bool = True
 
     def __init__(self, path: str | Path, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Open the file."""
         self._capacity = capacity
         self._lock = Lock()
         try:

@@ -13,8 +13,6 @@ from enum import Enum
 from threading import Lock
 from typing import Final, Protocol
 
-__all__ = ["MemoryReplayWindow", "ReplayWindow", "Use"]
-
 DEFAULT_CAPACITY: Final = 1 << 18
 """Some 40 MB: a thousand requests a second over the longest window."""
 
@@ -56,7 +54,6 @@ class MemoryReplayWindow:
     shared: bool = False
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Start empty."""
         self._capacity = capacity
         self._known: set[bytes] = set()
         self._order: deque[tuple[datetime, bytes]] = deque()
@@ -64,7 +61,6 @@ class MemoryReplayWindow:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Return the number of recorded requests."""
         return len(self._known)
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:

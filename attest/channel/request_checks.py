@@ -12,8 +12,6 @@ from attest.channel.refusals import MALFORMED, MISDIRECTED, STALE_DATE, STALE_PR
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError
 
-__all__ = ["checked_request"]
-
 
 def checked_request(
     head: RequestHead,

@@ -45,8 +45,6 @@ from attest.channel.replays import ReplayWindow, Use
 from attest.channel.request_checks import checked_request
 from attest.errors import ChannelError, ChannelTamperError
 
-__all__ = ["WINDOW", "Gateway", "ServedExchange"]
-
 WINDOW: Final = timedelta(seconds=120)
 """Largest error of a client's clock, either way."""
 _FORMS = {form.request_type: form for form in MessageForm}
@@ -82,7 +80,6 @@ class Gateway:
         padding: bool = True,
         insecure_replays: str | None = None,
     ) -> None:
-        """Require a replay window that fits the keys."""
         if insecure_replays is not None and not insecure_replays.strip():
             msg = "insecure_replays: say why"
             raise ValueError(msg)
@@ -150,7 +147,6 @@ class ServedExchange:
     )
 
     def __init__(self, gateway: Gateway, form: MessageForm) -> None:
-        """Start before the header."""
         self._gateway = gateway
         self._form = form
         self._buffer = bytearray()

@@ -32,8 +32,6 @@ from attest.channel.records import TrustedKeys
 from attest.channel.trust import KeyQuestion, RecipientTrust
 from attest.errors import ChannelRefusedError
 
-__all__ = ["AsyncChannelTransport", "ChannelTransport"]
-
 MAX_OFFER_BYTES: Final = 4 * 1024 * 1024
 _LEFT_OUT = CONNECTION_FIELDS | {b"host", b"accept-encoding", DATE}
 """Compression would mix secrets with attacker-chosen text, and show in lengths; sealing adds the date."""
@@ -116,7 +114,6 @@ class ChannelTransport(httpx.BaseTransport):
         limits: MessageLimits = ANSWER_LIMITS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Keep the settings."""
         self._way = _Way(gateway=gateway.rstrip("/"), clock=clock, kems=kems, form=form, padding=padding, limits=limits)
         self._trust = trust
         self._transport = transport or httpx.HTTPTransport()
@@ -178,7 +175,6 @@ class AsyncChannelTransport(httpx.AsyncBaseTransport):
         limits: MessageLimits = ANSWER_LIMITS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Keep the settings."""
         self._way = _Way(gateway=gateway.rstrip("/"), clock=clock, kems=kems, form=form, padding=padding, limits=limits)
         self._trust = trust
         self._transport = transport or httpx.AsyncHTTPTransport()

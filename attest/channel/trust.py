@@ -15,8 +15,6 @@ from attest.encoding import base64url_text, json_value
 from attest.errors import VerificationError
 from attest.evidence.binding import NONCE_BYTES
 
-__all__ = ["AttestedTrust", "HeldTrust", "KeyQuestion", "RecipientTrust"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQuestion:
@@ -66,7 +64,6 @@ class AttestedTrust:
     """
 
     def __init__(self, expect: ChannelExpectation, *, random: Callable[[int], bytes]) -> None:
-        """Start without a record."""
         self._expect = expect
         self._random = random
         self._record: ChannelRecord | None = None
@@ -119,7 +116,6 @@ class HeldTrust:
     """
 
     def __init__(self, trusted: TrustedKeys) -> None:
-        """Keep the record."""
         self._trusted: TrustedKeys | None = trusted
 
     def current(self, at: datetime) -> TrustedKeys | None:

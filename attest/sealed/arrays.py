@@ -15,8 +15,6 @@ from typing import Any, Final, Literal, Protocol
 from attest.errors import ConfigurationError, SealedFileError
 from attest.sealed.tensor_header import DTYPE_BITS, TensorInfo
 
-__all__ = ["Allocation", "ArrayMaker", "Framework", "array_maker"]
-
 Framework = Literal["numpy", "torch"]
 
 _NUMPY: Final[Mapping[str, str]] = MappingProxyType(

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from attest.errors import OutputError, SealedSourceError
 from attest.files import OWNER_ONLY, NewFile, new_file
 
-__all__ = ["whole_file"]
-
 
 @contextmanager
 def whole_file(

@@ -34,8 +34,6 @@ from attest.sealed.layout import (
     TAG_BYTES,
 )
 
-__all__ = ["KEY_BYTES", "NONCE_PREFIX_BYTES", "SALT_BYTES", "FileHeader", "SegmentCipher"]
-
 KEY_BYTES = 32
 SALT_BYTES = 32
 NONCE_PREFIX_BYTES = 7
@@ -110,7 +108,6 @@ class SegmentCipher:
     __slots__ = ("_aead", "_prefix")
 
     def __init__(self, key: bytes, header: FileHeader, associated_data: bytes) -> None:
-        """Derive the file's key."""
         if len(key) != KEY_BYTES:
             msg = f"a data key has {KEY_BYTES} bytes, not {len(key)}"
             raise ValueError(msg)
@@ -190,6 +187,5 @@ class SegmentCipher:
         return self._prefix + index.to_bytes(_INDEX_BYTES, "big") + _ENDS[last]
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "a SegmentCipher does not leave its process"
         raise TypeError(msg)

@@ -13,8 +13,6 @@ from attest.sealed.sources import Source
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread, thread_count
 
-__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
-
 Progress = Callable[[str, int], object]
 """Called with the name of a file and its number of newly processed bytes; from several threads."""
 

@@ -31,17 +31,6 @@ from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, v
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.stores import FileStore, FolderStore
 
-__all__ = [
-    "KeySource",
-    "SealedDirectory",
-    "VerifiedDirectory",
-    "as_store",
-    "open_directory",
-    "unverified_manifest",
-    "verify_directory",
-    "verify_manifest",
-]
-
 
 def as_store(place: FileStore | str | os.PathLike[str]) -> FileStore:
     """Return the store, or one over the given folder."""
@@ -91,7 +80,6 @@ class SealedDirectory(ClosedOnExit):
     """
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
-        """Keep the key."""
         self._verified = verified
         self._key: bytes | None = data_key
         self._threads = threads
@@ -169,7 +157,6 @@ class SealedDirectory(ClosedOnExit):
         return self._key
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "a SealedDirectory does not leave its process"
         raise TypeError(msg)
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from attest.sealed.sources import Source
 
-__all__ = ["SealedFileObject", "as_file", "open", "open_file"]
-
 LOCAL_BUFFER_BYTES: Final = 1 << 20
 """For local files: one segment."""
 REMOTE_BUFFER_BYTES: Final = 32 << 20
@@ -136,7 +134,6 @@ class SealedFileObject(io.BufferedReader):
     """
 
     def __init__(self, reader: _Reader, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
-        """Start at the first byte."""
         self.reader = reader
         super().__init__(_Raw(reader), max(1, min(buffer_size, reader.size)))
 
@@ -146,7 +143,6 @@ class SealedFileObject(io.BufferedReader):
         return self.reader.size
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "an open sealed file does not leave its process"
         raise TypeError(msg)
 

@@ -26,8 +26,6 @@ from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import changed, unreadable
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, thread_count
 
-__all__ = ["SealedFile", "seal_file", "seal_to", "unseal_file"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedFile:

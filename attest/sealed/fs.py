@@ -22,16 +22,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fsspec.spec import AbstractFileSystem
 
 from attest.errors import AttestError
-from attest.sealed.directory import KeySource, SealedDirectory, open_directory
+from attest.sealed.directory import SealedDirectory, open_directory
 from attest.sealed.file_object import SealedFileObject, as_file
-from attest.sealed.key_sources import KeyProvider, key_source
+from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.locations import connections_of, store_of
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.signing_keys import read_trusted_key
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread
-
-__all__ = ["SealedFileSystem"]
 
 MAX_PEM_BYTES: Final = 64 << 10
 RANGES_SIDE_BY_SIDE: Final = 8
@@ -71,7 +69,6 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         fo: str | None = None,
         **options: Any,  # noqa: ANN401  fsspec's own
     ) -> None:
-        """Keep the settings."""
         reaching = {name: options.pop(name) for name in ("headers", "endpoint_url", "patience") if name in options}
         super().__init__(**options)
         place = fo if place is None else place
@@ -239,7 +236,6 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
     to_json = to_dict
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise _stays_here()
 
 

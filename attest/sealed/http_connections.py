@@ -16,8 +16,6 @@ from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpConnections", "answer_invalid", "bad_url", "changed", "require_url", "shown"]
-
 
 MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
@@ -44,7 +42,6 @@ class HttpConnections:
     def __init__(
         self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         self.patience = patience or RetryPolicy()
         self._headers = headers
         self._trust_env = trust_env

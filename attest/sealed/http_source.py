@@ -36,8 +36,6 @@ from attest.sealed.ranges import RangeReader, RetryPolicy, read_at_most
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpConnections", "HttpSource", "HttpStore"]
-
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the largest sealed file."""
 
@@ -85,7 +83,6 @@ class HttpSource(ClosedOnExit):
         trust_env: bool = True,
         over: HttpConnections | None = None,
     ) -> None:
-        """Request the first byte, which gives size and validator."""
         require_url(url)
         self._own = over is None
         self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
@@ -171,7 +168,6 @@ class HttpStore:
         patience: RetryPolicy | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Keep the address; nothing is sent yet."""
         require_url(url)
         if urlsplit(url).query:
             raise bad_url(shown(url), "no query: it would not reach the files of the directory")

@@ -12,8 +12,6 @@ from typing import Final
 from attest.errors import ConfigurationError
 from attest.sealed.names import MAX_FILES, names_problem
 
-__all__ = ["LEFT_OUT", "ModelScan", "SourceFile", "scan_model"]
-
 LEFT_OUT: Final = frozenset({".git", ".github"})
 """Top-level folders outside the model, by the format of its signature."""
 

@@ -24,8 +24,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, SealedSourceError, SealedTamperError
 
-__all__ = ["Journal"]
-
 _MAX_BYTES: Final = 1 << 28
 _MAC_DIGITS: Final = 64
 _INFO: Final = b"attest sealed journal v1"
@@ -44,7 +42,6 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open and lock it."""
         self._path = path
         self._mac = b""
         self._key = b""

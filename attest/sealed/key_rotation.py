@@ -31,8 +31,6 @@ from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, v
 from attest.sealed.staging import make_own, workplace_of, write_whole
 from attest.sealed.stores import FolderStore
 
-__all__ = ["finish_rewrap", "rewrap"]
-
 
 def rewrap(
     folder: str | os.PathLike[str],

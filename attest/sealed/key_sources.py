@@ -7,8 +7,6 @@ from typing import Protocol, runtime_checkable
 
 from attest.sealed.manifest import SealedManifest
 
-__all__ = ["KeyMaterial", "KeyProvider", "KeySource", "key_source"]
-
 KeySource = Callable[[SealedManifest], bytes]
 """Obtains the key that a verified manifest names, for example from a service."""
 

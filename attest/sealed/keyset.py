@@ -15,8 +15,6 @@ from attest.encoding import JsonValue, base64_bytes, json_value
 from attest.errors import EvidenceError, SealedFileError
 from attest.sealed.cipher import KEY_BYTES
 
-__all__ = ["MAX_KEYSET_BYTES", "key_from_tink", "tink_keyset"]
-
 MAX_KEYSET_BYTES = 64 << 10
 """Own limit; a keyset with one key has 400."""
 _TYPE_URL: Final = "type.googleapis.com/google.crypto.tink.AesGcmHkdfStreamingKey"

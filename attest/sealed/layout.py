@@ -20,25 +20,6 @@ from typing import overload
 
 from attest.errors import SealedFileError
 
-__all__ = [
-    "FIRST_PLAINTEXT_BYTES",
-    "HEADER_BYTES",
-    "MAX_CIPHERTEXT_BYTES",
-    "MAX_PLAINTEXT_BYTES",
-    "MAX_SEGMENTS",
-    "MIN_CIPHERTEXT_BYTES",
-    "PLAINTEXT_BYTES",
-    "SEGMENT_BYTES",
-    "TAG_BYTES",
-    "Segment",
-    "SegmentPart",
-    "Split",
-    "ciphertext_size",
-    "plaintext_size",
-    "segment_count",
-    "segment_place",
-]
-
 SEGMENT_BYTES = 1 << 20
 """Of the file, header and tag included."""
 HEADER_BYTES = 40
@@ -185,7 +166,6 @@ class Split(Sequence[SegmentPart]):
     __slots__ = ("_ciphertext", "_count", "_end", "_first", "_number", "_offset")
 
     def __init__(self, offset: int, length: int, ciphertext: int) -> None:
-        """Require a range within the plaintext."""
         self._count = segment_count(ciphertext)
         size = plaintext_size(ciphertext)
         if offset < 0 or length < 0 or offset + length > size:

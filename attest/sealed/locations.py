@@ -11,8 +11,6 @@ from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore
 
-__all__ = ["connections_of", "source_of", "store_of"]
-
 Headers = Callable[[], Mapping[str, str]]
 
 

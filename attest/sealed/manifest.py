@@ -47,16 +47,6 @@ from attest.sealed.cipher import KEY_BYTES
 from attest.sealed.layout import HEADER_BYTES, ciphertext_size
 from attest.sealed.names import MAX_FILES, names_problem
 
-__all__ = [
-    "MANIFEST_NAME",
-    "MAX_MANIFEST_BYTES",
-    "MODEL_ID_BYTES",
-    "SEALED_SUFFIX",
-    "SealedEntry",
-    "SealedManifest",
-    "associated_data",
-]
-
 MANIFEST_NAME: Final = "sealed.json"
 MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 SEALED_SUFFIX: Final = ".sealed"

@@ -31,8 +31,6 @@ from attest.sealed.sealing_run import SealedSource, SealingRun
 from attest.sealed.sources import changed
 from attest.sealed.staging import Workplace, write_whole
 
-__all__ = ["SealedModel", "SealingNames", "seal_directory", "sign_directory"]
-
 _SCHEMA: Final = "attest.sealing/1"
 
 

@@ -21,8 +21,6 @@ from attest.sealed.sources import FileSource
 from attest.sealed.staging import Workplace, is_memory, remove_unlisted, require_room
 from attest.sealed.stores import FolderStore
 
-__all__ = ["UnsealedModel", "require_memory", "unseal_directory", "verify_plaintext"]
-
 _SCHEMA: Final = "attest.unsealing/1"
 
 

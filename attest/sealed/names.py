@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MAX_DEPTH", "MAX_FILES", "MAX_NAME_BYTES", "MAX_PART_BYTES", "name_problem", "names_problem"]
-
 MAX_FILES: Final = 100_000
 """For one model; the limit of its signature."""
 MAX_NAME_BYTES: Final = 1024

@@ -26,16 +26,6 @@ from attest.errors import EvidenceError, SignatureError, UnsupportedError
 from attest.sealed.names import MAX_FILES, names_problem
 from attest.sealed.signing_keys import is_signed, key_hint, raw_signature
 
-__all__ = [
-    "IGNORED",
-    "MAX_BUNDLE_BYTES",
-    "SIGNATURE_NAME",
-    "ModelResource",
-    "VerifiedModel",
-    "sign_model",
-    "verify_model",
-]
-
 SIGNATURE_NAME: Final = "model.sig"
 MAX_BUNDLE_BYTES: Final = 64 * 1024 * 1024
 MAX_SIGNATURES: Final = 16

@@ -19,8 +19,6 @@ from typing import Final, Protocol
 
 from attest.errors import AttestError, SealedSourceError
 
-__all__ = ["Interruption", "RangeReader", "RetryPolicy", "read_at_most", "unreachable"]
-
 SEGMENT_BYTES: Final = 1 << 20
 """Pieces end at multiples of this, the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PIECE_BYTES: Final = 8 * SEGMENT_BYTES
@@ -58,7 +56,6 @@ class RetryPolicy:
     monotonic: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
         if not 1 <= self.connections <= 64:
             msg = f"connections must be 1 to 64, not {self.connections}"
             raise ValueError(msg)
@@ -90,7 +87,6 @@ class Interruption(Exception):  # noqa: N818  not an error yet: the same bytes c
     """
 
     def __init__(self, error: AttestError, *, wait: float | None = None) -> None:
-        """Keep error and pause."""
         super().__init__(error.message)
         self.error = error
         self.wait = wait
@@ -112,7 +108,6 @@ class RangeReader:
     """
 
     def __init__(self, *, name: str, size: int, ask: Ask, patience: RetryPolicy) -> None:
-        """Keep the settings; no request is sent and no thread started yet."""
         self._name = name
         self._size = size
         self._ask = ask

@@ -21,8 +21,6 @@ from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-__all__ = ["S3Address", "S3Source", "S3Store", "s3_client"]
-
 BLOCK_BYTES: Final = 256 << 10
 MAX_KEY_BYTES: Final = 1024
 """The service's own limit."""
@@ -122,7 +120,6 @@ class S3Source(ClosedOnExit):
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Request size, ETag and version."""
         self._address = S3Address.parse(url)
         if not self._address.key:
             raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
@@ -277,7 +274,6 @@ class S3Store:
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Create the client, which may look for credentials; no request is sent yet."""
         self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
         self._patience = patience or RetryPolicy()
         self._own_client = client is None

@@ -18,8 +18,6 @@ from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
 
-__all__ = ["Plaintext", "TensorFile", "TensorSlice", "load_tensors", "open_tensors"]
-
 BATCH_BYTES: Final = 16 << 20
 """Small neighbours are read together, since each read decrypts whole segments."""
 
@@ -53,7 +51,6 @@ class TensorSlice:
     """A lazily read tensor: indexing reads only the selected rows."""
 
     def __init__(self, tensors: TensorFile, info: TensorInfo) -> None:
-        """Keep the file and the tensor's entry."""
         self._tensors = tensors
         self._info = info
 
@@ -84,7 +81,6 @@ class TensorFile(ClosedOnExit):
     """
 
     def __init__(self, plaintext: Plaintext, *, framework: Framework = "numpy") -> None:
-        """Read the header."""
         self._plaintext = plaintext
         try:
             self._maker: ArrayMaker = array_maker(framework)

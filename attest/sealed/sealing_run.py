@@ -18,8 +18,6 @@ from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import FileSource, changed, unreadable
 from attest.sealed.staging import Workplace, remove_unlisted, require_room
 
-__all__ = ["SealedSource", "SealingRun"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSource:

@@ -21,8 +21,6 @@ from attest.sealed.layout import (
 from attest.sealed.sources import Source
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, spread, thread_count, wipe
 
-__all__ = ["SealedReader"]
-
 _SEGMENTS_A_THREAD = 4
 """Fewer segments are read sooner than a thread starts."""
 
@@ -59,7 +57,6 @@ class SealedReader(ClosedOnExit):
         expected_header: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Open the file and verify its last segment."""
         self._source = source
         self._scratch = Scratch(source.size)
         self._lock = threading.Lock()

@@ -9,8 +9,6 @@ from typing import Protocol, runtime_checkable
 
 from attest.errors import SealedSourceError
 
-__all__ = ["FileSource", "Source", "changed", "unreadable"]
-
 
 @runtime_checkable
 class Source(Protocol):
@@ -87,7 +85,6 @@ class FileSource:
     __slots__ = ("_fd", "_name", "_size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file and keep its size."""
         self._fd = -1
         self._name = os.fspath(path)
         try:

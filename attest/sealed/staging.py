@@ -23,17 +23,6 @@ from attest.files import flush_folder, require_absent
 from attest.sealed.atomic_file import whole_file
 from attest.sealed.journal import Journal
 
-__all__ = [
-    "Workplace",
-    "is_memory",
-    "make_own",
-    "remove_unlisted",
-    "require_new",
-    "require_room",
-    "workplace_of",
-    "write_whole",
-]
-
 _MODEL: Final = "model"
 _EXISTS_HINT: Final = "a model overwrites nothing: name another folder, or remove that one yourself"
 _OTHERS_WRITE: Final = 0o022
@@ -56,7 +45,6 @@ class Workplace:
     """
 
     def __init__(self, target: Path, *, kind: str) -> None:
-        """Make it, or take up what is there."""
         self._target = target
         self._folder = workplace_of(target, kind=kind)
         self.model = self._folder / _MODEL

@@ -11,8 +11,6 @@ from attest.errors import SealedFileError, SealedSourceError
 from attest.sealed.names import MAX_FILES
 from attest.sealed.sources import FileSource, Source, unreadable
 
-__all__ = ["FileStore", "FolderStore", "read_whole"]
-
 _MAX_ENTRIES: Final = 4 * MAX_FILES
 """Largest number of entries in a folder, subfolders included; sealed models have fewer."""
 _OF_GIT: Final = frozenset({".git", ".github"})
@@ -62,7 +60,6 @@ class FolderStore:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Keep the path."""
         self.folder = Path(folder)
 
     @property

@@ -25,15 +25,6 @@ from typing import Final, NoReturn
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError, SealedFileError
 
-__all__ = [
-    "DTYPE_BITS",
-    "LENGTH_BYTES",
-    "MAX_HEADER_BYTES",
-    "TensorHeader",
-    "TensorInfo",
-    "header_length",
-]
-
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 """The library's own limit."""

@@ -13,8 +13,6 @@ from attest.sealed.arrays import Framework
 from attest.sealed.safetensors import Plaintext, Progress, TensorFile, TensorSlice, unknown_tensor
 from attest.sealed.tensor_header import TensorInfo
 
-__all__ = ["INDEX_NAME", "ModelFiles", "TensorSet", "load_model", "open_model"]
-
 INDEX_NAME: Final = "model.safetensors.index.json"
 SINGLE_NAME: Final = "model.safetensors"
 MAX_INDEX_BYTES: Final = 64 << 20
@@ -48,7 +46,6 @@ class TensorSet(ClosedOnExit):
     """
 
     def __init__(self, files: Mapping[str, TensorFile]) -> None:
-        """Keep the files."""
         self._files = dict(files)
         self._homes = {name: file for file in self._files.values() for name in file.header.tensors}
 

@@ -17,8 +17,6 @@ from itertools import count as counting
 
 from attest.sealed.layout import SEGMENT_BYTES
 
-__all__ = ["SPARE_SLOTS", "Scratch", "in_order", "spread", "thread_count", "wipe"]
-
 _HUGE_PAGE_BYTES = 2 << 20
 _ZEROS = bytes(SEGMENT_BYTES)
 _MAX_DEFAULT_THREADS = 16
@@ -57,7 +55,6 @@ class Scratch:
     """
 
     def __init__(self, largest: int = SEGMENT_BYTES) -> None:
-        """Begin without any; each is made when it is first needed."""
         self._bytes = max(1, min(largest, SEGMENT_BYTES))
         self._lock = threading.Lock()
         self._free: list[memoryview] = []

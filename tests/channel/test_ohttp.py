@@ -14,8 +14,6 @@ from attest.channel.hpke import (
     AES_256_GCM,
     CHACHA20_POLY1305,
     ENC_BYTES,
-    KEM_HYBRID,
-    KEM_X25519,
     CountedAead,
     HpkeContext,
     HpkeKey,
@@ -36,6 +34,7 @@ from attest.channel.ohttp import (
     seal_request,
 )
 from attest.errors import ChannelError, ChannelTamperError
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from tests.channel.support import vectors
 
 SEED = bytes(range(32))
