@@ -76,7 +76,8 @@ class MessageDecoder:
         """Add bytes, and return the events that they complete.
 
         Raises:
-            ChannelError: as ``decode_request``; the message is then over.
+            ChannelError: ``bhttp-malformed``, ``bhttp-truncated``, ``bhttp-field-invalid``, ``bhttp-too-long`` or
+                ``bhttp-padding-invalid``; the message is then over.
         """
         self._buffer += data
         return self._advance()
@@ -85,7 +86,7 @@ class MessageDecoder:
         """Mark the end of the bytes. A normal return means a complete and valid message.
 
         Raises:
-            ChannelError: as ``decode_request``.
+            ChannelError: as ``feed``.
         """
         self._at_end = True
         return self._advance()

@@ -160,7 +160,7 @@ class AnswerOpener:
 
         Raises:
             ChannelTamperError: ``channel-not-opened``: for another request, or altered.
-            ChannelError: as ``ChunkOpener`` and ``decode_response``.
+            ChannelError: as ``ChunkOpener`` and ``MessageDecoder``.
         """
         if self._chunks is None:
             self._buffer += data

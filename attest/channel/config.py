@@ -20,7 +20,7 @@ from typing import Final
 from attest.channel.hpke import AES_256_GCM, CHACHA20_POLY1305, KDF_SHA256, PUBLIC_BYTES, Suite
 from attest.errors import AttestError, ChannelError, EvidenceError
 from attest.evidence.reader import ByteReader
-from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
+from attest.release.sealed_key import KEM_HYBRID
 
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 DEFAULT_KEMS: Final = (KEM_HYBRID,)
@@ -155,21 +155,6 @@ def parse_key_document(data: bytes) -> KeyDocument:
         return KeyDocument(configs=tuple(found))
     except (EvidenceError, ValueError) as exc:
         raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
-
-
-def parse_key_config(data: bytes) -> KeyConfig:
-    """Parse one configuration in the form without a length prefix.
-
-    Raises:
-        ChannelError: ``channel-keys-malformed``; ``channel-keys-unsupported``: an unsupported KEM.
-    """
-    try:
-        config = _config(data)
-    except (EvidenceError, ValueError) as exc:
-        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
-    if isinstance(config, ForeignConfig):
-        raise _unsupported((KEM_HYBRID, KEM_X25519), f"{config.kem:#06x}")
-    return config
 
 
 def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:

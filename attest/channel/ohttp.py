@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from attest.channel.config import KeyChoice, KeyConfig
 from attest.channel.hpke import (
-    ENC_BYTES,
     NONCE_BYTES,
     TAG_BYTES,
     CountedAead,
@@ -152,16 +151,6 @@ def begin_sealing(
     return Sealing(form=form, suite=suite, enc=enc, context=context, header=header)
 
 
-def seal_request(choice: KeyChoice, message: bytes) -> tuple[bytes, Sealing]:
-    """Seal one whole message; return the request and the opener of its answer.
-
-    Raises:
-        VerificationError: ``channel-key-invalid``.
-    """
-    sealing = begin_sealing(choice, MessageForm.SINGLE)
-    return sealing.prefix + sealing.context.seal(message), sealing
-
-
 def read_header(header: bytes, *, config: KeyConfig) -> Suite:
     """Return the algorithms of a request, if the key offers them.
 
@@ -199,21 +188,6 @@ def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite,
     """
     context = HpkeContext(suite, key.decapsulate(enc), _info(form, header))
     return Opening(form=form, suite=suite, enc=enc, context=context, key_id=header[0])
-
-
-def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes, Opening]:
-    """Open one whole request; return the message and the sealer of its answer.
-
-    Raises:
-        ChannelTamperError: ``channel-not-opened``.
-    """
-    header, rest = body[:HEADER_BYTES], body[HEADER_BYTES:]
-    if len(header) < HEADER_BYTES:
-        raise not_opened()
-    suite = read_header(header, config=config)
-    size = ENC_BYTES[suite.kem]
-    opening = begin_opening(header, rest[:size], form=MessageForm.SINGLE, suite=suite, key=key)
-    return opening.context.open(rest[size:]), opening
 
 
 def seal_answer(opening: Opening, message: bytes, *, random: Callable[[int], bytes]) -> bytes:

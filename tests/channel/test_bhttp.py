@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel.bhttp import (
-    decode_request,
-    decode_response,
     encode_request,
     encode_response,
     section,
@@ -21,6 +19,7 @@ from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHe
 from attest.channel.messages import LIMITS, Fields, MessageLimits, Request, Response, field_values
 from attest.errors import ChannelError
 from tests.channel.support import vectors
+from tests.channel.whole_messages import decode_request, decode_response
 
 EXAMPLES = vectors("rfc9292")
 REQUEST = Request(
