@@ -6,9 +6,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 import httpx
 
-from attest.channel.bhttp_decoder import Event, ResponseHead
+from attest.channel.bhttp_decoder import Event
 from attest.channel.client import AnswerOpener, RequestSealer
-from attest.channel.messages import CONNECTION_FIELDS
+from attest.channel.messages import CONNECTION_FIELDS, Response
 from attest.errors import ChannelTamperError
 
 _MID_ANSWER = (httpx.RemoteProtocolError, httpx.ReadError)
@@ -44,10 +44,10 @@ class AsyncSealedContent(httpx.AsyncByteStream):
         yield self._sealer.end()
 
 
-def _split(events: Iterable[Event]) -> tuple[ResponseHead | None, list[bytes]]:
+def _split(events: Iterable[Event]) -> tuple[Response | None, list[bytes]]:
     head, content = None, []
     for event in events:
-        if isinstance(event, ResponseHead):
+        if isinstance(event, Response):
             head = event
         elif isinstance(event, bytes):
             content.append(event)
@@ -64,7 +64,7 @@ def _cut(exc: Exception) -> ChannelTamperError:
     return error
 
 
-def _response(head: ResponseHead, content: httpx.SyncByteStream | httpx.AsyncByteStream) -> httpx.Response:
+def _response(head: Response, content: httpx.SyncByteStream | httpx.AsyncByteStream) -> httpx.Response:
     fields = [line for line in head.fields if line[0] not in CONNECTION_FIELDS]
     return httpx.Response(head.status, headers=fields, stream=content)
 
@@ -90,7 +90,7 @@ class OpenedAnswer(httpx.SyncByteStream):
         """Stop reading."""
         self._sent.close()
 
-    def _begin(self) -> tuple[ResponseHead, list[bytes]]:
+    def _begin(self) -> tuple[Response, list[bytes]]:
         for events in self._events:
             head, content = _split(events)
             if head is not None:
@@ -113,11 +113,11 @@ class AsyncOpenedAnswer(httpx.AsyncByteStream):
     def __init__(self, sent: httpx.Response, opener: AnswerOpener) -> None:
         self._sent = sent
         self._events = self._opened(sent, opener)
-        self._head: ResponseHead | None = None
+        self._head: Response | None = None
         self._first: list[bytes] = []
 
     @property
-    def head(self) -> ResponseHead:
+    def head(self) -> Response:
         """Status and fields."""
         if self._head is None:
             raise _headless()

@@ -20,7 +20,7 @@ from typing import Final
 
 from attest.channel.answers import AnswerStream
 from attest.channel.bhttp import encode_response, response_head, written_content
-from attest.channel.bhttp_decoder import MessageDecoder, RequestHead
+from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.fields import REFUSED
 from attest.channel.hpke import ENC_BYTES
@@ -154,7 +154,7 @@ class ServedExchange:
         self._opened: _Opened | None = None
         self._chunks: ChunkOpener | None = None
         self._decoder = MessageDecoder("request", limits=gateway.limits)
-        self._head: RequestHead | None = None
+        self._head: Request | None = None
         self._content = bytearray()
         self._registered = False
         self._refusal: ChannelRefusal | None = None
@@ -327,7 +327,7 @@ class ServedExchange:
         if self._refusal is not None:
             return
         for event in self._decoder.feed(piece):
-            if isinstance(event, RequestHead):
+            if isinstance(event, Request):
                 self._head = event
             elif isinstance(event, bytes):
                 self._content += event

@@ -21,12 +21,11 @@ from typing import Final
 import httpx
 
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
-from attest.channel.bhttp_decoder import ResponseHead
 from attest.channel.client import ANSWER_LIMITS, RequestSealer
 from attest.channel.config import DEFAULT_KEMS
 from attest.channel.content_streams import AsyncOpenedAnswer, AsyncSealedContent, OpenedAnswer, SealedContent
 from attest.channel.fields import DATE, parse_http_date, refusal_code
-from attest.channel.messages import CONNECTION_FIELDS, MessageLimits, Request, field_values
+from attest.channel.messages import CONNECTION_FIELDS, MessageLimits, Request, Response, field_values
 from attest.channel.ohttp import MessageForm
 from attest.channel.records import TrustedKeys
 from attest.channel.trust import KeyQuestion, RecipientTrust
@@ -297,7 +296,7 @@ class _Again:
     drop: bool
 
 
-def _again(request: httpx.Request, head: ResponseHead) -> _Again | None:
+def _again(request: httpx.Request, head: Response) -> _Again | None:
     """Return the settings of a second attempt, allowed only for repeatable requests refused before processing."""
     if not isinstance(request.stream, httpx.ByteStream):
         return None

@@ -1,38 +1,30 @@
 """Whole messages in one call, for tests: the product reads and opens incrementally."""
 
-from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
+from dataclasses import replace
+from typing import TypeVar
+
+from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.config import KeyChoice, KeyConfig, parse_key_document
 from attest.channel.hpke import ENC_BYTES, HpkeKey, not_opened
 from attest.channel.messages import LIMITS, MessageLimits, Request, Response
 from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, Sealing, begin_opening, begin_sealing, read_header
 
+Message = TypeVar("Message", Request, Response)
+
 
 def decode_request(data: bytes, *, limits: MessageLimits = LIMITS) -> Request:
-    decoder = MessageDecoder("request", limits=limits)
-    events = [*decoder.feed(data), *decoder.finish()]
-    head = next(event for event in events if isinstance(event, RequestHead))
-    return Request(
-        method=head.method,
-        scheme=head.scheme,
-        authority=head.authority,
-        path=head.path,
-        fields=head.fields,
-        content=b"".join(event for event in events if isinstance(event, bytes)),
-        trailers=decoder.trailers,
-    )
+    return _decoded(MessageDecoder("request", limits=limits), data, Request)
 
 
 def decode_response(data: bytes, *, limits: MessageLimits = LIMITS) -> Response:
-    decoder = MessageDecoder("response", limits=limits)
+    return _decoded(MessageDecoder("response", limits=limits), data, Response)
+
+
+def _decoded(decoder: MessageDecoder, data: bytes, kind: type[Message]) -> Message:
     events = [*decoder.feed(data), *decoder.finish()]
-    head = next(event for event in events if isinstance(event, ResponseHead))
-    return Response(
-        status=head.status,
-        fields=head.fields,
-        interim=head.interim,
-        content=b"".join(event for event in events if isinstance(event, bytes)),
-        trailers=decoder.trailers,
-    )
+    (head,) = (event for event in events if isinstance(event, kind))
+    content = b"".join(event for event in events if isinstance(event, bytes))
+    return replace(head, content=content, trailers=decoder.trailers)
 
 
 def only_config(raw: bytes) -> KeyConfig:
