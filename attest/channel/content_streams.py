@@ -54,19 +54,16 @@ def _split(events: Iterable[Event]) -> tuple[Response | None, list[bytes]]:
     return head, content
 
 
-def _cut(exc: Exception) -> ChannelTamperError:
-    error = ChannelTamperError(
+def _cut() -> ChannelTamperError:
+    return ChannelTamperError(
         "the answer was cut: the connection ended before its final chunk",
         code="channel-truncated",
         hint="what was received is a part of it; whether the request was processed is not known",
     )
-    error.__cause__ = exc
-    return error
 
 
-def _response(head: Response, content: httpx.SyncByteStream | httpx.AsyncByteStream) -> httpx.Response:
-    fields = [line for line in head.fields if line[0] not in CONNECTION_FIELDS]
-    return httpx.Response(head.status, headers=fields, stream=content)
+def _headless() -> ChannelTamperError:
+    return ChannelTamperError("the answer ended before its head", code="channel-truncated")
 
 
 class OpenedAnswer(httpx.SyncByteStream):
@@ -76,10 +73,6 @@ class OpenedAnswer(httpx.SyncByteStream):
         self._sent = sent
         self._events = self._opened(sent, opener)
         self.head, self._first = self._begin()
-
-    def response(self) -> httpx.Response:
-        """Return the answer as an httpx response."""
-        return _response(self.head, self)
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._first
@@ -103,37 +96,28 @@ class OpenedAnswer(httpx.SyncByteStream):
             for data in sent.iter_raw():
                 yield opener.feed(data)
         except _MID_ANSWER as exc:
-            raise _cut(exc) from exc
+            raise _cut() from exc
         yield opener.finish()
 
 
 class AsyncOpenedAnswer(httpx.AsyncByteStream):
     """An answer for asyncio, opened as it is read; ``begin`` reads its head."""
 
+    head: Response
+    _first: list[bytes]
+
     def __init__(self, sent: httpx.Response, opener: AnswerOpener) -> None:
         self._sent = sent
         self._events = self._opened(sent, opener)
-        self._head: Response | None = None
-        self._first: list[bytes] = []
-
-    @property
-    def head(self) -> Response:
-        """Status and fields."""
-        if self._head is None:
-            raise _headless()
-        return self._head
-
-    def response(self) -> httpx.Response:
-        """Return the answer as an httpx response."""
-        return _response(self.head, self)
 
     async def begin(self) -> AsyncOpenedAnswer:
         """Read to the end of the head."""
         async for events in self._events:
-            self._head, self._first = _split(events)
-            if self._head is not None:
-                break
-        return self
+            head, self._first = _split(events)
+            if head is not None:
+                self.head = head
+                return self
+        raise _headless()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for data in self._first:
@@ -152,9 +136,11 @@ class AsyncOpenedAnswer(httpx.AsyncByteStream):
             async for data in sent.aiter_raw():
                 yield opener.feed(data)
         except _MID_ANSWER as exc:
-            raise _cut(exc) from exc
+            raise _cut() from exc
         yield opener.finish()
 
 
-def _headless() -> ChannelTamperError:
-    return ChannelTamperError("the answer ended before its head", code="channel-truncated")
+def opened_response(answer: OpenedAnswer | AsyncOpenedAnswer) -> httpx.Response:
+    """Return an answer as an httpx response."""
+    fields = [line for line in answer.head.fields if line[0] not in CONNECTION_FIELDS]
+    return httpx.Response(answer.head.status, headers=fields, stream=answer)
