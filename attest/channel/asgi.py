@@ -22,9 +22,9 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
-from attest.channel.answers import AnswerStream
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response, field_values
+from attest.channel.padding import AnswerStream
 from attest.channel.records import KeyOffer, evidence_proof
 from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, ChannelRefusal
 from attest.channel.server import Gateway, ServedExchange

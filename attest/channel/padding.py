@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from attest.channel.bhttp import written_content
+from attest.channel.bhttp import END, section, written_content
 from attest.channel.chunked import PIECE_BYTES, ChunkSealer
+from attest.channel.messages import Fields
 
 SMALLEST_BYTES: Final = 256
 STREAM_PIECE_BYTES: Final = 512
@@ -124,6 +125,49 @@ class GrowingMessage:
             self._buffer += bytes(-len(self._buffer) % self._size)
         sealed = self.tick() if len(self._buffer) > PIECE_BYTES else b""
         return sealed + self._sealer.final(bytes(self._buffer))
+
+
+class AnswerStream:
+    """An answer sent while it is made; a client treats it as truncated until ``end``.
+
+    Args:
+        nonce: sent first.
+        growing: seals the content.
+    """
+
+    __slots__ = ("_growing", "_nonce")
+
+    def __init__(self, nonce: bytes, growing: GrowingMessage) -> None:
+        self._nonce = nonce
+        self._growing = growing
+
+    @property
+    def waiting(self) -> int:
+        """Number of bytes waiting for the next tick."""
+        return self._growing.waiting
+
+    def add(self, data: bytes) -> None:
+        """Add content."""
+        self._growing.add(written_content(data))
+
+    def tick(self, *, fill_event_stream: bool = False) -> bytes:
+        """Return the bytes to send now.
+
+        Args:
+            fill_event_stream: an event of an event stream has just ended, so that a comment may follow.
+        """
+        if fill_event_stream:
+            self._growing.fill_event_stream()
+        return self._begun(self._growing.tick())
+
+    def end(self, trailers: Fields = ()) -> bytes:
+        """Return the last bytes to send."""
+        self._growing.add(END + section(trailers, indeterminate=True))
+        return self._begun(self._growing.end())
+
+    def _begun(self, sealed: bytes) -> bytes:
+        nonce, self._nonce = self._nonce, b""
+        return nonce + sealed
 
 
 _SMALLEST_COMMENT = 5

@@ -18,7 +18,6 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
-from attest.channel.answers import AnswerStream
 from attest.channel.bhttp import encode_response, response_head, written_content
 from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
@@ -27,7 +26,14 @@ from attest.channel.hpke import ENC_BYTES
 from attest.channel.keys import ChannelKey, ServiceKeys
 from attest.channel.messages import LIMITS, MessageLimits, Request, Response
 from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, begin_opening, read_header, seal_answer
-from attest.channel.padding import SMALLEST_BYTES, STREAM_PIECE_BYTES, GrowingMessage, WholeMessage, padded
+from attest.channel.padding import (
+    SMALLEST_BYTES,
+    STREAM_PIECE_BYTES,
+    AnswerStream,
+    GrowingMessage,
+    WholeMessage,
+    padded,
+)
 from attest.channel.refusals import (
     BUSY,
     CONTENT_TOO_LARGE,
