@@ -213,7 +213,7 @@ class _Reply:
     async def _take_body(self, data: bytes, *, last: bool) -> None:
         if self._head is None or self._over:
             raise ChannelError(
-                "the application's answer has no beginning, or goes on behind its end", code="channel-truncated"
+                "the application's answer has no start, or continues after its end", code="channel-truncated"
             )
         if self._stream is None and (last or not self._exchange.streams):
             self._collected += data

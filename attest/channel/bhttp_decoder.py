@@ -69,12 +69,7 @@ class _Input:
 
 
 class MessageDecoder:
-    """Decoder of one message.
-
-    Args:
-        kind: request or response.
-        limits: sizes.
-    """
+    """Decoder of one message."""
 
     __slots__ = ("_content", "_input", "_kind", "_limits", "_over", "_steps", "trailers")
 

@@ -29,12 +29,7 @@ _CLAUSE = "draft-ietf-ohai-chunked-ohttp-08"
 
 
 class ChunkSealer:
-    """Sealer of pieces as chunks.
-
-    Args:
-        cipher: of the request or the answer; used by this object alone.
-        max_chunks: the receiver's limit.
-    """
+    """Sealer of pieces as chunks. No other object may use its cipher, that of the request or the answer."""
 
     __slots__ = ("_chunks", "_cipher", "_max_chunks", "_over")
 
@@ -124,7 +119,7 @@ class ChunkOpener:
 
     @property
     def authentic(self) -> bool:
-        """Whether any chunk opened, even if a later one did not."""
+        """True if any chunk opened, even if a later one did not."""
         return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:

@@ -8,7 +8,6 @@
     events = answer.feed(bytes) … answer.finish()                   the head, then the content
 
 Sealing requires a current record. Content before ``finish`` is authentic and in order, and may be incomplete.
-in order, and may not be all of it.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
+from http import HTTPStatus
 from typing import Final
 
 from attest.channel.bhttp import END, request_head, section, written_content
@@ -32,7 +32,6 @@ from attest.errors import ChannelRefusedError
 
 ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
 """A streamed answer is not buffered, so its content may be longer."""
-_OK, _UNPROCESSABLE = 200, 422
 
 
 class RequestSealer:
@@ -100,8 +99,8 @@ class RequestSealer:
         """Return the opener of the answer.
 
         Args:
-            status: of the outer response.
-            content_type: of the outer response.
+            status: of the outer response, as ``content_type``.
+            content_type: None if it has none.
             limits: sizes.
 
         Raises:
@@ -109,9 +108,9 @@ class RequestSealer:
                 ``channel-refused``: any other refusal in the clear. It is not authentic, so its content is not read.
         """
         essence = (content_type or "").partition(";")[0].strip().lower()
-        if status == _OK and essence == self._form.answer_type:
+        if status == HTTPStatus.OK and essence == self._form.answer_type:
             return AnswerOpener(self._sealing, limits=limits)
-        if status == _UNPROCESSABLE:
+        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             raise ChannelRefusedError(
                 "the service does not open what is sealed to its keys, or an intermediary claims so",
                 code="channel-keys-refused",
@@ -121,7 +120,7 @@ class RequestSealer:
         raise ChannelRefusedError(
             "what came back is no encrypted answer, and proves nothing",
             code="channel-refused",
-            expected=f"status {_OK}, {self._form.answer_type}",
+            expected=f"status 200, {self._form.answer_type}",
             got=f"status {status}, {ascii(essence)[:80]}",
             hint="a proxy or the service refused; whether the request was processed is not known",
         )
@@ -134,12 +133,7 @@ class RequestSealer:
 
 
 class AnswerOpener:
-    """Opener of the answer to one request, as it arrives.
-
-    Args:
-        sealing: of the request.
-        limits: sizes.
-    """
+    """Opener of the answer to one request, as it arrives; ``RequestSealer.answer`` makes it."""
 
     __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Final
 
 from attest.channel.hpke import AES_256_GCM, CHACHA20_POLY1305, KDF_SHA256, PUBLIC_BYTES, Suite
-from attest.errors import AttestError, ChannelError, EvidenceError
+from attest.errors import ChannelError, EvidenceError
 from attest.evidence.reader import ByteReader
 from attest.release.sealed_key import KEM_HYBRID
 
@@ -71,13 +71,7 @@ class KeyConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignConfig:
-    """A configuration with an unsupported KEM; its length lets a decoder skip it.
-
-    Attributes:
-        key_id: 0 to 255.
-        kem: its KEM.
-        rest: the remaining bytes.
-    """
+    """A configuration with an unsupported KEM; its length lets a decoder skip it."""
 
     key_id: int
     kem: int
@@ -123,12 +117,7 @@ class KeyDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """A configuration with one of its pairs.
-
-    Attributes:
-        config: the recipient's key.
-        suite: the algorithms.
-    """
+    """The recipient's key, and the algorithms of one of its pairs."""
 
     config: KeyConfig
     suite: Suite
@@ -154,7 +143,7 @@ def parse_key_document(data: bytes) -> KeyDocument:
             found.append(_config(reader.take(length, "configuration")))
         return KeyDocument(configs=tuple(found))
     except (EvidenceError, ValueError) as exc:
-        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
+        raise _malformed(str(exc)) from exc
 
 
 def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:

@@ -113,12 +113,8 @@ def _labeled_expand(suite: bytes, secret: bytes, label: bytes, info: bytes, leng
 class CountedAead:
     """An AEAD key with counted nonces: seals or opens messages in order.
 
-    It has one direction and one owner: concurrent sealing would reuse a nonce.
-
-    Args:
-        cipher: the AEAD under its key.
-        base_nonce: 12 bytes.
-        sequence: number of the next message to seal or open.
+    It has one direction and one owner: concurrent sealing would reuse a nonce. The base nonce has 12 bytes, and
+    ``sequence`` is the number of the next message.
     """
 
     __slots__ = ("_base", "_cipher", "_sequence")
@@ -222,7 +218,7 @@ class HpkeKey:
         """Make a key pair from random bytes.
 
         Args:
-            kem: the KEM.
+            kem: of the key.
             seed: 32 bytes: the X25519 key, or X-Wing's seed.
 
         Raises:

@@ -26,9 +26,6 @@ class Proofs:
     """Digests of evidence that clients may name as accepted, the newest kept.
 
     A forgotten one is refused as stale, and the client requests new evidence.
-
-    Args:
-        capacity: largest number.
     """
 
     __slots__ = ("_known", "_order")
@@ -38,7 +35,7 @@ class Proofs:
         self._order: deque[bytes] = deque(maxlen=capacity)
 
     def add(self, proof: bytes) -> None:
-        """Add a proof."""
+        """Add a proof, 32 bytes."""
         if proof in self._known:
             return
         if len(self._order) == self._order.maxlen:
@@ -135,7 +132,7 @@ class ServiceKeys:
 
     @property
     def replicated(self) -> bool:
-        """Whether other replicas have any of the keys."""
+        """True if other replicas have any of the keys."""
         return any(key.replicated for key in (self._current, *(old for old, _ in self._older)))
 
     def replace(self, key: ChannelKey, *, at: datetime) -> None:

@@ -75,8 +75,6 @@ class _Exchange:
     """State between a request and its answer.
 
     Attributes:
-        form: single or chunked.
-        suite: the algorithms.
         enc: the KEM's ciphertext; unique to the request.
         context: seals the request's messages, or opens them.
     """
@@ -101,11 +99,7 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing(_Exchange):
-    """The client's side.
-
-    Attributes:
-        header: first seven bytes of the request.
-    """
+    """The client's side; ``header`` is the first seven bytes of the request."""
 
     header: bytes
 
@@ -117,11 +111,7 @@ class Sealing(_Exchange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening(_Exchange):
-    """The service's side.
-
-    Attributes:
-        key_id: of the recipient's key.
-    """
+    """The service's side; ``key_id`` names the recipient's key."""
 
     key_id: int
 
@@ -134,12 +124,7 @@ class Opening(_Exchange):
 def begin_sealing(
     choice: KeyChoice, form: MessageForm, *, dangerous_ephemeral: X25519PrivateKey | None = None
 ) -> Sealing:
-    """Establish a fresh secret with a service.
-
-    Args:
-        choice: its key, and the algorithms.
-        form: single or chunked.
-        dangerous_ephemeral: as of ``encapsulate``, for vectors.
+    """Establish a fresh secret with a service; ``dangerous_ephemeral`` as of ``encapsulate``, for vectors.
 
     Raises:
         VerificationError: ``channel-key-invalid``.
@@ -191,13 +176,7 @@ def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite,
 
 
 def seal_answer(opening: Opening, message: bytes, *, random: Callable[[int], bytes]) -> bytes:
-    """Seal one whole answer.
-
-    Args:
-        opening: of its request.
-        message: the answer.
-        random: returns so many random bytes.
-    """
+    """Seal one whole answer."""
     nonce, cipher = opening.answer_key(random)
     return nonce + cipher.seal(message)
 

@@ -34,12 +34,7 @@ def padded(message: bytes, *, smallest: int = SMALLEST_BYTES) -> bytes:
 
 
 class WholeMessage:
-    """Sealer of a message whose chunks reveal only its bucket; input may have any portions.
-
-    Args:
-        sealer: of the message.
-        padding: pad; otherwise the exact length shows.
-    """
+    """Sealer of a message whose chunks reveal only its bucket; without padding its exact length shows."""
 
     __slots__ = ("_buffer", "_length", "_padding", "_sealer")
 
@@ -78,7 +73,7 @@ class GrowingMessage:
     Args:
         sealer: of the message.
         size: of a piece, in bytes.
-        padding: keep to that size; otherwise bytes are sent as they come.
+        padding: keep to that size; otherwise bytes are sent as they arrive.
     """
 
     __slots__ = ("_buffer", "_padding", "_sealer", "_size")
@@ -128,12 +123,7 @@ class GrowingMessage:
 
 
 class AnswerStream:
-    """An answer sent while it is made; a client treats it as truncated until ``end``.
-
-    Args:
-        nonce: sent first.
-        growing: seals the content.
-    """
+    """An answer sent while it is made, the nonce first; a client treats it as truncated until ``end``."""
 
     __slots__ = ("_growing", "_nonce")
 

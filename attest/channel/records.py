@@ -31,7 +31,6 @@ from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
 from attest.policy.loader import Policy
 from attest.release.service_verification import verify_service
-from attest.verification import VerifiedEvidence
 
 CONTEXT: Final = "channel/v1"
 ROLE: Final = "service"
@@ -254,7 +253,8 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
             raise ValueError(msg)
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
-    verified = _verified(offer.evidence, expect, nonce, at)
+    expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
+    verified = verify_service(offer.evidence, expect=expect, expected=expected, at=at)
     result = appraise(verified, policy=expect.policy, at=at)
     return ChannelRecord(result=result, keys=keys, audience=expect.audience, expires=expires)
 
@@ -271,11 +271,6 @@ def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
         raise _invalid(f"published for longer than {MAX_PUBLISHED}, or for less than nothing")
     require_between(not_before, at, not_after, "what the service published")
     return not_before, not_after
-
-
-def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: datetime) -> VerifiedEvidence:
-    expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
-    return verify_service(evidence, expect=expect, expected=expected, at=at)
 
 
 def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:

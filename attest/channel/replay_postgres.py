@@ -11,7 +11,6 @@ copy allows replays of requests of the last minutes.
 Clocks of replicas differ. Each replica judges expiry by its own clock, the one that judged the request's date: no
 request with an accepted date has expired in the window, however wrong the clock is. A row is deleted once the
 database's clock agrees, so that a replica with a fast clock deletes nothing that others need.
-the others need.
 """
 
 from __future__ import annotations
@@ -110,8 +109,6 @@ class PostgresReplayWindow:
         with self._lock:
             self._closed = True
             self._drop()
-
-    # -- inside
 
     def _connected(self) -> psycopg.Connection[tuple[object, ...]]:
         if self._closed:

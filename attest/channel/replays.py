@@ -30,7 +30,7 @@ class ReplayWindow(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether every replica with the key uses this window, across restarts too."""
+        """True if every replica with the key uses this window, across restarts too."""
         ...
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
@@ -45,11 +45,7 @@ class ReplayWindow(Protocol):
 
 
 class MemoryReplayWindow:
-    """A window for one process and the keys generated in it.
-
-    Args:
-        capacity: largest number of requests.
-    """
+    """A window for one process and the keys generated in it; ``capacity`` bounds the number of requests."""
 
     shared: bool = False
 

@@ -80,11 +80,7 @@ class KeyRotation:
         )
 
     async def run(self, *, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Rotate until cancelled.
-
-        Args:
-            pause: sleeps for a number of seconds.
-        """
+        """Rotate until cancelled; ``pause`` sleeps for a number of seconds."""
         while True:
             at = self._clock()
             if self.due_in(at) <= timedelta(0):

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
@@ -23,7 +23,7 @@ from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.fields import REFUSED
 from attest.channel.hpke import ENC_BYTES
-from attest.channel.keys import ChannelKey, ServiceKeys
+from attest.channel.keys import ChannelKey, Proofs, ServiceKeys
 from attest.channel.messages import LIMITS, MessageLimits, Request, Response
 from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, begin_opening, read_header, seal_answer
 from attest.channel.padding import (
@@ -121,21 +121,8 @@ class Gateway:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    """A request with a known key. Its first message shows whether it opens."""
-
-    key: ChannelKey
-    opening: Opening
-
-
 class ServedExchange:
-    """One request and its answer, owned by one task.
-
-    Args:
-        gateway: the request's.
-        form: by the media type.
-    """
+    """One request and its answer, owned by one task; ``Gateway.exchange`` makes it."""
 
     __slots__ = (
         "_answered",
@@ -146,7 +133,8 @@ class ServedExchange:
         "_form",
         "_gateway",
         "_head",
-        "_opened",
+        "_opening",
+        "_proofs",
         "_received",
         "_refusal",
         "_registered",
@@ -157,7 +145,8 @@ class ServedExchange:
         self._form = form
         self._buffer = bytearray()
         self._received = 0
-        self._opened: _Opened | None = None
+        self._opening: Opening | None = None
+        self._proofs = Proofs()
         self._chunks: ChunkOpener | None = None
         self._decoder = MessageDecoder("request", limits=gateway.limits)
         self._head: Request | None = None
@@ -178,7 +167,7 @@ class ServedExchange:
 
     @property
     def refused(self) -> bool:
-        """Whether the request is refused already; the rest of it is ignored."""
+        """True once the request is refused; the rest of it is ignored."""
         return self._refusal is not None
 
     def feed(self, data: bytes, *, at: datetime) -> None:
@@ -200,7 +189,7 @@ class ServedExchange:
             bytes(self._content),
             self._decoder.trailers,
             authorities=self._gateway.authorities,
-            proofs=self._found.key.proofs,
+            proofs=self._proofs,
             window=self._gateway.window,
             at=at,
         )
@@ -245,7 +234,7 @@ class ServedExchange:
 
     @property
     def streams(self) -> bool:
-        """Whether ``stream`` is available."""
+        """True if ``stream`` is available."""
         return self._form is MessageForm.CHUNKED
 
     # -- opening
@@ -272,7 +261,7 @@ class ServedExchange:
     def _take(self, data: bytes, at: datetime) -> None:
         if self._chunks is None:
             self._buffer += data
-            if self._opened is None and not self._find_key(at):
+            if self._opening is None and not self._find_key(at):
                 return
             if self._form is MessageForm.SINGLE:
                 if len(self._buffer) > self._gateway.limits.message:
@@ -281,17 +270,17 @@ class ServedExchange:
                 return
             data, self._buffer = bytes(self._buffer), bytearray()
             limit = min(self._gateway.limits.message, MAX_MESSAGE_BYTES)
-            self._chunks = ChunkOpener(self._found.opening.context, max_bytes=limit)
+            self._chunks = ChunkOpener(self._found.context, max_bytes=limit)
         for piece in self._chunks.feed(data):
             self._read(piece, at)
 
     def _take_last(self, at: datetime) -> None:
-        if self._opened is None:
+        if self._opening is None:
             raise ChannelTamperError("the request ends before its key", code="channel-truncated")
         if self._chunks is not None:
             self._read(self._chunks.finish(), at)
         else:
-            message = self._found.opening.context.open(bytes(self._buffer))
+            message = self._found.context.open(bytes(self._buffer))
             self._buffer.clear()
             self._read(message, at)
         if self._refusal is None:
@@ -312,8 +301,8 @@ class ServedExchange:
             return False
         enc = bytes(self._buffer[HEADER_BYTES:size])
         del self._buffer[:size]
-        opening = begin_opening(header, enc, form=self._form, suite=suite, key=private)
-        self._opened = _Opened(key=key, opening=opening)
+        self._opening = begin_opening(header, enc, form=self._form, suite=suite, key=private)
+        self._proofs = key.proofs
         return True
 
     def _register(self, at: datetime) -> None:
@@ -321,8 +310,7 @@ class ServedExchange:
         if self._registered:
             return
         self._registered = True
-        opening = self._found.opening
-        digest = sha256(bytes((opening.key_id,)) + opening.enc).digest()
+        digest = sha256(bytes((self._found.key_id,)) + self._found.enc).digest()
         # The date is not known yet; any accepted one has its window end by then.
         use = self._gateway.replays.use(digest, at=at, until=at + 2 * self._gateway.window)
         if use is not Use.FIRST:
@@ -355,14 +343,14 @@ class ServedExchange:
             msg = "the request did not open, or was answered"
             raise ValueError(msg)
         self._answered = True
-        return self._found.opening
+        return self._found
 
     @property
-    def _found(self) -> _Opened:
-        if self._opened is None:
+    def _found(self) -> Opening:
+        if self._opening is None:
             msg = "the request's key was not found"
             raise ValueError(msg)
-        return self._opened
+        return self._opening
 
 
 def _without_own(response: Response) -> Response:

@@ -18,13 +18,7 @@ from attest.evidence.binding import NONCE_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQuestion:
-    """A request for a service's keys.
-
-    Attributes:
-        query: of the URL.
-        nonce: for the binding of the evidence.
-        at: moment of the request.
-    """
+    """A request for a service's keys: the query of its URL, the nonce for the evidence, and its moment."""
 
     query: str
     nonce: bytes
@@ -109,11 +103,7 @@ class AttestedTrust:
 
 
 class HeldTrust:
-    """Trust in keys that were verified elsewhere, such as a prompt key, without queries.
-
-    Args:
-        trusted: the record.
-    """
+    """Trust in keys that were verified elsewhere, such as a prompt key, without queries."""
 
     def __init__(self, trusted: TrustedKeys) -> None:
         self._trusted: TrustedKeys | None = trusted
