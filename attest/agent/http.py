@@ -18,7 +18,7 @@ import h11
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.config import AgentLimits
-from attest.agent.logs import Exchanged, exchanged
+from attest.agent.logs import log_exchange
 from attest.agent.peers import Peer
 from attest.agent.streams import Streams
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
@@ -41,7 +41,7 @@ class Conversation:
         streams: registry of answers that depend on a lease.
         limits: times.
         ticks: seconds that never run backwards.
-        ending: returns whether the agent is shutting down; then no further request is read.
+        ending: returns True during shutdown; then no further request is read.
     """
 
     def __init__(
@@ -86,23 +86,18 @@ class Conversation:
             return False
         if request is None:
             return False
+        whole = self._reply(request)
+        return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    def _reply(self, request: AgentRequest) -> bool:
         begun = self._ticks()
-        bodiless = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
-        answer = self._answering(self._peer, request) if bodiless else problem(_has_body())
+        answer = problem(_has_body()) if _announces_body(request) else self._answering(self._peer, request)
         try:
             sent, whole = self._send(request, answer)
         finally:
             answer.close()
-        note = Exchanged(
-            method=request.method,
-            target=request.target,
-            status=int(answer.status),
-            sent=sent,
-            seconds=self._ticks() - begun,
-            code=answer.code,
-        )
-        exchanged(self._peer, note, whole=whole)
-        return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        log_exchange(self._peer, request, answer, sent=sent, seconds=self._ticks() - begun, whole=whole)
+        return whole
 
     # -- reading
 
@@ -113,19 +108,13 @@ class Conversation:
             TimeoutError: it did not arrive in time.
             h11.RemoteProtocolError: it is malformed or too long.
         """
-        end = self._ticks() + self._limits.idle_seconds
         begun = bool(self._http.trailing_data[0])
-        if begun:
-            end = self._ticks() + self._limits.head_seconds
+        end = self._ticks() + (self._limits.head_seconds if begun else self._limits.idle_seconds)
         head: AgentRequest | None = None
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
-                left = end - self._ticks()
-                if left <= 0:
-                    raise TimeoutError
-                self._sock.settimeout(left)
-                data = self._sock.recv(_READ_BYTES)
+                data = self._receive(end)
                 if data and not begun:  # the time limit of the head starts with its first byte
                     begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
                 self._http.receive_data(data)
@@ -141,6 +130,13 @@ class Conversation:
             else:
                 return None
 
+    def _receive(self, end: float) -> bytes:
+        left = end - self._ticks()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._sock.recv(_READ_BYTES)
+
     # -- sending
 
     def _refuse(self, error: AgentRefusedError) -> None:
@@ -148,8 +144,7 @@ class Conversation:
         if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             head = h11.Response(status_code=int(answer.status), headers=[*_headers(answer), ("Connection", "close")])
             self._write([self._http.send(head) or b"", bytes(answer.body)])
-        note = Exchanged(method="", target="", status=int(answer.status), sent=0, seconds=0.0, code=answer.code)
-        exchanged(self._peer, note, whole=True)
+        log_exchange(self._peer, None, answer)
 
     def _send(self, request: AgentRequest, answer: AgentAnswer) -> tuple[int, bool]:
         """Send an answer; return the number of body bytes sent and whether the body is complete."""

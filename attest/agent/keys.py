@@ -32,12 +32,7 @@ class _Failure:
 
 
 class AgentKeys:
-    """Keys by their references; thread-safe.
-
-    Args:
-        holder: the session.
-        ticks: seconds that never run backwards.
-    """
+    """Keys of a session by their references; thread-safe. ``ticks`` returns seconds that never run backwards."""
 
     def __init__(self, holder: KeyHolder, *, ticks: Callable[[], float]) -> None:
         self._holder = holder
@@ -64,7 +59,7 @@ class AgentKeys:
             if held is not None:
                 return held
             self._require_patience(reference)
-            return self._asked(reference)
+            return self._request(reference)
 
     def _valid(self, reference: KeyReference) -> SessionKey | None:
         with self._lock:
@@ -77,7 +72,7 @@ class AgentKeys:
         if failure is not None and self._ticks() < failure.until:
             raise failure.error
 
-    def _asked(self, reference: KeyReference) -> SessionKey:
+    def _request(self, reference: KeyReference) -> SessionKey:
         try:
             found = self._holder.key(str(reference))
             found.require()

@@ -43,14 +43,7 @@ _READ: Final = ("GET", "HEAD")
 
 
 class Routes:
-    """Answers to requests; thread-safe.
-
-    Args:
-        config: the grants.
-        keyring: the keys.
-        models: the models, by name.
-        own_uid: the agent's own user, who may read its state.
-    """
+    """Answers to requests; thread-safe. The agent's own user, ``own_uid``, may read its state."""
 
     def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
         self._config = config
@@ -148,16 +141,7 @@ class Routes:
         part = wanted_range(
             request.headers.get("range"), if_range=request.headers.get("if-range"), etag=etag, size=entry.size
         )
-        headers = [
-            ("Content-Type", _BINARY),
-            ("Cache-Control", "no-store"),
-            ("Accept-Ranges", "bytes"),
-            ("ETag", etag),
-        ]
-        if part.partial:
-            headers.append(("Content-Range", part.content_range))
-        status = HTTPStatus.PARTIAL_CONTENT if part.partial else HTTPStatus.OK
-        answer = AgentAnswer(status=status, headers=tuple(headers), length=part.length)
+        answer = _file_answer(part, etag)
         answer.needs, answer.require = model.key.reference, model.key.require
         if request.method != "HEAD":
             with ExitStack() as opened:
@@ -167,6 +151,16 @@ class Routes:
                 answer.pieces = pieces
                 answer.close = opened.pop_all().close
         return answer
+
+
+def _file_answer(part: ByteRange, etag: str) -> AgentAnswer:
+    """Return the answer for a part of a file, without its content."""
+    headers = (("Content-Type", _BINARY), ("Cache-Control", "no-store"), ("Accept-Ranges", "bytes"), ("ETag", etag))
+    answer = AgentAnswer(status=HTTPStatus.OK, headers=headers, length=part.length)
+    if part.partial:
+        answer.status = HTTPStatus.PARTIAL_CONTENT
+        answer.headers += (("Content-Range", part.content_range),)
+    return answer
 
 
 def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generator[memoryview]:
@@ -232,10 +226,10 @@ def _invalid(expected: str) -> AgentRefusedError:
     )
 
 
-def _unknown(problem_: str) -> AgentRefusedError:
+def _unknown(text: str) -> AgentRefusedError:
     return AgentRefusedError(
-        problem_,
+        text,
         code="agent-unknown",
         status=HTTPStatus.NOT_FOUND,
-        hint="the agent's configuration says what there is for whom",
+        hint="the agent's configuration lists the grants of each peer",
     )
