@@ -9,7 +9,7 @@ from typing import Final
 
 from attest.errors import SealedTamperError
 from attest.sealed.oms import ModelResource
-from attest.sealed.sources import Source
+from attest.sealed.sources import Source, require_size
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread, thread_count
 
@@ -40,23 +40,6 @@ def require_same_files(found: Collection[str], expected: Collection[str], *, whe
         got=f"{len(absent)} missing, {len(more)} not listed",
         hint="get what is missing, and remove what does not belong to the model",
     )
-
-
-def require_size(name: str, got: int, expected: int) -> None:
-    """Require the sealed size of a file.
-
-    Raises:
-        SealedTamperError: ``sealed-size-mismatch``.
-    """
-    if got != expected:
-        raise SealedTamperError(
-            f"{name} has another size than was sealed: expected {expected} bytes, got {got}",
-            code="sealed-size-mismatch",
-            field=name,
-            expected=f"{expected} bytes",
-            got=f"{got} bytes",
-            hint="get the file again; it was cut, or exchanged",
-        )
 
 
 def require_digests(

@@ -23,12 +23,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.context_managers import ClosedOnExit
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
-from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files, require_size
+from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files
 from attest.sealed.data_key import unwrap_data_key
 from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, SealedEntry, SealedManifest, associated_data
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.segment_reader import SealedReader
+from attest.sealed.sources import require_size
 from attest.sealed.stores import FileStore, FolderStore
 
 

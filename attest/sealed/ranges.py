@@ -3,7 +3,6 @@
 A protocol (HTTP, S3) opens a stream of the bytes ``[start, stop)``; this module does the rest: cutting at multiples of
 the segment size, parallel connections, resumption in the middle of a piece after a dropped connection, and pauses with
 jitter between attempts, so that machines that start together do not retry together.
-back together.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Final, Protocol
+from typing import Final
 
 from attest.errors import AttestError, SealedSourceError
+from attest.sealed.layout import SEGMENT_BYTES
 
-SEGMENT_BYTES: Final = 1 << 20
-"""Pieces end at multiples of this, the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PIECE_BYTES: Final = 8 * SEGMENT_BYTES
-"""Largest request: large enough to hide a round trip, small enough to distribute."""
+"""Largest request: large enough to hide a round trip, small enough to distribute. Pieces end at multiples of this, and
+so at the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PROGRESS_BYTES: Final = 64 << 10
 """Least progress of a useful attempt; single bytes now and then do not count."""
 
@@ -63,17 +62,17 @@ class RetryPolicy:
             msg = f"attempts must be at least 1, not {self.attempts}"
             raise ValueError(msg)
 
-    def wait_after(self, failures: int, asked: float | None) -> float | None:
+    def wait_after(self, failures: int, requested: float | None) -> float | None:
         """Return the seconds to wait after this many failed attempts, or None after too many.
 
         Args:
             failures: in a row, from 1.
-            asked: seconds requested by the service, if any.
+            requested: seconds that the service requested, if any.
         """
-        if failures >= self.attempts or (asked is not None and asked > self.max_wait_seconds):
+        if failures >= self.attempts or (requested is not None and requested > self.max_wait_seconds):
             return None
-        if asked is not None:
-            return asked
+        if requested is not None:
+            return requested
         longest = min(self.max_wait_seconds, self.first_wait_seconds * 2.0 ** min(failures - 1, 30))
         return longest * (0.5 + self.random() / 2)
 
@@ -231,20 +230,6 @@ def unreachable(name: str, why: str) -> SealedSourceError:
         hint="check the address and the network, and try again",
         retryable=True,
     )
-
-
-class _Readable(Protocol):
-    @property
-    def size(self) -> int: ...
-
-    def read_into(self, offset: int, buffer: memoryview) -> None: ...
-
-
-def read_at_most(source: _Readable, limit: int) -> bytes:
-    """Return the content of a source, or limit + 1 bytes of a larger one."""
-    buffer = bytearray(min(source.size, limit + 1))
-    source.read_into(0, memoryview(buffer))
-    return bytes(buffer)
 
 
 def _cut(offset: int, view: memoryview) -> Iterator[tuple[int, memoryview]]:

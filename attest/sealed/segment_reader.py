@@ -18,7 +18,7 @@ from attest.sealed.layout import (
     segment_count,
     segment_place,
 )
-from attest.sealed.sources import Source
+from attest.sealed.sources import Source, require_size
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, spread, thread_count, wipe
 
 _SEGMENTS_A_THREAD = 4
@@ -66,7 +66,8 @@ class SealedReader(ClosedOnExit):
             self._threads = thread_count(threads)
             self._file_size = source.size
             self._size = plaintext_size(self._file_size)
-            self._require_size(expected_size)
+            if expected_size is not None:
+                require_size(source.name, self._file_size, ciphertext_size(expected_size))
             self._count = segment_count(self._file_size)
             header = bytearray(HEADER_BYTES)
             source.read_into(0, memoryview(header))
@@ -76,19 +77,6 @@ class SealedReader(ClosedOnExit):
         except BaseException:
             self.close()
             raise
-
-    def _require_size(self, expected: int | None) -> None:
-        if expected is None or expected == self._size:
-            return
-        raise SealedTamperError(
-            f"{self._source.name} has another size than was sealed: expected {ciphertext_size(expected)} bytes, "
-            f"got {self._file_size}",
-            code="sealed-size-mismatch",
-            field=self._source.name,
-            expected=f"{ciphertext_size(expected)} bytes",
-            got=f"{self._file_size} bytes",
-            hint="fetch the file again",
-        )
 
     def _require_header(self, header: bytes, expected: bytes | None) -> None:
         if expected is None or header == expected:
@@ -143,7 +131,7 @@ class SealedReader(ClosedOnExit):
             raise
 
     def read(self, offset: int, length: int) -> bytearray:
-        """Return ``size`` bytes of the plaintext from this offset; errors as ``read_into``."""
+        """Return ``length`` bytes of the plaintext from this offset; errors as ``read_into``."""
         if offset < 0 or length < 0 or offset + length > self._size:
             msg = f"bytes {offset} to {offset + length} of a file of {self._size}"
             raise ValueError(msg)

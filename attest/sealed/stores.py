@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from attest.errors import SealedFileError, SealedSourceError
+from attest.errors import SealedFileError
 from attest.sealed.names import MAX_FILES
-from attest.sealed.sources import FileSource, Source, unreadable
+from attest.sealed.sources import FileSource, Source, read_at_most, unreadable
 
 _MAX_ENTRIES: Final = 4 * MAX_FILES
 """Largest number of entries in a folder, subfolders included; sealed models have fewer."""
@@ -104,33 +104,12 @@ class FolderStore:
 
     def read_small(self, name: str, limit: int) -> bytes:
         """Read a whole file; see ``FileStore``."""
-        source = self.open(name)
-        try:
-            return read_whole(source, limit=limit)
-        finally:
-            source.close()
+        with self.open(name) as source:
+            return read_at_most(source, limit)
 
-    def open(self, name: str) -> Source:
+    def open(self, name: str) -> FileSource:
         """Open a file; see ``FileStore``."""
         return FileSource(self.folder / name)
 
     def close(self) -> None:
         """Do nothing; remote stores close their connections here."""
-
-
-def read_whole(source: Source, *, limit: int) -> bytes:
-    """Return the content of a source, or limit + 1 bytes of a larger one.
-
-    Raises:
-        SealedSourceError: unreadable.
-    """
-    buffer = bytearray(min(source.size, limit + 1))
-    source.read_into(0, memoryview(buffer))
-    return bytes(buffer)
-
-
-def missing(store: FileStore, name: str) -> SealedSourceError:
-    """Return the error for a missing file."""
-    return SealedSourceError(
-        f"{store.name} has no file {name!r}", code="sealed-file-missing", field=name, hint="is this a sealed model?"
-    )
