@@ -21,7 +21,7 @@ from attest.sealed.layout import (
     segment_place,
 )
 from attest.sealed.segment_reader import SealedReader
-from attest.sealed.sources import changed, open_descriptor, read_descriptor, regular_status
+from attest.sealed.sources import changed, file_identity, open_descriptor, read_descriptor, regular_status
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, thread_count
 
 
@@ -110,15 +110,15 @@ def seal_to(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A source with its identity at opening: see ``_identity``."""
+    """A source with its status at opening."""
 
     fd: int
     name: str
-    identity: tuple[int, ...]
+    status: os.stat_result
 
     @property
     def size(self) -> int:
-        return self.identity[0]
+        return self.status.st_size
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         done = read_descriptor(self.fd, offset, buffer, name=self.name)
@@ -126,7 +126,7 @@ class _Opened:
             raise changed(self.name, f"{self.size} bytes", f"{offset + done} bytes")
 
     def require_same(self) -> None:
-        if _identity(self.fd, self.name) != self.identity:
+        if file_identity(regular_status(self.fd, self.name)) != file_identity(self.status):
             raise changed(self.name, "the same size and time of change", "others")
 
 
@@ -225,16 +225,10 @@ def unseal_file(
 def _opened(source: str | os.PathLike[str] | int) -> Iterator[_Opened]:
     if isinstance(source, int):
         name = f"descriptor {source}"
-        yield _Opened(fd=source, name=name, identity=_identity(source, name))
+        yield _Opened(fd=source, name=name, status=regular_status(source, name))
         return
     name, fd = os.fspath(source), open_descriptor(source)
     try:
-        yield _Opened(fd=fd, name=name, identity=_identity(fd, name))
+        yield _Opened(fd=fd, name=name, status=regular_status(fd, name))
     finally:
         os.close(fd)
-
-
-def _identity(fd: int, name: str) -> tuple[int, ...]:
-    """Return the size, followed by properties that change with every write."""
-    status = regular_status(fd, name)
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino

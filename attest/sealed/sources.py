@@ -111,6 +111,14 @@ def regular_status(fd: int, name: str) -> os.stat_result:
     return status
 
 
+def file_identity(status: os.stat_result) -> str:
+    """Return properties of a file that every write changes.
+
+    A writer can restore the modification time, but not the time of the inode's change.
+    """
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+
+
 def read_descriptor(fd: int, offset: int, buffer: memoryview, *, name: str) -> int:
     """Fill the buffer from this offset; return the number of bytes, fewer only at the end of the file.
 
