@@ -9,7 +9,6 @@
 
 The associated data enters through the key alone, and the header through key and nonces: another file name, another salt
 and another prefix all fail at the first verified tag. The last byte of the nonce authenticates the end of the file.
-in the last byte of the nonce.
 
 Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming; RFC 5869.
 """
@@ -43,12 +42,7 @@ _ENDS = (b"\x00", b"\x01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHeader:
-    """Public header before segment 0.
-
-    Attributes:
-        salt: 32 bytes, unique to the file's key.
-        nonce_prefix: first 7 bytes of every nonce of the file.
-    """
+    """Public header before segment 0: a salt of 32 bytes, unique to the file's key, and a nonce prefix of 7 bytes."""
 
     salt: bytes
     nonce_prefix: bytes
@@ -82,11 +76,7 @@ class FileHeader:
 
     @staticmethod
     def fresh(random: Callable[[int], bytes]) -> FileHeader:
-        """Generate the header of a new file. Each file needs its own, also after a rewrite.
-
-        Args:
-            random: returns so many random bytes.
-        """
+        """Generate the header of a new file. Each file needs its own, also after a rewrite."""
         return FileHeader(salt=random(SALT_BYTES), nonce_prefix=random(NONCE_PREFIX_BYTES))
 
     def __bytes__(self) -> bytes:

@@ -14,9 +14,7 @@ Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming, parameter set AES256_GCM_HKD
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from attest.errors import SealedFileError
 
@@ -62,12 +60,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPart:
-    """Contribution of one segment to a range of the plaintext.
+    """Contribution of one segment to a range of the plaintext: bytes [begin, end) of the segment's content.
 
     Attributes:
-        segment: its position.
-        begin: first byte of the range, as an offset in the segment's content.
-        end: offset after the last byte.
         at: offset of ``begin`` in the range.
     """
 
@@ -78,7 +73,7 @@ class SegmentPart:
 
     @property
     def whole(self) -> bool:
-        """Whether the range contains the whole segment."""
+        """True if the range contains the whole segment."""
         return self.begin == 0 and self.end == self.segment.plaintext_size
 
 
@@ -148,7 +143,7 @@ def segment_place(index: int, ciphertext: int) -> Segment:
     return _place(index, count, ciphertext)
 
 
-class Split(Sequence[SegmentPart]):
+class Split:
     """A range of the plaintext as parts of segments, in order.
 
     Parts are computed lazily, so a range of a terabyte takes no more memory than one of a byte.
@@ -180,18 +175,10 @@ class Split(Sequence[SegmentPart]):
     def __len__(self) -> int:
         return self._number
 
-    @overload
-    def __getitem__(self, number: int) -> SegmentPart: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> tuple[SegmentPart, ...]: ...
-
-    def __getitem__(self, number: int | slice) -> SegmentPart | tuple[SegmentPart, ...]:
-        if isinstance(number, slice):
-            return tuple(self[n] for n in range(*number.indices(self._number)))
-        if not -self._number <= number < self._number:
+    def __getitem__(self, number: int) -> SegmentPart:
+        if not 0 <= number < self._number:
             raise IndexError(number)
-        segment = _place(self._first + number % self._number, self._count, self._ciphertext)
+        segment = _place(self._first + number, self._count, self._ciphertext)
         begin = max(self._offset, segment.plaintext_offset)
         end = min(self._end, segment.plaintext_offset + segment.plaintext_size)
         return SegmentPart(
