@@ -91,18 +91,9 @@ def seal_to(
 ) -> SealedFile:
     """Seal a regular file to ``write_at``; errors as ``seal_file``.
 
-    The output is valid only once this returns: the source may still turn out to have changed.
-
-    Args:
-        source: its path or descriptor, as for ``seal_file``.
-        write_at: called with an offset in the sealed file and a piece, the header or a segment, in any
-            order and from several threads; it must not keep the piece.
-        key: 32 bytes, the data key.
-        associated_data: context, any bytes.
-        random: returns so many random bytes; for salt and nonce prefix.
-        threads: as ``seal_file``.
-        progress: called with the number of sealed plaintext bytes, in the calling thread.
-        digests: hash plaintext and sealed file too.
+    Other arguments as ``seal_file``. ``write_at`` is called with an offset in the sealed file and a piece, the header
+    or a segment, in any order and from several threads; it must not keep the piece. The output is valid only once this
+    returns: the source may still turn out to have changed.
     """
     with _opened(source) as opened:
         return _Sealing(opened, key, associated_data, random).run(write_at, progress, threads, digests=digests)

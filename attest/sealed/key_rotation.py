@@ -26,6 +26,7 @@ from attest.files import flush_folder
 from attest.sealed.atomic_file import unwritable, write_whole
 from attest.sealed.data_key import unwrap_data_key, wrap_data_key
 from attest.sealed.directory import verify_manifest
+from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.manifest import MANIFEST_NAME, SealedManifest
 from attest.sealed.model_sealer import SealingNames, sign_directory
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
@@ -36,7 +37,7 @@ from attest.sealed.stores import FolderStore
 def rewrap(
     folder: str | os.PathLike[str],
     *,
-    key: bytes | Callable[[SealedManifest], bytes],
+    key: bytes | KeySource | KeyProvider,
     new_key: bytes,
     names: SealingNames,
     signer: ec.EllipticCurvePrivateKey,
@@ -67,7 +68,7 @@ def rewrap(
     place = Path(folder)
     finish_rewrap(place, trusted=(*trusted, signer.public_key()))
     old, model = verify_manifest(place, trusted=trusted, model=model_id)
-    data_key = unwrap_data_key(old, key=key if isinstance(key, bytes) else key(old))
+    data_key = unwrap_data_key(old, key=key_source(key)(old))
     wrapped = wrap_data_key(
         data_key, key=new_key, model=old.model, reference=names.key, service=names.service, random=random
     )

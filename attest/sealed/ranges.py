@@ -63,11 +63,9 @@ class RetryPolicy:
             raise ValueError(msg)
 
     def wait_after(self, failures: int, requested: float | None) -> float | None:
-        """Return the seconds to wait after this many failed attempts, or None after too many.
+        """Return the seconds to wait after failed attempts in a row, or None after too many.
 
-        Args:
-            failures: in a row, from 1.
-            requested: seconds that the service requested, if any.
+        A pause that the service requested counts, unless it is too long.
         """
         if failures >= self.attempts or (requested is not None and requested > self.max_wait_seconds):
             return None
@@ -97,14 +95,7 @@ reading, and ``AttestError`` for others. It may end early; its consumer detects 
 
 
 class RangeReader:
-    """Bytes of one remote file; thread-safe.
-
-    Args:
-        name: for people.
-        size: in bytes.
-        ask: opens a stream of a range.
-        patience: parallelism, retries and time limits.
-    """
+    """Bytes of one remote file of a known size; thread-safe. The first read sends the first request."""
 
     def __init__(self, *, name: str, size: int, ask: Ask, patience: RetryPolicy) -> None:
         self._name = name
@@ -173,11 +164,7 @@ class RangeReader:
             raise
 
     def _resume(self, start: int, view: memoryview, given_up: threading.Event) -> None:
-        """Fill one piece, resuming interrupted answers.
-
-        Raises:
-            AttestError: see ``read_into``.
-        """
+        """Fill one piece, resuming interrupted answers."""
         done = mark = failures = 0
         while done < view.nbytes and not given_up.is_set():
             done, interruption = self._receive(start, view, done)
@@ -217,15 +204,13 @@ class RangeReader:
         return done, None
 
 
-def unreachable(name: str, why: str) -> SealedSourceError:
+def unreachable(name: str, reason: str) -> SealedSourceError:
     """Return the error for a service without an answer, or with an incomplete one.
 
-    Args:
-        name: of the file, for people; without a query, which may hold a signature.
-        why: the reason in words.
+    The name has no query, which may be a signature.
     """
     return SealedSourceError(
-        f"{name} cannot be read: {why}",
+        f"{name} cannot be read: {reason}",
         code="sealed-source-unreachable",
         hint="check the address and the network, and try again",
         retryable=True,

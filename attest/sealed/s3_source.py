@@ -207,7 +207,7 @@ class S3Source(RemoteSource):
             )
         if status in {401, 403}:
             return SealedSourceError(
-                f"{self.name} is not given to this reader ({words})",
+                f"{self.name} is refused to this reader ({words})",
                 code="sealed-source-refused",
                 got=words,
                 hint="check the credentials that boto3 finds, and that they may read the object",

@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
+from attest.sealed.sources import Readable
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
 
 BATCH_BYTES: Final = 16 << 20
@@ -23,28 +24,6 @@ BATCH_BYTES: Final = 16 << 20
 
 Progress = Callable[[int], object]
 """Called with the number of tensor bytes read so far, in the calling thread."""
-
-
-class Plaintext(Protocol):
-    """The verified plaintext of a file, such as ``SealedReader``."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        ...
-
-    def read_into(self, offset: int, buffer: memoryview, /) -> None:
-        """Fill the buffer from this offset."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources."""
-        ...
 
 
 class TensorSlice:
@@ -80,7 +59,7 @@ class TensorFile(ClosedOnExit):
         AttestError: as reading raises.
     """
 
-    def __init__(self, plaintext: Plaintext, *, framework: Framework = "numpy") -> None:
+    def __init__(self, plaintext: Readable, *, framework: Framework = "numpy") -> None:
         self._plaintext = plaintext
         try:
             self._maker: ArrayMaker = array_maker(framework)
@@ -201,13 +180,13 @@ class TensorFile(ClosedOnExit):
         return arrays
 
 
-def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> TensorFile:
+def open_tensors(plaintext: Readable, *, framework: Framework = "numpy") -> TensorFile:
     """Open a safetensors file for single tensors; see ``TensorFile``."""
     return TensorFile(plaintext, framework=framework)
 
 
 def load_tensors(
-    plaintext: Plaintext,
+    plaintext: Readable,
     *,
     names: Iterable[str] | None = None,
     framework: Framework = "numpy",
@@ -218,13 +197,8 @@ def load_tensors(
         return tensors.load(names, progress=progress)
 
 
-def _read_raw_header(plaintext: Plaintext) -> bytes:
-    """Return the raw header of a safetensors file, trailing spaces included.
-
-    Raises:
-        SealedFileError: ``safetensors-malformed``.
-        AttestError: as reading raises.
-    """
+def _read_raw_header(plaintext: Readable) -> bytes:
+    """Return the raw header of a safetensors file, trailing spaces included."""
     first = bytearray(min(LENGTH_BYTES, plaintext.size))
     plaintext.read_into(0, memoryview(first))
     raw = bytearray(header_length(bytes(first), file_size=plaintext.size))

@@ -43,6 +43,28 @@ class Source(Protocol):
         ...
 
 
+class Readable(Protocol):
+    """Bytes with random access: a source, or the verified plaintext of a file, such as ``SealedReader``."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        ...
+
+    def read_into(self, offset: int, buffer: memoryview, /) -> None:
+        """Fill the buffer from this offset."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources."""
+        ...
+
+
 def unreadable(name: str, exc: OSError) -> SealedSourceError:
     """Return the error for an unreadable file, with the system's reason."""
     return SealedSourceError(
@@ -137,7 +159,7 @@ def read_descriptor(fd: int, offset: int, buffer: memoryview, *, name: str) -> i
     return done
 
 
-def read_at_most(source: Source, limit: int) -> bytes:
+def read_at_most(source: Readable, limit: int) -> bytes:
     """Return the content of a source, or limit + 1 bytes of a larger one."""
     buffer = bytearray(min(source.size, limit + 1))
     source.read_into(0, memoryview(buffer))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Final, Protocol
 
 from attest.context_managers import ClosedOnExit
 from attest.encoding import json_value
 from attest.errors import ConfigurationError, EvidenceError, SealedFileError
 from attest.sealed.arrays import Framework
-from attest.sealed.safetensors import Plaintext, Progress, TensorFile, TensorSlice, unknown_tensor
+from attest.sealed.safetensors import Progress, TensorFile, TensorSlice, unknown_tensor
+from attest.sealed.sources import Readable, read_at_most
 from attest.sealed.tensor_header import TensorInfo
 
 INDEX_NAME: Final = "model.safetensors.index.json"
@@ -33,7 +34,7 @@ class ModelFiles(Protocol):
         """Its files by their paths."""
         ...
 
-    def open(self, path: str, /) -> Plaintext:
+    def open(self, path: str, /) -> Readable:
         """Open a file."""
         ...
 
@@ -141,21 +142,13 @@ def _shifted(progress: Progress | None, before: int) -> Progress | None:
 
 
 def _read_index(model: ModelFiles) -> dict[str, str]:
-    """Return the path of each tensor, from the index.
-
-    Raises:
-        SealedFileError: ``safetensors-index-mismatch``.
-    """
-    index = model.open(INDEX_NAME)
-    try:
+    """Return the path of each tensor, from the index."""
+    with closing(model.open(INDEX_NAME)) as index:
         if index.size > MAX_INDEX_BYTES:
             raise _index_mismatch(f"an index of at most {MAX_INDEX_BYTES} bytes, not {index.size}")
-        raw = bytearray(index.size)
-        index.read_into(0, memoryview(raw))
-    finally:
-        index.close()
+        raw = read_at_most(index, MAX_INDEX_BYTES)
     try:
-        document = json_value(bytes(raw), what=INDEX_NAME)
+        document = json_value(raw, what=INDEX_NAME)
     except EvidenceError as exc:
         raise _index_mismatch(exc.message) from exc
     weights = document.get("weight_map") if isinstance(document, dict) else None
@@ -181,7 +174,7 @@ def _require_agreement(homes: Mapping[str, str], files: Mapping[str, TensorFile]
 
 def _index_mismatch(expected: str) -> SealedFileError:
     return SealedFileError(
-        f"{INDEX_NAME} does not fit the model: expected {expected}",
+        f"{INDEX_NAME} does not match the model: expected {expected}",
         code="safetensors-index-mismatch",
         field=INDEX_NAME,
         expected=expected[:400],
