@@ -68,7 +68,7 @@ class _Connection(HTTPConnection):
             field="uid",
             expected=str(self._uid),
             got=str(found),
-            hint="see who made the socket: only the agent may be able to write to its directory",
+            hint="look at the owner of the socket: only the agent may be able to write to its directory",
         )
 
 
@@ -93,7 +93,7 @@ class AgentClient(ClosedOnExit):
         """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's rules name it.
 
         Raises:
-            AgentRefusedError: the agent refuses; ``code`` says why.
+            AgentRefusedError: the agent refuses; ``code`` is the reason.
             AgentUnavailableError: no answer, or an incomplete one.
             VerificationError: ``agent-not-genuine``: another user's process listens.
             ValueError: the client is closed.
@@ -215,11 +215,11 @@ class AgentClient(ClosedOnExit):
             done += count
         answer.read()
 
-    def _unavailable(self, why: Exception | str) -> AgentUnavailableError:
+    def _unavailable(self, reason: Exception | str) -> AgentUnavailableError:
         return AgentUnavailableError(
-            f"no whole answer from the agent at {self._path}: {why}",
+            f"no complete answer from the agent at {self._path}: {reason}",
             code="agent-unreachable",
-            hint="does 'attest agent' run, and is its socket mounted here? Its log says why an answer broke off",
+            hint="does 'attest agent' run, and is its socket mounted here? Its log has the reason",
         )
 
     def _invalid(self, expected: str) -> AgentUnavailableError:

@@ -182,7 +182,7 @@ def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> 
     keys = tuple(_key(name, one, rules) for name, one in _entries(document, "keys").items())
     models = tuple(_model(name, one, rules, read, folder) for name, one in _entries(document, "models").items())
     if not keys and not models:
-        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]: something to give", "none")
+        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]", "none")
     return AgentConfig(
         socket=_socket(_table(document, "socket")),
         limits=_limits(_table(document, "limits")),
@@ -312,7 +312,7 @@ def _id(table: _Table, name: str, where: str) -> int | None:
         raise _invalid(where + name, f"a number from 0 to {MAX_ID}", repr(value)[:80])
     if value == NOBODY_ID:
         raise _invalid(
-            where + name, f"the number of a user or group; {NOBODY_ID} stands for all without one here", str(value)
+            where + name, f"the number of a user or group; {NOBODY_ID} is that of all without one here", str(value)
         )
     return value
 

@@ -76,7 +76,7 @@ class Routes:
         if parts[:2] == ("v1", "models") and len(parts) > 4 and parts[3] == "files":
             _require_method(request, _READ)
             return self._file(peer, request, parts[2], "/".join(parts[4:]))
-        raise _unknown("there is nothing at this address")
+        raise _unknown("no such address")
 
     def _health(self, peer: Peer) -> AgentAnswer:
         keys = {str(one.reference): self._keyring.is_held(one.reference) for one in self._config.keys_for(peer)}
@@ -97,7 +97,7 @@ class Routes:
     def _key(self, peer: Peer, request: AgentRequest, name: str) -> AgentAnswer:
         served = self._config.key_for(peer, name)
         if served is None:
-            raise _unknown("there is no such key for this peer")
+            raise _unknown("no such key for this peer")
         _require_method(request, ("GET",))  # HEAD: no copy of the key is made
         try:
             key = self._keyring.get(served.reference)
@@ -118,7 +118,7 @@ class Routes:
     def _opened(self, peer: Peer, name: str) -> OpenModel:
         served = self._config.model_for(peer, name)
         if served is None:
-            raise _unknown("there is no such model for this peer")
+            raise _unknown("no such model for this peer")
         return self._models[served.name].opened()
 
     def _model(self, peer: Peer, name: str) -> AgentAnswer:

@@ -152,7 +152,7 @@ class ChunkOpener:
                 "the message was cut: it ended before its final chunk",
                 code="channel-truncated",
                 clause=_CLAUSE,
-                hint="what was received is a part of it, and nothing says which",
+                hint="the received bytes are a part of it, of unknown extent",
             )
         return self._open(bytes(self._buffer), aad=_FINAL)
 

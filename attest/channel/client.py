@@ -112,17 +112,17 @@ class RequestSealer:
             return AnswerOpener(self._sealing, limits=limits)
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             raise ChannelRefusedError(
-                "the service does not open what is sealed to its keys, or an intermediary claims so",
+                "the service refuses requests sealed to its keys, or an intermediary claims so",
                 code="channel-keys-refused",
                 got=f"status {status}",
-                hint="ask it for its keys and evidence again; whether the request was processed is not known",
+                hint="request its keys and evidence again; the request may have been processed",
             )
         raise ChannelRefusedError(
-            "what came back is no encrypted answer, and proves nothing",
+            "the response is not an encrypted answer, and proves nothing",
             code="channel-refused",
             expected=f"status 200, {self._form.answer_type}",
             got=f"status {status}, {ascii(essence)[:80]}",
-            hint="a proxy or the service refused; whether the request was processed is not known",
+            hint="a proxy or the service refused; the request may have been processed",
         )
 
     def _add(self, data: bytes) -> bytes:

@@ -56,7 +56,7 @@ class KeyConfig:
     def __post_init__(self) -> None:
         numbers = [number for pair in self.pairs for number in pair]
         if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
-            msg = "a key id is one byte, and a key as long as its KEM says"
+            msg = "a key id is one byte, and a key has the length of its KEM"
             raise ValueError(msg)
         if not 0 < 2 * len(numbers) <= MAX_PAIRS_BYTES or not all(0 <= number <= 0xFFFF for number in numbers):
             msg = "expected pairs of ids of two bytes"

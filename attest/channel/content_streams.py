@@ -58,7 +58,7 @@ def _cut() -> ChannelTamperError:
     return ChannelTamperError(
         "the answer was cut: the connection ended before its final chunk",
         code="channel-truncated",
-        hint="what was received is a part of it; whether the request was processed is not known",
+        hint="the received bytes are a part of it; the request may have been processed",
     )
 
 

@@ -88,7 +88,7 @@ class ChannelRecord:
         binding = verified.binding
         if binding is None or verified.freshness is not Freshness.MATCHED:
             raise BindingError(
-                "the evidence answers no question of this client",
+                "the evidence is not bound to a nonce of this client",
                 code="nonce-mismatch",
                 field="binding",
                 expected="a binding under the client's nonce",
@@ -249,7 +249,7 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
     expires = at + expect.max_age
     if nonce is None:
         if expect.unchecked_freshness is None:
-            msg = "evidence that answers no nonce has to be allowed: unchecked_freshness"
+            msg = "evidence without this client's nonce needs a stated reason: unchecked_freshness"
             raise ValueError(msg)
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
@@ -269,7 +269,7 @@ def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
     not_before, not_after = offer.published
     if not not_before <= not_after <= not_before + MAX_PUBLISHED:
         raise _invalid(f"published for longer than {MAX_PUBLISHED}, or for less than nothing")
-    require_between(not_before, at, not_after, "what the service published")
+    require_between(not_before, at, not_after, "the published evidence")
     return not_before, not_after
 
 
@@ -282,11 +282,11 @@ def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> 
     if begin <= at < end:
         return
     raise VerificationError(
-        f"{what} does not count now",
+        f"{what} is not valid now",
         code="channel-record-expired",
         expected=f"from {rfc3339_text(begin)} to before {rfc3339_text(end)}",
         got=rfc3339_text(at),
-        hint="ask the service for its keys and evidence again",
+        hint="request the service's keys and evidence again",
     )
 
 

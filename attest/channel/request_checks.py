@@ -29,7 +29,7 @@ def checked_request(
         head: control data and fields.
         content: of the whole request.
         trailers: fields after the content.
-        authorities: hosts, with their ports, that the service answers for.
+        authorities: hosts of the service, with their ports.
         proofs: digests of the evidence that the service gave out for this key.
         window: largest difference between the request's date and ``at``, included.
         at: the present moment, aware.

@@ -67,14 +67,7 @@ def require_digests(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Require the signed digests of these files.
-
-    Args:
-        store: of the files.
-        resources: the signed names and digests.
-        sizes: known sizes of files in bytes; a longer file in the store is not read.
-        threads: for hashing.
-        progress: called with the compared bytes.
+    """Require the signed digests of these files; a file that differs from its known size is not read.
 
     Raises:
         SealedTamperError: ``sealed-digest-mismatch`` or ``sealed-size-mismatch``.

@@ -46,13 +46,7 @@ _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pin:
-    """Version of the file at opening.
-
-    Attributes:
-        size: in bytes.
-        header: name of the validator's header.
-        value: of that header.
-    """
+    """Version of the file at opening: its size in bytes, and name and value of the validator's header."""
 
     size: int
     header: str
@@ -182,7 +176,7 @@ def _require_range(name: str, start: int, stop: int, response: httpx.Response) -
             code="sealed-source-answer-invalid",
             expected="status 206",
             got="status 200",
-            hint="serve the file by a server that knows Range (RFC 9110 section 14), or copy it here first",
+            hint="serve the file by a server with support for Range (RFC 9110 section 14), or copy it here first",
         )
     if response.status_code != 206:
         raise answer_invalid(name, "status 206", f"status {response.status_code}")

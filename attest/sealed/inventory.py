@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,21 +46,14 @@ def scan_model(folder: Path, *, follow_symlinks: bool = False) -> ModelScan:
         ConfigurationError: ``model-unsealable``: a link, pipe or device, an invalid name, no file
             or too many; ``file-unreadable``: a file or folder is unreadable.
     """
-    files: list[SourceFile] = []
     try:
-        for entry, path in folder_entries(folder):
-            status = entry.stat(follow_symlinks=follow_symlinks)
-            if not stat.S_ISREG(status.st_mode):
-                raise _unsealable(folder, f"{path!r} {_kind(status.st_mode)}", links=stat.S_ISLNK(status.st_mode))
-            files.append(SourceFile(path=path, size=status.st_size, identity=file_identity(status)))
-            if len(files) >= MAX_FILES:
-                raise _unsealable(folder, f"it has {MAX_FILES} files or more")
+        files = sorted(_files(folder, follow_symlinks=follow_symlinks), key=lambda one: one.path)
     except OSError as exc:
         raise ConfigurationError(
             f"{exc.filename or folder} cannot be read: {exc.strerror}",
             code="file-unreadable",
             field=str(exc.filename or folder),
-            hint="name the folder of a model, all of which you may read",
+            hint="name the folder of a model with read access to all of it",
         ) from exc
     if not files:
         raise _unsealable(folder, "it has no file")
@@ -67,7 +61,17 @@ def scan_model(folder: Path, *, follow_symlinks: bool = False) -> ModelScan:
     if problem is not None:
         raise _unsealable(folder, problem)
     left_out = tuple(sorted(name for name in LEFT_OUT if (folder / name).is_dir() and not (folder / name).is_symlink()))
-    return ModelScan(files=tuple(sorted(files, key=lambda one: one.path)), left_out=left_out)
+    return ModelScan(files=tuple(files), left_out=left_out)
+
+
+def _files(folder: Path, *, follow_symlinks: bool) -> Iterator[SourceFile]:
+    for count, (entry, path) in enumerate(folder_entries(folder), start=1):
+        status = entry.stat(follow_symlinks=follow_symlinks)
+        if not stat.S_ISREG(status.st_mode):
+            raise _unsealable(folder, f"{path!r} {_kind(status.st_mode)}", links=stat.S_ISLNK(status.st_mode))
+        if count >= MAX_FILES:
+            raise _unsealable(folder, f"it has {MAX_FILES} files or more")
+        yield SourceFile(path=path, size=status.st_size, identity=file_identity(status))
 
 
 def _kind(mode: int) -> str:

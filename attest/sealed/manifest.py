@@ -183,9 +183,6 @@ def associated_data(model: bytes, path: str) -> bytes:
     return b"attest sealed v1\0" + model + b"\0" + path.encode()
 
 
-# -- reading
-
-
 def _read_manifest(value: JsonValue) -> SealedManifest:
     if isinstance(value, dict) and value.get("schema", _SCHEMA) != _SCHEMA:
         raise SealedFileError(

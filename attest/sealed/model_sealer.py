@@ -28,7 +28,6 @@ from attest.sealed.inventory import scan_model
 from attest.sealed.manifest import MANIFEST_NAME, MODEL_ID_BYTES, SealedEntry, SealedManifest
 from attest.sealed.oms import SIGNATURE_NAME, ModelResource, sign_model
 from attest.sealed.sealing_run import SealedSource, SealingRun
-from attest.sealed.sources import changed
 from attest.sealed.staging import Workplace
 
 _SCHEMA: Final = "attest.sealing/1"
@@ -127,8 +126,6 @@ def seal_directory(
         )
         kept = sealing.finished(done)
         files = sealing.run(kept)
-        if scan_model(folder, follow_symlinks=follow_symlinks) != scan:
-            raise changed(str(folder), "the files that were there", "others")
         manifest = replace(stub, files=tuple(_entry(one, fingerprints=fingerprints) for one in files))
         _write_last(work.model, manifest, files, name=place.name, signer=signer)
         work.finish()
@@ -223,7 +220,7 @@ def _require_apart(source: Path, target: Path) -> None:
         ) from exc
     if inside:
         raise ConfigurationError(
-            f"{target} lies in the model that it is made of",
+            f"{target} is inside the model to seal",
             code="output-unwritable",
             field=str(target),
             hint="name a folder beside the model",

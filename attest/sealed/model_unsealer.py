@@ -202,7 +202,7 @@ def require_memory(target: Path, *, allow_disk: bool) -> bool:
             f"{target.parent} is no folder: {target.name} cannot be made in it",
             code="output-unwritable",
             field=str(target),
-            hint="name a new folder below one that is there, such as /dev/shm",
+            hint="name a new folder below an existing one, such as /dev/shm",
         )
     return _require_memory(target.parent, target, allow_disk=allow_disk)
 

@@ -41,12 +41,7 @@ _Members = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResource:
-    """A file of a model.
-
-    Attributes:
-        name: path in the model.
-        digest: SHA-256 of its bytes.
-    """
+    """A file of a model: its path, and the SHA-256 of its bytes."""
 
     name: str
     digest: bytes
@@ -113,8 +108,7 @@ def sign_model(
     return rfc8785.dumps(cast("dict[str, Any]", bundle))  # Any: JSON
 
 
-def _payload(resources: Iterable[ModelResource], *, name: str, ignored: tuple[str, ...]) -> bytes:
-    listed = tuple(resources)
+def _payload(listed: Collection[ModelResource], *, name: str, ignored: tuple[str, ...]) -> bytes:
     statement = {
         "_type": _STATEMENT,
         "subject": [{"name": name, "digest": {"sha256": _root(listed).hex()}}],
@@ -162,7 +156,7 @@ def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey
             code="model-signature-untrusted",
             expected=", ".join(sorted(keys)) or "no key at all",
             got=hint[:64],
-            hint="give the public key of the model's owner; the model itself does not say whom to trust",
+            hint="give the public key of the model's owner; the model itself cannot establish trust",
         )
     # (3) A signature of that key over the payload as received: detects every change of the list.
     chosen = keys if hint is None else {hint: keys[hint]}
@@ -183,7 +177,9 @@ def _read_bundle(bundle: bytes) -> tuple[str | None, bytes, tuple[bytes, ...]]:
     """Return hint, payload and signatures."""
     if len(bundle) > MAX_BUNDLE_BYTES:
         raise _malformed("bundle", f"at most {MAX_BUNDLE_BYTES} bytes", "more")
-    top = _object(json_value(bundle, what="model signature"), "bundle", {"mediaType", *_PARTS})
+    top = _object(
+        json_value(bundle, what="model signature"), "bundle", {"mediaType", "verificationMaterial", "dsseEnvelope"}
+    )
     if top["mediaType"] != _BUNDLE:
         raise _unsupported("mediaType", _BUNDLE, top["mediaType"])
     hint = _read_material(top["verificationMaterial"])
@@ -195,9 +191,6 @@ def _read_bundle(bundle: bytes) -> tuple[str | None, bytes, tuple[bytes, ...]]:
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_SIGNATURES:
         raise _malformed("signatures", f"1 to {MAX_SIGNATURES}", "none, or more")
     return hint, payload, tuple(map(_read_signature, listed))
-
-
-_PARTS = ("verificationMaterial", "dsseEnvelope")
 
 
 def _read_material(value: JsonValue) -> str | None:
@@ -219,9 +212,8 @@ def _read_signature(value: JsonValue) -> bytes:
 
 def _read_statement(payload: bytes, *, key: str) -> VerifiedModel:
     """Parse the signed statement. Members of later versions are ignored, as the format requires."""
-    top = _object(
-        json_value(payload, what="statement"), "statement", {"_type", "subject", "predicateType", "predicate"}
-    )
+    members = {"_type", "subject", "predicateType", "predicate"}
+    top = _object(json_value(payload, what="statement"), "statement", members)
     for name, expected in (("_type", _STATEMENT), ("predicateType", _PREDICATE)):
         if top[name] != expected:
             raise _unsupported(name, expected, top[name])
@@ -277,7 +269,7 @@ def _listing_problem(resources: Collection[ModelResource], ignored: tuple[str, .
     for one in resources:
         parts = one.name.split("/")
         if any("/".join(parts[:length]) in tops for length in range(1, len(parts) + 1)):
-            return f"{one.name[:200]!r} is listed and left out"
+            return f"{one.name[:200]!r} is both listed and ignored"
     return names_problem(one.name for one in resources)
 
 

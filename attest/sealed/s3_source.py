@@ -32,12 +32,7 @@ _GONE: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NoSuchVersion", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Address:
-    """Location of an object, or of a prefix of objects.
-
-    Attributes:
-        bucket: its name.
-        key: of the object, or the prefix; not empty for an object.
-    """
+    """Location of an object, or of a prefix of objects, which may be empty."""
 
     bucket: str
     key: str
@@ -64,13 +59,12 @@ class S3Address:
         return f"s3://{self.bucket}/{self.key}" if self.key else f"s3://{self.bucket}"
 
 
-def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
-    """Return a boto3 client for these sources, with boto3's own credentials.
+def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None) -> Any:  # noqa: ANN401
+    """Return a boto3 client for these sources, with boto3's own region and credentials.
 
     Args:
         patience: connections and time limits.
         endpoint_url: a service other than Amazon's, such as ``https://minio.example``.
-        region: of the bucket; by default from boto3's configuration.
 
     Raises:
         ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
@@ -93,7 +87,7 @@ def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region:
     )
     try:
         # A separate session: the process-wide one caches credentials indefinitely.
-        return Session().client("s3", endpoint_url=endpoint_url, region_name=region, config=settings)
+        return Session().client("s3", endpoint_url=endpoint_url, config=settings)
     except (BotoCoreError, ValueError) as exc:
         raise _settings_invalid(exc) from exc
 

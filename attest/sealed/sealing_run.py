@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.errors import SealedFileError
 from attest.sealed.comparison import FileProgress, Progress
 from attest.sealed.file_sealer import seal_file
-from attest.sealed.inventory import ModelScan, SourceFile
+from attest.sealed.inventory import ModelScan, SourceFile, scan_model
 from attest.sealed.layout import ciphertext_size
 from attest.sealed.manifest import SEALED_SUFFIX, associated_data
 from attest.sealed.segment_reader import SealedReader
@@ -21,14 +21,7 @@ from attest.sealed.staging import Workplace, remove_unlisted, require_room
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedSource:
-    """A finished sealed file.
-
-    Attributes:
-        source: the source's identity at that time.
-        header: of the sealed file, 40 bytes.
-        digest: SHA-256 of its plaintext.
-        sealed_digest: SHA-256 of its ciphertext.
-    """
+    """A finished sealed file: its source at that time, its header, and SHA-256 over plaintext and ciphertext."""
 
     source: SourceFile
     header: bytes
@@ -125,6 +118,8 @@ class SealingRun:
         for source in missing:
             made[source.path] = self._seal(source)
             self.work.journal.append(made[source.path].record())
+        if scan_model(self.folder, follow_symlinks=self.follow_symlinks) != self.scan:
+            raise changed(str(self.folder), "the files that were there", "others")
         return tuple(made[one.path] for one in self.scan.files)
 
     def _seal(self, source: SourceFile) -> SealedSource:

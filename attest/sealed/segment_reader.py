@@ -21,8 +21,8 @@ from attest.sealed.layout import (
 from attest.sealed.sources import Source, require_size
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, spread, thread_count, wipe
 
-_SEGMENTS_A_THREAD = 4
-"""Fewer segments are read sooner than a thread starts."""
+_SEGMENTS_PER_THREAD = 4
+"""Reading fewer segments takes less time than starting a thread."""
 
 
 class SealedReader(ClosedOnExit):
@@ -123,7 +123,7 @@ class SealedReader(ClosedOnExit):
         self._require_open()
         out = view.cast("B")
         parts = Split(offset, len(out), self._file_size)
-        threads = max(1, min(self._threads, len(parts) // _SEGMENTS_A_THREAD))
+        threads = max(1, min(self._threads, len(parts) // _SEGMENTS_PER_THREAD))
         try:
             spread(len(parts), lambda n: self._fill(parts[n], out), threads=threads)
         except BaseException:
@@ -173,24 +173,24 @@ class SealedReader(ClosedOnExit):
             ValueError: the reader is closed.
         """
 
-        def tell(offset: int, piece: memoryview) -> None:
+        def report(offset: int, piece: memoryview) -> None:
             if progress is not None:
                 progress(offset + len(piece))
 
-        self._segments(write_at, tell)
+        self._segments(write_at, report)
 
     def _segments(
-        self, anyhow: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
+        self, unordered: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
     ) -> None:
-        """Decrypt all segments; pass each to ``anyhow`` in its thread, and in order to ``ordered``."""
+        """Decrypt all segments; pass each to ``unordered`` in its thread, and in order to ``ordered``."""
         self._require_open()
         places = [self._scratch.take() for _ in range(min(self._count, self._threads + SPARE_SLOTS))]
 
         def produce(index: int, slot: int) -> None:
             segment = self._place(index)
             piece = self._decrypt_in_place(segment, places[slot])
-            if anyhow is not None:
-                anyhow(segment.plaintext_offset, piece)
+            if unordered is not None:
+                unordered(segment.plaintext_offset, piece)
 
         def consume(index: int, slot: int) -> None:
             segment = self._place(index)

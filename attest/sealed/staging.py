@@ -62,7 +62,7 @@ class Workplace(ClosedOnExit):
                 f"{target} cannot be made: {exc.strerror or exc}",
                 code="output-unwritable",
                 field=str(target),
-                hint="name a folder below one that is there, that you may write to and that has room",
+                hint="name a folder below an existing one with write access and room",
             ) from exc
 
     def finish(self) -> None:
@@ -117,7 +117,7 @@ def workplace_of(target: Path, *, kind: str) -> Path:
     named = target.resolve() if target.name in {"", ".."} else target
     if not named.name:
         raise ConfigurationError(
-            f"nothing lies beside {target}",
+            f"{target} has no parent folder",
             code="output-unwritable",
             field=str(target),
             hint="name a folder below another one",

@@ -110,7 +110,7 @@ def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSe
             raise ConfigurationError(
                 f"{model.name} has neither {SINGLE_NAME} nor {INDEX_NAME}",
                 code="safetensors-missing",
-                hint="open a file of another name by itself, with open_tensors",
+                hint="open a file of another name with open_tensors",
             )
         return TensorSet({SINGLE_NAME: TensorFile(model.open(SINGLE_NAME), framework=framework)})
     homes = _read_index(model)
@@ -118,7 +118,7 @@ def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSe
         files: dict[str, TensorFile] = {}
         for path in sorted(set(homes.values())):
             if path not in model.entries:
-                raise _index_mismatch(f"a shard that is there, not {path[:200]!r}")
+                raise _index_mismatch(f"a shard of the model, not {path[:200]!r}")
             files[path] = opened.enter_context(TensorFile(model.open(path), framework=framework))
         _require_agreement(homes, files)
         opened.pop_all()
