@@ -48,12 +48,9 @@ _Table = Mapping[str, Any]  # Any: TOML
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketConfig:
-    """Settings of the socket.
+    """Mode and group of the socket's file, None for the system's, and a reason to allow an unsafe directory.
 
-    Attributes:
-        mode: file mode, which limits connections at all.
-        group: group of the file; None keeps the system's.
-        unchecked_directory: reason to allow a directory that others can write, such as a volume of a pod.
+    The mode limits connections at all. A directory is unsafe if others can write it, such as a volume of a pod.
     """
 
     mode: int = 0o600
@@ -163,12 +160,7 @@ def load_config(path: Path) -> AgentConfig:
 
 
 def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> AgentConfig:
-    """Parse the text of the file.
-
-    Args:
-        text: TOML.
-        read: returns the content of a file that it names.
-        folder: base of relative paths.
+    """Parse TOML; ``read`` returns the content of a file that it names, ``folder`` is the base of relative paths.
 
     Raises:
         ConfigurationError: as ``load_config``.

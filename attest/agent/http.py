@@ -34,14 +34,8 @@ Answering = Callable[[Peer, AgentRequest], AgentAnswer]
 class Conversation:
     """One connection, from acceptance to close.
 
-    Args:
-        sock: connected; closed at the end.
-        peer: the connected process.
-        answering: answers a request.
-        streams: registry of answers that depend on a lease.
-        limits: times.
-        ticks: seconds that never run backwards.
-        ending: returns True during shutdown; then no further request is read.
+    ``answering`` answers a request; ``streams`` registers answers that depend on a lease; ``ticks`` returns seconds
+    that never run backwards; ``ending`` returns True during shutdown, when no further request is read.
     """
 
     def __init__(

@@ -35,12 +35,8 @@ _log = logging.getLogger("attest.agent")
 class Agent:
     """Server of keys and files of models for the peers in its configuration.
 
-    Life cycle: construct it, register ``lost`` as a callback of the session, run ``serve`` until ``stop``.
-
-    Args:
-        config: the grants.
-        ticks: seconds that never run backwards.
-        own_uid: the agent's own user, who may read its state; None: this process's.
+    Life cycle: construct it, register ``lost`` as a callback of the session, run ``serve`` until ``stop``. The agent's
+    own user may read its state: ``own_uid``, by default that of this process.
     """
 
     def __init__(self, config: AgentConfig, *, ticks: Callable[[], float] = ticks, own_uid: int | None = None) -> None:
@@ -83,11 +79,8 @@ class Agent:
     ) -> None:
         """Serve until ``stop``, then wait a limited time for answers under way.
 
-        Args:
-            listener: a listening socket, which the caller closes.
-            session: source of the keys, which the caller closes.
-            service: verifier key of that source, compared with the one in each model's manifest.
-            ready: called once connections are accepted.
+        The caller closes the listening socket and the session. ``service`` is the verifier key of the session's
+        service, compared with the one in each model's manifest; ``ready`` is called once connections are accepted.
         """
         self._keyring = AgentKeys(session, ticks=self._ticks)
         for one in self._config.models:

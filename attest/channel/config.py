@@ -147,11 +147,7 @@ def parse_key_document(data: bytes) -> KeyDocument:
 
 
 def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:
-    """Return the first acceptable configuration and pair, in the document's order.
-
-    Args:
-        document: of a verified record.
-        kems: KEMs that the caller accepts; by default the hybrid alone.
+    """Return the first acceptable configuration and pair, in the document's order; by default of the hybrid alone.
 
     Raises:
         ChannelError: ``channel-keys-unsupported``.

@@ -137,11 +137,7 @@ def begin_sealing(
 
 
 def read_header(header: bytes, *, config: KeyConfig) -> Suite:
-    """Return the algorithms of a request, if the key offers them.
-
-    Args:
-        header: seven bytes, as received.
-        config: the configuration of the stated key id.
+    """Return the algorithms of a request from its header, seven bytes, if the configuration of its key offers them.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``: another KEM, or a pair that the configuration does not offer.
@@ -159,14 +155,7 @@ def read_header(header: bytes, *, config: KeyConfig) -> Suite:
 
 
 def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite, key: HpkeKey) -> Opening:
-    """Derive the secret of a request.
-
-    Args:
-        header: seven bytes, as received; altered ones open nothing.
-        enc: the KEM's ciphertext, as received.
-        form: by the media type.
-        suite: as ``read_header`` says.
-        key: the private half.
+    """Derive the secret of a request from its header and the KEM's ciphertext as received; altered ones open nothing.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``.

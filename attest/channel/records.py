@@ -123,12 +123,9 @@ class ChannelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOffer:
-    """A service's keys and evidence, as received and not verified.
+    """A service's key document and evidence, as received and not verified.
 
-    Attributes:
-        evidence: with the binding.
-        keys: the document, as received.
-        published: validity of evidence without a client's nonce.
+    ``published`` is the validity of evidence without a client's nonce.
     """
 
     evidence: Evidence

@@ -70,7 +70,7 @@ class PostgresReplayWindow:
             import psycopg  # noqa: PLC0415  of the extra 'postgres'
         except ImportError as exc:
             raise ConfigurationError(
-                "a replay window in a PostgreSQL needs the package psycopg",
+                "a replay window in PostgreSQL needs the package psycopg",
                 code="replay-window-unusable",
                 expected="the extra 'postgres' of this package",
                 hint="pip install 'attest-kms[postgres]'",
@@ -164,7 +164,7 @@ class PostgresReplayWindow:
     def _unusable(exc: Exception) -> ConfigurationError:
         # A connection error may quote its URL with a password: only its type is reported.
         return ConfigurationError(
-            f"the database that remembers requests cannot be used: {type(exc).__name__}",
+            f"the replay window's database cannot be used: {type(exc).__name__}",
             code="replay-window-unusable",
             got=getattr(exc, "sqlstate", None),
             hint="without it requests could be answered twice, so none is answered",

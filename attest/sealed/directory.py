@@ -67,16 +67,13 @@ class VerifiedDirectory:
 
 
 class SealedDirectory(ClosedOnExit):
-    """The plaintext of a model, file by file. Closing it drops the key; open readers stay usable.
+    """The plaintext of a model, file by file; ``VerifiedDirectory.unlock`` makes it.
 
-    Args:
-        verified: the verified directory.
-        data_key: of its files.
-        threads: for decryption of a file; by default one for each processor.
+    Closing it drops the key; open readers stay usable.
     """
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
-        self._verified = verified
+        self.verified = verified
         self._key: bytes | None = data_key
         self._threads = threads
         self._entries = {one.path: one for one in verified.manifest.files}
@@ -84,17 +81,12 @@ class SealedDirectory(ClosedOnExit):
     @property
     def manifest(self) -> SealedManifest:
         """The owner's manifest, verified."""
-        return self._verified.manifest
-
-    @property
-    def verified(self) -> VerifiedDirectory:
-        """The verified directory."""
-        return self._verified
+        return self.verified.manifest
 
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return self._verified.store.name
+        return self.verified.store.name
 
     @property
     def entries(self) -> Mapping[str, SealedEntry]:
@@ -119,7 +111,7 @@ class SealedDirectory(ClosedOnExit):
                 hint="'attest sealed info' lists the files",
             )
         key = self.data_key()
-        source = self._verified.store.open(entry.sealed)
+        source = self.verified.store.open(entry.sealed)
         return SealedReader(
             source,
             key=key,

@@ -177,12 +177,7 @@ class _Model(Protocol):
 
 
 def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
-    """Open a file of a sealed model for reading.
-
-    Args:
-        model: from ``open_directory``.
-        path: of the file in the model.
-        buffer_size: bytes to read ahead; by default 1 MiB.
+    """Open a file of a model from ``open_directory`` for reading; by default it reads 1 MiB ahead.
 
     Raises:
         AttestError: as ``SealedDirectory.open``.

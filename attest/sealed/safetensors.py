@@ -123,11 +123,7 @@ class TensorFile(ClosedOnExit):
         return TensorSlice(self, info)
 
     def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
-        """Read several tensors, in the order of the file.
-
-        Args:
-            names: of the tensors; None means all.
-            progress: called with the number of tensor bytes read.
+        """Read several tensors, or all, in the order of the file.
 
         Raises:
             ConfigurationError: ``tensor-unknown``.

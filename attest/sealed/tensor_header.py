@@ -111,11 +111,7 @@ class TensorHeader:
 
     @staticmethod
     def parse(raw: bytes, *, data_size: int) -> TensorHeader:
-        """Parse a header.
-
-        Args:
-            raw: the JSON with trailing spaces, without the eight bytes of its length.
-            data_size: bytes after it.
+        """Parse a header: the JSON with trailing spaces, without its length, before ``data_size`` bytes.
 
         Raises:
             SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.

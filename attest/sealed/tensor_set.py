@@ -40,11 +40,7 @@ class ModelFiles(Protocol):
 
 
 class TensorSet(ClosedOnExit):
-    """The tensors of several files as one set; see ``TensorFile``.
-
-    Args:
-        files: by path; closed with this object.
-    """
+    """The tensors of several files as one set, which closes them; see ``TensorFile``."""
 
     def __init__(self, files: Mapping[str, TensorFile]) -> None:
         self._files = dict(files)
@@ -94,10 +90,6 @@ class TensorSet(ClosedOnExit):
 
 def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSet:
     """Open the tensors of a model: ``model.safetensors``, or the shards in its index.
-
-    Args:
-        model: its files.
-        framework: of the arrays.
 
     Raises:
         SealedFileError: ``safetensors-malformed``, ``safetensors-dtype-unknown`` or ``safetensors-index-mismatch``: the
