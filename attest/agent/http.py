@@ -150,7 +150,7 @@ class Conversation:
             answer.body, answer.length, answer.needs = failed.body, failed.length, None
             first = None
         headers = _headers(answer)
-        if not self._may_go_on():
+        if self._ending() or self._http.their_state is not h11.DONE:
             headers.append(("Connection", "close"))
         head = self._http.send(h11.Response(status_code=int(answer.status), headers=headers)) or b""
         if request.method == "HEAD":
@@ -160,9 +160,6 @@ class Conversation:
         if answer.pieces is None:
             return self._send_body(head, answer), True
         return self._send_pieces(head, answer, first)
-
-    def _may_go_on(self) -> bool:
-        return not self._ending() and self._http.their_state is h11.DONE
 
     def _send_body(self, head: bytes, answer: AgentAnswer) -> int:
         body = answer.body
@@ -188,7 +185,7 @@ class Conversation:
                     sent += len(piece)
                     piece = next(answer.pieces, None)
         except (AttestError, OSError) as exc:
-            answer.code = _why(exc, self._streams.reason(answer.needs))
+            answer.code = _reason(exc, self._streams.reason(answer.needs))
             self._abort()
             return sent, False
         self._http.send(h11.EndOfMessage())
@@ -224,7 +221,7 @@ def _announces_body(request: AgentRequest) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
-def _why(exc: Exception, lost: LeaseLostError | None) -> str:
+def _reason(exc: Exception, lost: LeaseLostError | None) -> str:
     if isinstance(exc, AttestError):
         return exc.code
     if lost is not None:

@@ -28,7 +28,7 @@ from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AgentRefusedError, AttestError
-from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
+from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES, segment_index
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.worker_threads import wipe
@@ -181,8 +181,7 @@ def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generato
 
 def _border(position: int, segments: int) -> int:
     """Return the end of the n-th segment from this position, so that no segment is decrypted twice."""
-    index = 0 if position < FIRST_PLAINTEXT_BYTES else 1 + (position - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
-    return FIRST_PLAINTEXT_BYTES + (index + segments - 1) * PLAINTEXT_BYTES
+    return FIRST_PLAINTEXT_BYTES + (segment_index(position) + segments - 1) * PLAINTEXT_BYTES
 
 
 def _entry(entry: SealedEntry) -> JsonValue:

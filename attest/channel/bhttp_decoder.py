@@ -127,10 +127,7 @@ class MessageDecoder:
         else:
             yield (yield from self._response_head(indeterminate=indeterminate))
         # (3) Content, trailers and padding; the message may end before any of them.
-        if indeterminate:
-            yield from self._chunks()
-        else:
-            yield from self._sized_content()
+        yield from self._pieces(indeterminate=indeterminate)
         self.trailers = yield from self._section("trailers", indeterminate=indeterminate)
         yield from self._padding()
 
@@ -166,20 +163,13 @@ class MessageDecoder:
         raw = yield from self._input.prefixed(f"{what} section", self._limits.section)
         return (yield from _lines(_Input(raw, at_end=True), what, self._limits, sized=True))
 
-    def _sized_content(self) -> _Step:
+    def _pieces(self, *, indeterminate: bool) -> _Step:
         if (yield from self._input.is_over()):
             return
-        size = yield from self._input.integer("content length")
-        yield from self._piece(size)
-
-    def _chunks(self) -> _Step:
-        if (yield from self._input.is_over()):
-            return
-        while True:
-            size = yield from self._input.integer("content chunk length")
-            if size == 0:
-                return
+        while size := (yield from self._input.integer("content length")):
             yield from self._piece(size)
+            if not indeterminate:
+                return
 
     def _piece(self, size: int) -> _Step:
         """Yield content as it arrives."""

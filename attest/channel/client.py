@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
-from http import HTTPStatus
 from typing import Final
 
 from attest.channel.bhttp import END, request_head, section, written_content
@@ -32,6 +31,7 @@ from attest.errors import ChannelRefusedError
 
 ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
 """A streamed answer is not buffered, so its content may be longer."""
+_OK, _UNPROCESSABLE = 200, 422
 
 
 class RequestSealer:
@@ -108,9 +108,9 @@ class RequestSealer:
                 ``channel-refused``: any other refusal in the clear. It is not authentic, so its content is not read.
         """
         essence = (content_type or "").partition(";")[0].strip().lower()
-        if status == HTTPStatus.OK and essence == self._form.answer_type:
+        if status == _OK and essence == self._form.answer_type:
             return AnswerOpener(self._sealing, limits=limits)
-        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+        if status == _UNPROCESSABLE:
             raise ChannelRefusedError(
                 "the service refuses requests sealed to its keys, or an intermediary claims so",
                 code="channel-keys-refused",
@@ -120,7 +120,7 @@ class RequestSealer:
         raise ChannelRefusedError(
             "the response is not an encrypted answer, and proves nothing",
             code="channel-refused",
-            expected=f"status 200, {self._form.answer_type}",
+            expected=f"status {_OK}, {self._form.answer_type}",
             got=f"status {status}, {ascii(essence)[:80]}",
             hint="a proxy or the service refused; the request may have been processed",
         )

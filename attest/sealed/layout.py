@@ -169,8 +169,8 @@ class Split:
         self._ciphertext = ciphertext
         self._offset = offset
         self._end = offset + length
-        self._first = _index_of(offset)
-        self._number = _index_of(self._end - 1) - self._first + 1 if length else 0
+        self._first = segment_index(offset)
+        self._number = segment_index(self._end - 1) - self._first + 1 if length else 0
 
     def __len__(self) -> int:
         return self._number
@@ -189,7 +189,8 @@ class Split:
         )
 
 
-def _index_of(offset: int) -> int:
+def segment_index(offset: int) -> int:
+    """Return the index of the segment with this byte of the plaintext."""
     return 0 if offset < FIRST_PLAINTEXT_BYTES else 1 + (offset - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
 
 
