@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attest.encoding import JsonValue
@@ -71,7 +71,7 @@ class SealingRun:
     scan: ModelScan
     work: Workplace
     model: bytes
-    data_key: bytes
+    data_key: bytes = field(repr=False)
     random: Callable[[int], bytes]
     follow_symlinks: bool
     threads: int | None
