@@ -11,11 +11,19 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from attest.channel.bhttp import encode_request
 from attest.channel.chunked import PIECE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.config import choose
-from attest.channel.hpke import AES_256_GCM, KEM_HYBRID, KEM_X25519, CountedAead, Suite
+from attest.channel.hpke import AES_256_GCM, CountedAead, Suite
 from attest.channel.keys import ChannelKey
 from attest.channel.messages import Request
-from attest.channel.ohttp import open_answer, open_request, seal_answer, seal_request
+from attest.channel.ohttp import (
+    MessageForm,
+    begin_opening,
+    begin_sealing,
+    open_answer,
+    read_header,
+    seal_answer,
+)
 from attest.channel.padding import padded
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from benchmarks.measure import Figure, interleaved_ratio, median_seconds
 
 __all__ = ["chunks", "request", "round_trip"]
@@ -37,9 +45,12 @@ def round_trip(kem: int) -> Callable[[], bytes]:
     message = padded(encode_request(question))
 
     def work() -> bytes:
-        body, sealing = seal_request(choice, message)
-        opened, opening = open_request(body, config=config, key=private)
-        return open_answer(sealing, seal_answer(opening, opened, random=os.urandom))
+        sealing = begin_sealing(choice, MessageForm.SINGLE)
+        body = sealing.context.seal(message)
+        suite = read_header(sealing.header, config=config)
+        opening = begin_opening(sealing.header, sealing.enc, form=MessageForm.SINGLE, suite=suite, key=private)
+        answer = seal_answer(opening, opening.context.open(body), random=os.urandom)
+        return open_answer(sealing, answer)
 
     return work
 

@@ -38,22 +38,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.agent.client": (
-            "AgentClient",
-            "AgentModel",
-        ),
-        "attest.agent.config": (
-            "AgentConfig",
-            "load_config",
-        ),
-        "attest.agent.peers": (
-            "Peer",
-            "PeerRule",
-        ),
+        "attest.agent.client": ("AgentClient", "AgentModel"),
+        "attest.agent.config": ("AgentConfig", "load_config"),
+        "attest.agent.peers": ("Peer", "PeerRule"),
         "attest.agent.trusted_files": ("read_guarded",),
-        "attest.errors": (
-            "AgentRefusedError",
-            "AgentUnavailableError",
-        ),
+        "attest.errors": ("AgentRefusedError", "AgentUnavailableError"),
     },
 )

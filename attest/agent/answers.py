@@ -22,8 +22,6 @@ from attest.errors import (
 )
 from attest.release.names import KeyReference
 
-__all__ = ["AgentAnswer", "AgentRequest", "json_answer", "problem"]
-
 PROBLEM: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:agent/"
 _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
@@ -36,7 +34,7 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (AgentUnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 """The first matching class counts; any other error is internal, status 500."""
-_TOLD: Final = frozenset({"check", "field", "expected", "got", "clause", "hint", "retryable"})
+_SHOWN: Final = frozenset({"check", "field", "expected", "got", "clause", "hint", "retryable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +89,7 @@ def json_answer(
 
 
 def problem(error: AttestError, *, retry_after: float | None = None) -> AgentAnswer:
-    """Return a refusal as an answer.
-
-    Args:
-        error: the reason.
-        retry_after: seconds after which a retry is useful.
-    """
+    """Return a refusal as an answer; a retry is useful after ``retry_after`` seconds."""
     status = _status_of(error)
     document: dict[str, JsonValue] = {
         "type": _TYPE + error.code,
@@ -104,17 +97,17 @@ def problem(error: AttestError, *, retry_after: float | None = None) -> AgentAns
         "status": int(status),
         "detail": error.message,
         "code": error.code,
-        **{name: value for name, value in error.context().items() if name in _TOLD},
+        **{name: value for name, value in error.context().items() if name in _SHOWN},
     }
     failed: tuple[JsonValue, ...] = getattr(error, "failed_checks", ())
     if failed:
         document["failed_checks"] = list(failed)
     answer = json_answer(document, status=status, media_type=PROBLEM)
-    more = error.headers if isinstance(error, AgentRefusedError) else ()
+    if isinstance(error, AgentRefusedError):
+        answer.headers += error.headers
     seconds = retry_after or getattr(error, "retry_after", None)
     if seconds:
-        more = (*more, ("Retry-After", str(int(seconds + 0.999))))
-    answer.headers += more
+        answer.headers += (("Retry-After", str(int(seconds + 0.999))),)
     answer.code = error.code
     return answer
 

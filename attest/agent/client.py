@@ -30,8 +30,6 @@ from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
 from attest.errors import AgentRefusedError, AgentUnavailableError, AttestError, SealedSourceError, VerificationError
 
-__all__ = ["AgentClient", "AgentFile", "AgentModel"]
-
 MAX_KEY_BYTES: Final = 64 * 1024
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """Room for a list of 100 000 files with long names."""
@@ -70,7 +68,7 @@ class _Connection(HTTPConnection):
             field="uid",
             expected=str(self._uid),
             got=str(found),
-            hint="see who made the socket: only the agent may be able to write to its directory",
+            hint="look at the owner of the socket: only the agent may be able to write to its directory",
         )
 
 
@@ -84,7 +82,6 @@ class AgentClient(ClosedOnExit):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, uid: int, timeout: float = 60.0) -> None:
-        """Keep the settings; nothing is sent yet."""
         self._path = os.fspath(path)
         self._uid = uid
         self._timeout = timeout
@@ -96,48 +93,48 @@ class AgentClient(ClosedOnExit):
         """Return a key: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``, as the agent's rules name it.
 
         Raises:
-            AgentRefusedError: the agent refuses; ``code`` says why.
+            AgentRefusedError: the agent refuses; ``code`` is the reason.
             AgentUnavailableError: no answer, or an incomplete one.
             VerificationError: ``agent-not-genuine``: another user's process listens.
             ValueError: the client is closed.
         """
-        with self._asked(f"/v1/keys/{quote(name)}") as answer:
+        with self._exchange(f"/v1/keys/{quote(name)}") as answer:
             return self._whole(answer, limit=MAX_KEY_BYTES)
 
     def model(self, name: str, /) -> AgentModel:
         """Return a model that the agent unseals; errors as for ``key``."""
-        with self._asked(f"/v1/models/{quote(name, safe='')}") as answer:
+        with self._exchange(f"/v1/models/{quote(name, safe='')}") as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
-            document = json_value(text, what="the agent's answer")
-            return AgentModel(client=self, name=name, id=_id(document), entries=_entries(document))
+            identity, entries = _description(json_value(text, what="the agent's answer"))
+            return AgentModel(client=self, name=name, id=identity, entries=entries)
         except (AttestError, KeyError, TypeError) as exc:
-            raise self._strange("a list of files") from exc
+            raise self._invalid("a list of files") from exc
 
     def health(self) -> JsonValue:
         """Return the agent's state, also during its start; errors as for ``key``."""
-        with self._asked("/healthz", also=HTTPStatus.SERVICE_UNAVAILABLE) as answer:
+        with self._exchange("/healthz", also=HTTPStatus.SERVICE_UNAVAILABLE) as answer:
             text = self._whole(answer, limit=MAX_DOCUMENT_BYTES)
         try:
             return json_value(text, what="the agent's answer")
         except AttestError as exc:
-            raise self._strange("JSON") from exc
+            raise self._invalid("JSON") from exc
 
     def read_into(self, model: str, path: str, offset: int, buffer: memoryview, *, model_id: str) -> None:
         """Fill a buffer from a file of the sealing with this identity; see ``AgentFile``."""
         last = offset + len(buffer) - 1
         target = f"/v1/models/{quote(model, safe='')}/files/{quote(path)}"
-        with self._asked(target, Range=f"bytes={offset}-{last}") as answer:
+        with self._exchange(target, Range=f"bytes={offset}-{last}") as answer:
             stated = (answer.getheader("Content-Range") or "").partition("/")[0]
             if answer.status != HTTPStatus.PARTIAL_CONTENT or stated != f"bytes {offset}-{last}":
-                raise self._strange(f"bytes {offset} to {last}")
+                raise self._invalid(f"bytes {offset} to {last}")
             self._require_same(answer.getheader("ETag"), model, model_id)
             self._fill(answer, buffer)
 
     def _require_same(self, tag: str | None, model: str, model_id: str) -> None:
         """Require a part of the sealing whose files were listed: the agent may reopen the model at any time."""
         if tag is None:
-            raise self._strange("a part that says of which sealing it is")
+            raise self._invalid("a part that names its sealing")
         if tag != f'"{model_id}"':
             raise SealedSourceError(
                 f"the agent has another sealing of {model} by now",
@@ -149,9 +146,9 @@ class AgentClient(ClosedOnExit):
             )
 
     @contextmanager
-    def _asked(self, target: str, *, also: HTTPStatus | None = None, **headers: str) -> Iterator[HTTPResponse]:
+    def _exchange(self, target: str, *, also: HTTPStatus | None = None, **headers: str) -> Iterator[HTTPResponse]:
         """Send a request and yield the answer; the connection is reused only after the answer was read completely."""
-        connection, answer = self._answered(target, headers)
+        connection, answer = self._sent(target, headers)
         try:
             is_problem = answer.getheader("Content-Type") == PROBLEM
             if is_problem or answer.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, also}:
@@ -162,7 +159,7 @@ class AgentClient(ClosedOnExit):
         finally:
             self._give_back(connection, answer)
 
-    def _answered(self, target: str, headers: Mapping[str, str]) -> tuple[_Connection, HTTPResponse]:
+    def _sent(self, target: str, headers: Mapping[str, str]) -> tuple[_Connection, HTTPResponse]:
         while True:
             connection = self._taken()
             try:
@@ -201,7 +198,7 @@ class AgentClient(ClosedOnExit):
 
     def _whole(self, answer: HTTPResponse, *, limit: int) -> bytes:
         if answer.length is None or answer.length > limit:
-            raise self._strange(f"at most {limit} bytes")
+            raise self._invalid(f"at most {limit} bytes")
         found = bytearray(answer.length)
         self._fill(answer, memoryview(found))
         return bytes(found)
@@ -209,7 +206,7 @@ class AgentClient(ClosedOnExit):
     def _fill(self, answer: HTTPResponse, buffer: memoryview) -> None:
         """Fill a buffer with the body, which must have exactly that length."""
         if answer.length != len(buffer):
-            raise self._strange(f"{len(buffer)} bytes")
+            raise self._invalid(f"{len(buffer)} bytes")
         done = 0
         while done < len(buffer):
             count = answer.readinto(buffer[done:])
@@ -218,14 +215,14 @@ class AgentClient(ClosedOnExit):
             done += count
         answer.read()
 
-    def _unavailable(self, why: Exception | str) -> AgentUnavailableError:
+    def _unavailable(self, reason: Exception | str) -> AgentUnavailableError:
         return AgentUnavailableError(
-            f"no whole answer from the agent at {self._path}: {why}",
+            f"no complete answer from the agent at {self._path}: {reason}",
             code="agent-unreachable",
-            hint="does 'attest agent' run, and is its socket mounted here? Its log says why an answer broke off",
+            hint="does 'attest agent' run, and is its socket mounted here? Its log has the reason",
         )
 
-    def _strange(self, expected: str) -> AgentUnavailableError:
+    def _invalid(self, expected: str) -> AgentUnavailableError:
         return AgentUnavailableError(
             f"the agent at {self._path} did not answer with {expected}", code="agent-answer-invalid"
         )
@@ -313,7 +310,7 @@ class AgentFile(ClosedOnExit):
             raise
 
     def read(self, offset: int, length: int) -> bytearray:
-        """Return ``size`` bytes from this offset; errors as ``read_into``."""
+        """Return ``length`` bytes from this offset; errors as ``read_into``."""
         found = bytearray(max(0, length))
         self.read_into(offset, found)
         return found
@@ -322,21 +319,16 @@ class AgentFile(ClosedOnExit):
         """Do nothing: the connections belong to the client."""
 
 
-def _id(document: JsonValue) -> str:
-    if not isinstance(document, dict) or not isinstance(document["id"], str):
+def _description(document: JsonValue) -> tuple[str, dict[str, int]]:
+    """Return the identity of a model and the sizes of its files (``KeyError`` or ``TypeError``: another form)."""
+    if not isinstance(document, dict) or not isinstance(document["id"], str) or not isinstance(document["files"], list):
         raise TypeError
-    return document["id"]
-
-
-def _entries(document: JsonValue) -> dict[str, int]:
-    if not isinstance(document, dict) or not isinstance(document["files"], list):
-        raise TypeError
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for one in document["files"]:
         if not isinstance(one, dict) or not isinstance(one["path"], str) or not isinstance(one["size"], int):
             raise TypeError
-        found[one["path"]] = one["size"]
-    return found
+        sizes[one["path"]] = one["size"]
+    return document["id"], sizes
 
 
 def _refusal(answer: HTTPResponse, text: bytes) -> AgentRefusedError:

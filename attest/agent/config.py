@@ -37,8 +37,6 @@ from attest.release.names import KeyReference
 from attest.sealed.manifest import MODEL_ID_BYTES
 from attest.sealed.signing_keys import read_trusted_key
 
-__all__ = ["AgentConfig", "AgentLimits", "ServedKey", "ServedModel", "SocketConfig", "load_config", "parse_config"]
-
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
 MAX_ENTRIES: Final = 256
@@ -50,12 +48,9 @@ _Table = Mapping[str, Any]  # Any: TOML
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketConfig:
-    """Settings of the socket.
+    """Mode and group of the socket's file, None for the system's, and a reason to allow an unsafe directory.
 
-    Attributes:
-        mode: file mode, which limits connections at all.
-        group: group of the file; None keeps the system's.
-        unchecked_directory: reason to allow a directory that others can write, such as a volume of a pod.
+    The mode limits connections at all. A directory is unsafe if others can write it, such as a volume of a pod.
     """
 
     mode: int = 0o600
@@ -165,12 +160,7 @@ def load_config(path: Path) -> AgentConfig:
 
 
 def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> AgentConfig:
-    """Parse the text of the file.
-
-    Args:
-        text: TOML.
-        read: returns the content of a file that it names.
-        folder: base of relative paths.
+    """Parse TOML; ``read`` returns the content of a file that it names, ``folder`` is the base of relative paths.
 
     Raises:
         ConfigurationError: as ``load_config``.
@@ -184,7 +174,7 @@ def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> 
     keys = tuple(_key(name, one, rules) for name, one in _entries(document, "keys").items())
     models = tuple(_model(name, one, rules, read, folder) for name, one in _entries(document, "models").items())
     if not keys and not models:
-        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]: something to give", "none")
+        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]", "none")
     return AgentConfig(
         socket=_socket(_table(document, "socket")),
         limits=_limits(_table(document, "limits")),
@@ -314,7 +304,7 @@ def _id(table: _Table, name: str, where: str) -> int | None:
         raise _invalid(where + name, f"a number from 0 to {MAX_ID}", repr(value)[:80])
     if value == NOBODY_ID:
         raise _invalid(
-            where + name, f"the number of a user or group; {NOBODY_ID} stands for all without one here", str(value)
+            where + name, f"the number of a user or group; {NOBODY_ID} is that of all without one here", str(value)
         )
     return value
 

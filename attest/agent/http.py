@@ -18,12 +18,10 @@ import h11
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.config import AgentLimits
-from attest.agent.logs import Exchanged, exchanged
+from attest.agent.logs import log_exchange
 from attest.agent.peers import Peer
 from attest.agent.streams import Streams
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
-
-__all__ = ["MAX_HEAD_BYTES", "Conversation"]
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 _READ_BYTES: Final = 16 * 1024
@@ -36,14 +34,8 @@ Answering = Callable[[Peer, AgentRequest], AgentAnswer]
 class Conversation:
     """One connection, from acceptance to close.
 
-    Args:
-        sock: connected; closed at the end.
-        peer: the connected process.
-        answering: answers a request.
-        streams: registry of answers that depend on a lease.
-        limits: times.
-        ticks: seconds that never run backwards.
-        ending: returns whether the agent is shutting down; then no further request is read.
+    ``answering`` answers a request; ``streams`` registers answers that depend on a lease; ``ticks`` returns seconds
+    that never run backwards; ``ending`` returns True during shutdown, when no further request is read.
     """
 
     def __init__(
@@ -57,7 +49,6 @@ class Conversation:
         ticks: Callable[[], float],
         ending: Callable[[], bool],
     ) -> None:
-        """Start with empty buffers."""
         self._sock = sock
         self._peer = peer
         self._answering = answering
@@ -89,23 +80,18 @@ class Conversation:
             return False
         if request is None:
             return False
+        whole = self._reply(request)
+        return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    def _reply(self, request: AgentRequest) -> bool:
         begun = self._ticks()
-        bodiless = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
-        answer = self._answering(self._peer, request) if bodiless else problem(_has_body())
+        answer = problem(_has_body()) if _announces_body(request) else self._answering(self._peer, request)
         try:
             sent, whole = self._send(request, answer)
         finally:
             answer.close()
-        note = Exchanged(
-            method=request.method,
-            target=request.target,
-            status=int(answer.status),
-            sent=sent,
-            seconds=self._ticks() - begun,
-            code=answer.code,
-        )
-        exchanged(self._peer, note, whole=whole)
-        return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        log_exchange(self._peer, request, answer, sent=sent, seconds=self._ticks() - begun, whole=whole)
+        return whole
 
     # -- reading
 
@@ -116,19 +102,13 @@ class Conversation:
             TimeoutError: it did not arrive in time.
             h11.RemoteProtocolError: it is malformed or too long.
         """
-        end = self._ticks() + self._limits.idle_seconds
         begun = bool(self._http.trailing_data[0])
-        if begun:
-            end = self._ticks() + self._limits.head_seconds
+        end = self._ticks() + (self._limits.head_seconds if begun else self._limits.idle_seconds)
         head: AgentRequest | None = None
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
-                left = end - self._ticks()
-                if left <= 0:
-                    raise TimeoutError
-                self._sock.settimeout(left)
-                data = self._sock.recv(_READ_BYTES)
+                data = self._receive(end)
                 if data and not begun:  # the time limit of the head starts with its first byte
                     begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
                 self._http.receive_data(data)
@@ -144,6 +124,13 @@ class Conversation:
             else:
                 return None
 
+    def _receive(self, end: float) -> bytes:
+        left = end - self._ticks()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._sock.recv(_READ_BYTES)
+
     # -- sending
 
     def _refuse(self, error: AgentRefusedError) -> None:
@@ -151,8 +138,7 @@ class Conversation:
         if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             head = h11.Response(status_code=int(answer.status), headers=[*_headers(answer), ("Connection", "close")])
             self._write([self._http.send(head) or b"", bytes(answer.body)])
-        note = Exchanged(method="", target="", status=int(answer.status), sent=0, seconds=0.0, code=answer.code)
-        exchanged(self._peer, note, whole=True)
+        log_exchange(self._peer, None, answer)
 
     def _send(self, request: AgentRequest, answer: AgentAnswer) -> tuple[int, bool]:
         """Send an answer; return the number of body bytes sent and whether the body is complete."""
@@ -164,7 +150,7 @@ class Conversation:
             answer.body, answer.length, answer.needs = failed.body, failed.length, None
             first = None
         headers = _headers(answer)
-        if not self._may_go_on():
+        if self._ending() or self._http.their_state is not h11.DONE:
             headers.append(("Connection", "close"))
         head = self._http.send(h11.Response(status_code=int(answer.status), headers=headers)) or b""
         if request.method == "HEAD":
@@ -174,9 +160,6 @@ class Conversation:
         if answer.pieces is None:
             return self._send_body(head, answer), True
         return self._send_pieces(head, answer, first)
-
-    def _may_go_on(self) -> bool:
-        return not self._ending() and self._http.their_state is h11.DONE
 
     def _send_body(self, head: bytes, answer: AgentAnswer) -> int:
         body = answer.body
@@ -202,7 +185,7 @@ class Conversation:
                     sent += len(piece)
                     piece = next(answer.pieces, None)
         except (AttestError, OSError) as exc:
-            answer.code = _why(exc, self._streams.reason(answer.needs))
+            answer.code = _reason(exc, self._streams.reason(answer.needs))
             self._abort()
             return sent, False
         self._http.send(h11.EndOfMessage())
@@ -238,7 +221,7 @@ def _announces_body(request: AgentRequest) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
-def _why(exc: Exception, lost: LeaseLostError | None) -> str:
+def _reason(exc: Exception, lost: LeaseLostError | None) -> str:
     if isinstance(exc, AttestError):
         return exc.code
     if lost is not None:

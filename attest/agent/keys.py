@@ -11,8 +11,6 @@ from attest.errors import AttestError, LeaseLostError
 from attest.release.names import KeyReference
 from attest.session.key import SessionKey
 
-__all__ = ["RETRY_SECONDS", "AgentKeys", "KeyHolder"]
-
 RETRY_SECONDS: Final = 15.0
 """Pause after a refusal or loss before the next request to the service, for all containers together."""
 
@@ -34,15 +32,9 @@ class _Failure:
 
 
 class AgentKeys:
-    """Keys by their references; thread-safe.
-
-    Args:
-        holder: the session.
-        ticks: seconds that never run backwards.
-    """
+    """Keys of a session by their references; thread-safe. ``ticks`` returns seconds that never run backwards."""
 
     def __init__(self, holder: KeyHolder, *, ticks: Callable[[], float]) -> None:
-        """Start without keys."""
         self._holder = holder
         self._ticks = ticks
         self._lock = threading.Lock()
@@ -67,7 +59,7 @@ class AgentKeys:
             if held is not None:
                 return held
             self._require_patience(reference)
-            return self._asked(reference)
+            return self._request(reference)
 
     def _valid(self, reference: KeyReference) -> SessionKey | None:
         with self._lock:
@@ -80,7 +72,7 @@ class AgentKeys:
         if failure is not None and self._ticks() < failure.until:
             raise failure.error
 
-    def _asked(self, reference: KeyReference) -> SessionKey:
+    def _request(self, reference: KeyReference) -> SessionKey:
         try:
             found = self._holder.key(str(reference))
             found.require()

@@ -7,55 +7,40 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from attest.agent.answers import AgentAnswer, AgentRequest
 from attest.agent.peers import Peer
-
-__all__ = ["Exchanged", "RateLimitedLog", "exchanged", "set_up_logs"]
 
 MAX_TARGET: Final = 300
 _FIELDS: Final = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
 _log = logging.getLogger("attest.agent")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exchanged:
-    """A request and its outcome.
-
-    Attributes:
-        method: as received; empty for an unparsable request.
-        target: as received; empty for an unparsable request.
-        status: of HTTP.
-        sent: bytes of the answer's body.
-        seconds: duration.
-        code: of the refusal.
-    """
-
-    method: str
-    target: str
-    status: int
-    sent: int
-    seconds: float
-    code: str | None
-
-
-def exchanged(peer: Peer, note: Exchanged, *, whole: bool) -> None:
-    """Log a request."""
+def log_exchange(
+    peer: Peer,
+    request: AgentRequest | None,
+    answer: AgentAnswer,
+    *,
+    sent: int = 0,
+    seconds: float = 0.0,
+    whole: bool = True,
+) -> None:
+    """Log a request, None for an unparsable one, with the sent bytes of its answer's body and its duration."""
     extra = {
         "uid": peer.uid,
         "gid": peer.gid,
         "pid": peer.pid,
-        "method": note.method[:20],
-        "target": note.target[:MAX_TARGET],
-        "status": note.status,
-        "bytes": note.sent,
-        "seconds": round(note.seconds, 6),
-        "code": note.code,
+        "method": request.method[:20] if request is not None else "",
+        "target": request.target[:MAX_TARGET] if request is not None else "",
+        "status": int(answer.status),
+        "bytes": sent,
+        "seconds": round(seconds, 6),
+        "code": answer.code,
         "outcome": "sent" if whole else "broken off",
     }
-    level = logging.INFO if whole and note.code is None else logging.WARNING
+    level = logging.INFO if whole and answer.code is None else logging.WARNING
     _log.log(level, "request", extra=extra)
 
 
@@ -64,12 +49,11 @@ class RateLimitedLog:
 
     Args:
         ticks: seconds that never run backwards.
-        times: messages let through
-        seconds: in each period of this length.
+        times: number of messages in each period that are let through.
+        seconds: length of a period.
     """
 
     def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
-        """Start a period."""
         self._ticks = ticks
         self._times = times
         self._seconds = seconds

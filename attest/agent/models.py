@@ -20,23 +20,17 @@ from attest.sealed.manifest import SealedManifest
 from attest.sealed.segment_reader import SealedReader
 from attest.session.key import SessionKey
 
-__all__ = ["Model", "OpenModel", "no_such_file"]
-
 MAX_IDLE_READERS: Final = 4
 """Readers kept open for the next range of a file, a few MiB each: opening one verifies the last segment again."""
 
 
 class OpenModel:
-    """A model opened with a key, usable while the lease of the key lives.
+    """A model opened with a key, usable while the lease of the key lives; it closes the directory.
 
-    Args:
-        directory: opened; closed with this object.
-        key: its lease decides.
-        connections: of a remote store.
+    ``connections`` is the number of parallel requests to a remote store, None for a local one.
     """
 
     def __init__(self, directory: SealedDirectory, *, key: SessionKey, connections: int | None) -> None:
-        """Start without readers."""
         self._directory = directory
         self.key = key
         self.connections = connections
@@ -167,7 +161,7 @@ class Model:
 
     @property
     def is_open(self) -> bool:
-        """Whether files can be served now, without a request to the service."""
+        """True if files can be served now, without a request to the service."""
         return self._valid() is not None
 
     def lost(self, reference: KeyReference) -> None:
@@ -201,7 +195,7 @@ def _require_service(manifest: SealedManifest, service: VerifierKey | None) -> N
     if service is None or manifest.service is None or manifest.service == service:
         return
     raise ConfigurationError(
-        "the model's key is kept by another service than the agent asks",
+        "the model's key is kept by another service than the agent uses",
         code="sealed-service-differs",
         expected=manifest.service.text,
         got=service.text,

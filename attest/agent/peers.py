@@ -15,8 +15,6 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MAX_ID", "NOBODY_ID", "Peer", "PeerRule", "peer_of"]
-
 MAX_ID: Final = 2**32 - 2
 """Largest id of a user or group; 2³² - 1 means none."""
 NOBODY_ID: Final = 65534

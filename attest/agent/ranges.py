@@ -9,22 +9,13 @@ from typing import Final
 
 from attest.errors import AgentRefusedError
 
-__all__ = ["ByteRange", "wanted_range"]
-
 _UNIT: Final = "bytes="
 _SPEC: Final = re.compile(r"(\d{0,19})-(\d{0,19})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """A part of a file, in bytes.
-
-    Attributes:
-        first: offset of its first byte.
-        end: offset after its last byte.
-        size: of the file.
-        partial: requested as a part (status 206), even if it covers the whole file.
-    """
+    """The bytes [first, end) of a file; ``partial`` if requested as a part (status 206), even of all bytes."""
 
     first: int
     end: int
@@ -64,12 +55,10 @@ def wanted_range(text: str | None, *, if_range: str | None, etag: str, size: int
     if spec is None or spec[0] == "-":
         raise _unsatisfiable(text, size)
     first, last = spec[1], spec[2]
-    if not first:
-        begin, end = max(0, size - int(last)), size
-    else:
+    if first:
         begin, end = int(first), min(size, int(last) + 1) if last else size
-        if last and int(last) < begin:
-            raise _unsatisfiable(text, size)
+    else:
+        begin, end = max(0, size - int(last)), size
     if begin >= end:
         raise _unsatisfiable(text, size)
     return ByteRange(first=begin, end=end, size=size, partial=True)

@@ -28,12 +28,10 @@ from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AgentRefusedError, AttestError
-from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
+from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES, segment_index
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.worker_threads import wipe
-
-__all__ = ["Routes"]
 
 HEALTH_SCHEMA: Final = "attest.agent-health/1"
 MODEL_SCHEMA: Final = "attest.agent-model/1"
@@ -45,17 +43,9 @@ _READ: Final = ("GET", "HEAD")
 
 
 class Routes:
-    """Answers to requests; thread-safe.
-
-    Args:
-        config: the grants.
-        keyring: the keys.
-        models: the models, by name.
-        own_uid: the agent's own user, who may read its state.
-    """
+    """Answers to requests; thread-safe. The agent's own user, ``own_uid``, may read its state."""
 
     def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
-        """Report a start in progress, until ``started``."""
         self._config = config
         self._keyring = keyring
         self._models = models
@@ -86,7 +76,7 @@ class Routes:
         if parts[:2] == ("v1", "models") and len(parts) > 4 and parts[3] == "files":
             _require_method(request, _READ)
             return self._file(peer, request, parts[2], "/".join(parts[4:]))
-        raise _unknown("there is nothing at this address")
+        raise _unknown("no such address")
 
     def _health(self, peer: Peer) -> AgentAnswer:
         keys = {str(one.reference): self._keyring.is_held(one.reference) for one in self._config.keys_for(peer)}
@@ -107,7 +97,7 @@ class Routes:
     def _key(self, peer: Peer, request: AgentRequest, name: str) -> AgentAnswer:
         served = self._config.key_for(peer, name)
         if served is None:
-            raise _unknown("there is no such key for this peer")
+            raise _unknown("no such key for this peer")
         _require_method(request, ("GET",))  # HEAD: no copy of the key is made
         try:
             key = self._keyring.get(served.reference)
@@ -128,7 +118,7 @@ class Routes:
     def _opened(self, peer: Peer, name: str) -> OpenModel:
         served = self._config.model_for(peer, name)
         if served is None:
-            raise _unknown("there is no such model for this peer")
+            raise _unknown("no such model for this peer")
         return self._models[served.name].opened()
 
     def _model(self, peer: Peer, name: str) -> AgentAnswer:
@@ -151,16 +141,7 @@ class Routes:
         part = wanted_range(
             request.headers.get("range"), if_range=request.headers.get("if-range"), etag=etag, size=entry.size
         )
-        headers = [
-            ("Content-Type", _BINARY),
-            ("Cache-Control", "no-store"),
-            ("Accept-Ranges", "bytes"),
-            ("ETag", etag),
-        ]
-        if part.partial:
-            headers.append(("Content-Range", part.content_range))
-        status = HTTPStatus.PARTIAL_CONTENT if part.partial else HTTPStatus.OK
-        answer = AgentAnswer(status=status, headers=tuple(headers), length=part.length)
+        answer = _file_answer(part, etag)
         answer.needs, answer.require = model.key.reference, model.key.require
         if request.method != "HEAD":
             with ExitStack() as opened:
@@ -170,6 +151,16 @@ class Routes:
                 answer.pieces = pieces
                 answer.close = opened.pop_all().close
         return answer
+
+
+def _file_answer(part: ByteRange, etag: str) -> AgentAnswer:
+    """Return the answer for a part of a file, without its content."""
+    headers = (("Content-Type", _BINARY), ("Cache-Control", "no-store"), ("Accept-Ranges", "bytes"), ("ETag", etag))
+    answer = AgentAnswer(status=HTTPStatus.OK, headers=headers, length=part.length)
+    if part.partial:
+        answer.status = HTTPStatus.PARTIAL_CONTENT
+        answer.headers += (("Content-Range", part.content_range),)
+    return answer
 
 
 def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generator[memoryview]:
@@ -190,8 +181,7 @@ def _pieces(model: OpenModel, reader: SealedReader, part: ByteRange) -> Generato
 
 def _border(position: int, segments: int) -> int:
     """Return the end of the n-th segment from this position, so that no segment is decrypted twice."""
-    index = 0 if position < FIRST_PLAINTEXT_BYTES else 1 + (position - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
-    return FIRST_PLAINTEXT_BYTES + (index + segments - 1) * PLAINTEXT_BYTES
+    return FIRST_PLAINTEXT_BYTES + (segment_index(position) + segments - 1) * PLAINTEXT_BYTES
 
 
 def _entry(entry: SealedEntry) -> JsonValue:
@@ -235,10 +225,10 @@ def _invalid(expected: str) -> AgentRefusedError:
     )
 
 
-def _unknown(problem_: str) -> AgentRefusedError:
+def _unknown(text: str) -> AgentRefusedError:
     return AgentRefusedError(
-        problem_,
+        text,
         code="agent-unknown",
         status=HTTPStatus.NOT_FOUND,
-        hint="the agent's configuration says what there is for whom",
+        hint="the agent's configuration lists the grants of each peer",
     )

@@ -8,7 +8,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -28,8 +28,6 @@ from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 from attest.release.notes import VerifierKey
 from attest.session.key import SessionKey
 
-__all__ = ["Agent"]
-
 _RETRY: Final = 1.0
 _log = logging.getLogger("attest.agent")
 
@@ -37,16 +35,11 @@ _log = logging.getLogger("attest.agent")
 class Agent:
     """Server of keys and files of models for the peers in its configuration.
 
-    Life cycle: construct it, register ``lost`` as a callback of the session, run ``serve`` until ``stop``.
-
-    Args:
-        config: the grants.
-        ticks: seconds that never run backwards.
-        own_uid: the agent's own user, who may read its state; None: this process's.
+    Life cycle: construct it, register ``lost`` as a callback of the session, run ``serve`` until ``stop``. The agent's
+    own user may read its state: ``own_uid``, by default that of this process.
     """
 
     def __init__(self, config: AgentConfig, *, ticks: Callable[[], float] = ticks, own_uid: int | None = None) -> None:
-        """Hold nothing."""
         self._config = config
         self._ticks = ticks
         self._own_uid = os.geteuid() if own_uid is None else own_uid
@@ -71,10 +64,8 @@ class Agent:
         for model in self._models.values():
             model.lost(key.reference)
         broken_off = self._streams.lost(key.reference, error)
-        _log.error(
-            "%s is given to nobody any more: %s; %d answers broke off", key.reference, error.message, broken_off,
-            extra={"code": error.code},
-        )  # fmt: skip
+        text = "%s is no longer served: %s; %d answers broke off"
+        _log.error(text, key.reference, error.message, broken_off, extra={"code": error.code})
 
     # -- serving
 
@@ -88,16 +79,12 @@ class Agent:
     ) -> None:
         """Serve until ``stop``, then wait a limited time for answers under way.
 
-        Args:
-            listener: a listening socket, which the caller closes.
-            session: source of the keys, which the caller closes.
-            service: verifier key of that source, compared with the one in each model's manifest.
-            ready: called once connections are accepted.
+        The caller closes the listening socket and the session. ``service`` is the verifier key of the session's
+        service, compared with the one in each model's manifest; ``ready`` is called once connections are accepted.
         """
         self._keyring = AgentKeys(session, ticks=self._ticks)
-        self._models.update(
-            {one.name: Model(config=one, keyring=self._keyring, service=service) for one in self._config.models}
-        )
+        for one in self._config.models:
+            self._models[one.name] = Model(config=one, keyring=self._keyring, service=service)
         routes = Routes(self._config, keyring=self._keyring, models=self._models, own_uid=self._own_uid)
         threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
         try:
@@ -178,12 +165,11 @@ class Agent:
             extra = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "code": error.code, "times": times}
             _log.warning("a connection was turned away", extra=extra)
         answer = problem(error)
-        head = f"HTTP/1.1 {int(answer.status)} {answer.status.phrase}\r\nConnection: close\r\n"
-        head += f"Content-Length: {answer.length}\r\n"
-        lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
+        headers = (("Connection", "close"), ("Content-Length", str(answer.length)), *answer.headers)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         with sock, suppress(OSError):
             sock.settimeout(0)
-            sock.send(f"{head}{lines}\r\n".encode() + answer.body)
+            sock.send(f"HTTP/1.1 {int(answer.status)} {answer.status.phrase}\r\n{lines}\r\n".encode() + answer.body)
             sock.shutdown(socket.SHUT_WR)
 
     def _begin(self, sock: socket.socket, peer: Peer, routes: Routes) -> None:
@@ -224,22 +210,12 @@ class Agent:
             return routes.answer(peer, request)
         if not self._files.acquire(peer.uid, seconds=self._config.limits.wait_seconds):
             return problem(busy("files"))
-        answer = AgentAnswer(status=HTTPStatus.INTERNAL_SERVER_ERROR)
-        try:
+        with ExitStack() as turn:
+            turn.callback(self._files.release, peer.uid)
             answer = routes.answer(peer, request)
-        finally:
-            if answer.pieces is None:
-                self._files.release(peer.uid)
-        if answer.pieces is not None:
-            close = answer.close
-
-            def closed() -> None:
-                try:
-                    close()
-                finally:
-                    self._files.release(peer.uid)
-
-            answer.close = closed
+            if answer.pieces is not None:
+                turn.callback(answer.close)
+                answer.close = turn.pop_all().close
         return answer
 
     def _end(self) -> None:
@@ -260,7 +236,7 @@ class Agent:
             model.close()
 
     def close(self) -> None:
-        """Release what ``stop`` uses; ``stop`` must not be called afterwards. Repeated calls are harmless."""
+        """Release the resources of ``stop``, which must not be called afterwards. Repeated calls are harmless."""
         wake, self._wake = self._wake, ()
         for descriptor in wake:
             os.close(descriptor)

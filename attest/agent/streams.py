@@ -10,14 +10,11 @@ from contextlib import contextmanager, suppress
 from attest.errors import LeaseLostError
 from attest.release.names import KeyReference
 
-__all__ = ["Streams"]
-
 
 class Streams:
     """Registry of the connections that send files."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._lock = threading.Lock()
         self._under_way: dict[socket.socket, KeyReference | None] = {}
         self._reasons: dict[KeyReference, LeaseLostError] = {}

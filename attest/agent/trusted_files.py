@@ -9,8 +9,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["others_may_write", "read_guarded"]
-
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -18,12 +16,7 @@ def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
     """Read a file that only root and this process's user can write, in a folder with the same property.
 
     A link counts as its target, and its own folder is checked too. A file system mounted read-only counts as not
-    writable.
-
-    Args:
-        path: the file.
-        what: its name in errors.
-        limit: largest size in bytes.
+    writable. ``what`` is the file's name in errors, ``limit`` its largest size in bytes.
 
     Raises:
         ConfigurationError: ``file-unreadable``, ``file-writable-by-others`` or ``agent-config-invalid``: too long.
@@ -76,7 +69,7 @@ def _require(what: str, path: Path, problem: str | None) -> None:
     if problem is None:
         return
     raise ConfigurationError(
-        f"{what}: {path} {problem}, who would decide what is given to whom",
+        f"{what}: {path} {problem}, who could change it",
         code="file-writable-by-others",
         field=what,
         expected="written by root and the user of this program alone",

@@ -22,8 +22,6 @@ from attest.agent.trusted_files import others_may_write
 from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 
-__all__ = ["AgentSocket"]
-
 BACKLOG: Final = 128
 MAX_PATH_BYTES: Final = 90
 """The kernel allows 107 bytes; the temporary name is up to 13 longer."""
@@ -43,7 +41,6 @@ class AgentSocket(ClosedOnExit):
     """
 
     def __init__(self, path: Path, config: SocketConfig) -> None:
-        """Create it."""
         self.path = path.absolute()
         if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
             raise _unusable(self.path, f"its path is longer than {MAX_PATH_BYTES} bytes")
@@ -124,7 +121,7 @@ def _locked(path: Path) -> int:
     except OSError as exc:
         if exc.errno not in {errno.ELOOP, errno.ENXIO}:
             raise
-        raise _unsafe(path, f"{name} is no regular file", f"see what it is, and remove {name}") from exc
+        raise _unsafe(path, f"{name} is no regular file", f"look at it, and remove {name}") from exc
     try:
         _take(lock, path, name)
     except BaseException:
@@ -135,7 +132,7 @@ def _locked(path: Path) -> int:
 
 def _take(lock: int, path: Path, name: Path) -> None:
     if not stat.S_ISREG(os.fstat(lock).st_mode):
-        raise _unsafe(path, f"{name} is no regular file", f"see what it is, and remove {name}")
+        raise _unsafe(path, f"{name} is no regular file", f"look at it, and remove {name}")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
@@ -153,7 +150,7 @@ def _require_free(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise _unsafe(path, f"{path} is there and is no socket", f"see what it is, and remove {path}")
+        raise _unsafe(path, f"{path} exists and is no socket", f"look at it, and remove {path}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -184,5 +181,5 @@ def _unusable(path: Path, problem: str) -> ConfigurationError:
         code="agent-socket-unusable",
         field="--socket",
         got=problem,
-        hint="name a directory that is there and that the agent may write to; a group has to be one of its own",
+        hint="name an existing directory that the agent can write to; a group has to be one of its own",
     )

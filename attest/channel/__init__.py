@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attest.channel.client import AnswerOpener, RequestSealer
-from attest.channel.config import KeyConfig, KeyDocument, parse_key_document
-from attest.channel.hpke import KEM_HYBRID, KEM_X25519
+from attest.channel.config import KeyConfig, KeyDocument, choose, parse_key_document
 from attest.channel.keys import ChannelKey, ServiceKeys
 from attest.channel.messages import MessageLimits, Request, Response
 from attest.channel.ohttp import MessageForm
@@ -26,6 +25,7 @@ from attest.channel.records import (
     ChannelExpectation,
     ChannelRecord,
     KeyOffer,
+    TrustedKeys,
     channel_binding,
     published_nonce,
     verify_offer,
@@ -33,18 +33,16 @@ from attest.channel.records import (
 from attest.channel.refusals import ChannelRefusal
 from attest.channel.replays import MemoryReplayWindow, ReplayWindow
 from attest.channel.server import Gateway, ServedExchange
-from attest.channel.trust import AttestedTrust, HeldTrust
+from attest.channel.trust import AttestedTrust, HeldTrust, KeyQuestion
 from attest.lazy_names import lazy_names
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 
 if TYPE_CHECKING:
     from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH, ChannelGateway
-    from attest.channel.config import choose
-    from attest.channel.records import TrustedKeys
     from attest.channel.replay_postgres import PostgresReplayWindow
     from attest.channel.replay_store import SqliteReplayWindow
     from attest.channel.rotation import KeyRotation
     from attest.channel.transport import ChannelTransport
-    from attest.channel.trust import KeyQuestion
 
 __all__ = [
     "GATEWAY_PATH",
@@ -90,17 +88,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.channel.asgi": (
-            "ChannelGateway",
-            "GATEWAY_PATH",
-            "OFFER_PATH",
-        ),
-        "attest.channel.config": ("choose",),
-        "attest.channel.records": ("TrustedKeys",),
+        "attest.channel.asgi": ("ChannelGateway", "GATEWAY_PATH", "OFFER_PATH"),
         "attest.channel.replay_postgres": ("PostgresReplayWindow",),
         "attest.channel.replay_store": ("SqliteReplayWindow",),
         "attest.channel.rotation": ("KeyRotation",),
         "attest.channel.transport": ("ChannelTransport",),
-        "attest.channel.trust": ("KeyQuestion",),
     },
 )

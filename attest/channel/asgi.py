@@ -22,17 +22,15 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
-from attest.channel.answers import AnswerStream
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response, field_values
+from attest.channel.padding import AnswerStream
 from attest.channel.records import KeyOffer, evidence_proof
 from attest.channel.refusals import EMPTY, FAILED, MALFORMED, PROBLEM_TYPE, ChannelRefusal
 from attest.channel.server import Gateway, ServedExchange
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError, ChannelError
 from attest.evidence.binding import NONCE_BYTES
-
-__all__ = ["GATEWAY_PATH", "OFFER_PATH", "ChannelGateway", "Offer"]
 
 GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
 OFFER_PATH: Final = "/.well-known/attest-channel"
@@ -77,7 +75,6 @@ class ChannelGateway:
         outside: Application | None = None,
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        """Wrap the application."""
         self._application = application
         self._gateway = gateway
         self._clock = clock
@@ -216,7 +213,7 @@ class _Reply:
     async def _take_body(self, data: bytes, *, last: bool) -> None:
         if self._head is None or self._over:
             raise ChannelError(
-                "the application's answer has no beginning, or goes on behind its end", code="channel-truncated"
+                "the application's answer has no start, or continues after its end", code="channel-truncated"
             )
         if self._stream is None and (last or not self._exchange.streams):
             self._collected += data

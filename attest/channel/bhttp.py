@@ -17,21 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
-from attest.channel.messages import CONNECTION_FIELDS, LIMITS, Fields, MessageLimits, Request, Response
-
-__all__ = [
-    "MEDIA_TYPE",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_response",
-    "request_head",
-    "response_head",
-    "section",
-    "varint",
-    "written_content",
-]
+from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response
 
 MEDIA_TYPE: Final = "message/bhttp"
 END: Final = b"\x00"
@@ -64,45 +50,6 @@ def encode_response(response: Response, *, indeterminate: bool = False) -> bytes
     """Encode a response, without padding and without fields of the connection."""
     head = response_head(response, indeterminate=indeterminate)
     return head + _rest(response.content, response.trailers, indeterminate=indeterminate)
-
-
-def decode_request(data: bytes, *, limits: MessageLimits = LIMITS) -> Request:
-    """Read one whole request.
-
-    Raises:
-        ChannelError: ``bhttp-malformed``, ``bhttp-truncated``, ``bhttp-field-invalid``, ``bhttp-too-long`` or
-            ``bhttp-padding-invalid``.
-    """
-    decoder = MessageDecoder("request", limits=limits)
-    events = [*decoder.feed(data), *decoder.finish()]
-    head = next(event for event in events if isinstance(event, RequestHead))
-    return Request(
-        method=head.method,
-        scheme=head.scheme,
-        authority=head.authority,
-        path=head.path,
-        fields=head.fields,
-        content=b"".join(event for event in events if isinstance(event, bytes)),
-        trailers=decoder.trailers,
-    )
-
-
-def decode_response(data: bytes, *, limits: MessageLimits = LIMITS) -> Response:
-    """Read one whole response.
-
-    Raises:
-        ChannelError: as ``decode_request``.
-    """
-    decoder = MessageDecoder("response", limits=limits)
-    events = [*decoder.feed(data), *decoder.finish()]
-    head = next(event for event in events if isinstance(event, ResponseHead))
-    return Response(
-        status=head.status,
-        fields=head.fields,
-        interim=head.interim,
-        content=b"".join(event for event in events if isinstance(event, bytes)),
-        trailers=decoder.trailers,
-    )
 
 
 def request_head(request: Request, *, indeterminate: bool) -> bytes:

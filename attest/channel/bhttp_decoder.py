@@ -7,7 +7,6 @@ part of a valid message: side effects wait for ``finish``.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Literal
 
 from attest.channel.messages import (
@@ -15,61 +14,69 @@ from attest.channel.messages import (
     Fields,
     MessageLimits,
     Request,
+    Response,
     require_field,
     require_status,
     too_long,
 )
 from attest.errors import ChannelError
 
-__all__ = ["Event", "MessageDecoder", "RequestHead", "ResponseHead"]
-
 _CLAUSE = "RFC 9292, section 3"
 _KINDS = {0: ("request", False), 1: ("response", False), 2: ("request", True), 3: ("response", True)}
 _CONTROL = ("method", "scheme", "authority", "path")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestHead:
-    """The control data and header lines of a request; members as in ``Request``."""
-
-    method: str
-    scheme: str
-    authority: str
-    path: str
-    fields: Fields
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseHead:
-    """The status and header lines of a response; members as in ``Response``."""
-
-    status: int
-    fields: Fields
-    interim: tuple[tuple[int, Fields], ...] = ()
-
-
-Event = RequestHead | ResponseHead | bytes
-"""First the head, then pieces of the content."""
+Event = Request | Response | bytes
+"""First the head, a message without content and trailers; then pieces of the content."""
 _Step = Generator[Event | None, None, None]
 """Yields events, and None to request more bytes."""
 
 
+class _Input:
+    """Bytes of a message as they arrive, with readers that pause where some are missing."""
+
+    __slots__ = ("at_end", "buffer")
+
+    def __init__(self, data: bytes = b"", *, at_end: bool = False) -> None:
+        self.buffer = bytearray(data)
+        self.at_end = at_end
+
+    def is_over(self) -> Generator[Event | None, None, bool]:
+        """Wait for a byte or for the end; return whether it is the end."""
+        while not self.buffer and not self.at_end:
+            yield None
+        return not self.buffer
+
+    def take(self, size: int, what: str) -> Generator[Event | None, None, bytes]:
+        while len(self.buffer) < size:
+            if self.at_end:
+                raise _truncated(what)
+            yield None
+        data = bytes(self.buffer[:size])
+        del self.buffer[:size]
+        return data
+
+    def integer(self, what: str) -> Generator[Event | None, None, int]:
+        first = (yield from self.take(1, what))[0]
+        rest = yield from self.take((1 << (first >> 6)) - 1, what)
+        return int.from_bytes(bytes((first & 0x3F,)) + rest, "big")
+
+    def prefixed(self, what: str, limit: int) -> Generator[Event | None, None, bytes]:
+        size = yield from self.integer(f"{what} length")
+        if size > limit:
+            raise too_long(what, limit, size)
+        return (yield from self.take(size, what))
+
+
 class MessageDecoder:
-    """Decoder of one message.
+    """Decoder of one message."""
 
-    Args:
-        kind: request or response.
-        limits: sizes.
-    """
-
-    __slots__ = ("_at_end", "_buffer", "_content", "_kind", "_limits", "_over", "_steps", "trailers")
+    __slots__ = ("_content", "_input", "_kind", "_limits", "_over", "_steps", "trailers")
 
     def __init__(self, kind: Literal["request", "response"], *, limits: MessageLimits = LIMITS) -> None:
-        """Start before the first byte."""
         self._kind = kind
         self._limits = limits
-        self._buffer = bytearray()
-        self._at_end = False
+        self._input = _Input()
         self._over = False
         self._content = 0
         self.trailers: Fields = ()
@@ -79,18 +86,19 @@ class MessageDecoder:
         """Add bytes, and return the events that they complete.
 
         Raises:
-            ChannelError: as ``decode_request``; the message is then over.
+            ChannelError: ``bhttp-malformed``, ``bhttp-truncated``, ``bhttp-field-invalid``, ``bhttp-too-long`` or
+                ``bhttp-padding-invalid``; the message is then over.
         """
-        self._buffer += data
+        self._input.buffer += data
         return self._advance()
 
     def finish(self) -> tuple[Event, ...]:
         """Mark the end of the bytes. A normal return means a complete and valid message.
 
         Raises:
-            ChannelError: as ``decode_request``.
+            ChannelError: as ``feed``.
         """
-        self._at_end = True
+        self._input.at_end = True
         return self._advance()
 
     def _advance(self) -> tuple[Event, ...]:
@@ -109,7 +117,7 @@ class MessageDecoder:
 
     def _message(self) -> _Step:
         # (1) The framing.
-        number = yield from self._integer("framing")
+        number = yield from self._input.integer("framing")
         kind, indeterminate = _KINDS.get(number, ("", False))
         if kind != self._kind:
             raise _malformed(f"framing {number} is none of a {self._kind}")
@@ -119,71 +127,49 @@ class MessageDecoder:
         else:
             yield (yield from self._response_head(indeterminate=indeterminate))
         # (3) Content, trailers and padding; the message may end before any of them.
-        if indeterminate:
-            yield from self._chunks()
-        else:
-            yield from self._sized_content()
+        yield from self._pieces(indeterminate=indeterminate)
         self.trailers = yield from self._section("trailers", indeterminate=indeterminate)
         yield from self._padding()
 
-    def _request_head(self, *, indeterminate: bool) -> Generator[Event | None, None, RequestHead]:
-        said: list[str] = []
+    def _request_head(self, *, indeterminate: bool) -> Generator[Event | None, None, Request]:
+        control: list[str] = []
         for name in _CONTROL:
-            raw = yield from self._prefixed(name, getattr(self._limits, name))
-            said.append(raw.decode("latin-1"))  # Request accepts only parts of ASCII
+            raw = yield from self._input.prefixed(name, getattr(self._limits, name))
+            control.append(raw.decode("latin-1"))  # Request accepts only parts of ASCII
         fields = yield from self._section("header", indeterminate=indeterminate)
-        method, scheme, authority, path = said
-        Request(method=method, scheme=scheme, authority=authority, path=path)
-        return RequestHead(method=method, scheme=scheme, authority=authority, path=path, fields=fields)
+        method, scheme, authority, path = control
+        return Request(method=method, scheme=scheme, authority=authority, path=path, fields=fields)
 
-    def _response_head(self, *, indeterminate: bool) -> Generator[Event | None, None, ResponseHead]:
+    def _response_head(self, *, indeterminate: bool) -> Generator[Event | None, None, Response]:
         interim: list[tuple[int, Fields]] = []
         while True:
-            status = yield from self._integer("status")
+            status = yield from self._input.integer("status")
             if status // 100 != 1:
                 break
             if len(interim) == self._limits.interim:
                 raise too_long("interim responses", self._limits.interim, len(interim) + 1)
-            if (yield from self._is_over()):
+            if (yield from self._input.is_over()):
                 raise _truncated("an interim response")
             interim.append((status, (yield from self._section("header", indeterminate=indeterminate))))
-        require_status(status, interim=False)
+        require_status(status, interim=False)  # before the fields are awaited
         fields = yield from self._section("header", indeterminate=indeterminate)
-        return ResponseHead(status=status, fields=fields, interim=tuple(interim))
+        return Response(status=status, fields=fields, interim=tuple(interim))
 
     def _section(self, what: str, *, indeterminate: bool) -> Generator[Event | None, None, Fields]:
-        if (yield from self._is_over()):
+        if (yield from self._input.is_over()):
             return ()
-        if not indeterminate:
-            raw = yield from self._prefixed(f"{what} section", self._limits.section)
-            return _lines(raw, what, self._limits)
-        return (yield from self._open_section(what))
+        if indeterminate:
+            return (yield from _lines(self._input, what, self._limits, sized=False))
+        raw = yield from self._input.prefixed(f"{what} section", self._limits.section)
+        return (yield from _lines(_Input(raw, at_end=True), what, self._limits, sized=True))
 
-    def _open_section(self, what: str) -> Generator[Event | None, None, Fields]:
-        lines = _Lines(what, self._limits)
-        while True:
-            size = yield from self._integer(f"{what} name length")
-            if size == 0:
-                return tuple(lines.found)
-            lines.require_name(size)
-            name = yield from self._take(size, f"{what} name")
-            value = yield from self._prefixed(f"{what} value", lines.room())
-            lines.add(name, value)
-
-    def _sized_content(self) -> _Step:
-        if (yield from self._is_over()):
+    def _pieces(self, *, indeterminate: bool) -> _Step:
+        if (yield from self._input.is_over()):
             return
-        size = yield from self._integer("content length")
-        yield from self._piece(size)
-
-    def _chunks(self) -> _Step:
-        if (yield from self._is_over()):
-            return
-        while True:
-            size = yield from self._integer("content chunk length")
-            if size == 0:
-                return
+        while size := (yield from self._input.integer("content length")):
             yield from self._piece(size)
+            if not indeterminate:
+                return
 
     def _piece(self, size: int) -> _Step:
         """Yield content as it arrives."""
@@ -191,55 +177,25 @@ class MessageDecoder:
         if self._content > self._limits.content:
             raise too_long("content", self._limits.content, self._content)
         while size:
-            while not self._buffer:
-                if self._at_end:
-                    raise _truncated("the content")
-                yield None
-            data = bytes(self._buffer[:size])
-            del self._buffer[: len(data)]
+            if (yield from self._input.is_over()):
+                raise _truncated("the content")
+            data = bytes(self._input.buffer[:size])
+            del self._input.buffer[: len(data)]
             size -= len(data)
             yield data
 
     def _padding(self) -> _Step:
         found = 0
         while True:
-            found += len(self._buffer)
+            found += len(self._input.buffer)
             if found > self._limits.padding:
                 raise too_long("padding", self._limits.padding, found)
-            if any(self._buffer):
+            if any(self._input.buffer):
                 raise ChannelError("the padding is not zero", code="bhttp-padding-invalid", clause=f"{_CLAUSE}.8")
-            self._buffer.clear()
-            if self._at_end:
+            self._input.buffer.clear()
+            if self._input.at_end:
                 return
             yield None
-
-    # -- bytes
-
-    def _is_over(self) -> Generator[Event | None, None, bool]:
-        """Wait for a byte or for the end; return whether it is the end."""
-        while not self._buffer and not self._at_end:
-            yield None
-        return not self._buffer
-
-    def _take(self, size: int, what: str) -> Generator[Event | None, None, bytes]:
-        while len(self._buffer) < size:
-            if self._at_end:
-                raise _truncated(what)
-            yield None
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
-
-    def _integer(self, what: str) -> Generator[Event | None, None, int]:
-        first = (yield from self._take(1, what))[0]
-        rest = yield from self._take((1 << (first >> 6)) - 1, what)
-        return int.from_bytes(bytes((first & 0x3F,)) + rest, "big")
-
-    def _prefixed(self, what: str, limit: int) -> Generator[Event | None, None, bytes]:
-        size = yield from self._integer(f"{what} length")
-        if size > limit:
-            raise too_long(what, limit, size)
-        return (yield from self._take(size, what))
 
 
 class _Lines:
@@ -273,33 +229,20 @@ class _Lines:
         self.found.append((name, value))
 
 
-def _lines(raw: bytes, what: str, limits: MessageLimits) -> Fields:
-    """Decode the lines of a section that is present as a whole."""
-    lines, at = _Lines(what, limits), 0
-    while at < len(raw):
-        size, at = _integer_at(raw, at, what)
+def _lines(source: _Input, what: str, limits: MessageLimits, *, sized: bool) -> Generator[Event | None, None, Fields]:
+    """Decode the lines of a section, to its terminator or to the end of a sized one."""
+    lines = _Lines(what, limits)
+    while not (sized and (yield from source.is_over())):
+        size = yield from source.integer(f"{what} name length")
         if size == 0:
-            raise _malformed(f"{what}: a field without a name")
+            if sized:
+                raise _malformed(f"{what}: a field without a name")
+            break
         lines.require_name(size)
-        name, at = _bytes_at(raw, at, size, what)
-        size, at = _integer_at(raw, at, what)
-        if size > lines.room():
-            raise too_long(f"{what} value", lines.room(), size)
-        value, at = _bytes_at(raw, at, size, what)
+        name = yield from source.take(size, f"{what} name")
+        value = yield from source.prefixed(f"{what} value", lines.room())
         lines.add(name, value)
     return tuple(lines.found)
-
-
-def _integer_at(raw: bytes, at: int, what: str) -> tuple[int, int]:
-    first, at = _bytes_at(raw, at, 1, what)
-    rest, at = _bytes_at(raw, at, (1 << (first[0] >> 6)) - 1, what)
-    return int.from_bytes(bytes((first[0] & 0x3F,)) + rest, "big"), at
-
-
-def _bytes_at(raw: bytes, at: int, size: int, what: str) -> tuple[bytes, int]:
-    if size > len(raw) - at:
-        raise _truncated(f"a line of the {what} section")
-    return raw[at : at + size], at + size
 
 
 def _truncated(what: str) -> ChannelError:

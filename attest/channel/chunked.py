@@ -18,8 +18,6 @@ from attest.channel.bhttp import varint
 from attest.channel.hpke import TAG_BYTES, CountedAead
 from attest.errors import ChannelError, ChannelTamperError
 
-__all__ = ["MAX_CHUNKS", "MAX_MESSAGE_BYTES", "PIECE_BYTES", "ChunkOpener", "ChunkSealer"]
-
 PIECE_BYTES: Final = 16384
 """Largest piece that every receiver accepts (section 5)."""
 MAX_CHUNK_BYTES: Final = PIECE_BYTES + TAG_BYTES
@@ -31,17 +29,11 @@ _CLAUSE = "draft-ietf-ohai-chunked-ohttp-08"
 
 
 class ChunkSealer:
-    """Sealer of pieces as chunks.
-
-    Args:
-        cipher: of the request or the answer; used by this object alone.
-        max_chunks: the receiver's limit.
-    """
+    """Sealer of pieces as chunks. No other object may use its cipher, that of the request or the answer."""
 
     __slots__ = ("_chunks", "_cipher", "_max_chunks", "_over")
 
     def __init__(self, cipher: CountedAead, *, max_chunks: int = MAX_CHUNKS) -> None:
-        """Start with the first chunk."""
         self._max_chunks = max_chunks
         self._cipher = cipher
         self._chunks = 0
@@ -115,7 +107,6 @@ class ChunkOpener:
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
     ) -> None:
-        """Start before the first chunk."""
         self._cipher = cipher
         self._max_bytes = max_bytes
         self._max_chunks = max_chunks
@@ -128,7 +119,7 @@ class ChunkOpener:
 
     @property
     def authentic(self) -> bool:
-        """Whether any chunk opened, even if a later one did not."""
+        """True if any chunk opened, even if a later one did not."""
         return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:
@@ -161,7 +152,7 @@ class ChunkOpener:
                 "the message was cut: it ended before its final chunk",
                 code="channel-truncated",
                 clause=_CLAUSE,
-                hint="what was received is a part of it, and nothing says which",
+                hint="the received bytes are a part of it, of unknown extent",
             )
         return self._open(bytes(self._buffer), aad=_FINAL)
 

@@ -8,7 +8,6 @@
     events = answer.feed(bytes) … answer.finish()                   the head, then the content
 
 Sealing requires a current record. Content before ``finish`` is authentic and in order, and may be incomplete.
-in order, and may not be all of it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from attest.channel.padding import WholeMessage, padded
 from attest.channel.records import TrustedKeys
 from attest.encoding import base64url_text
 from attest.errors import ChannelRefusedError
-
-__all__ = ["ANSWER_LIMITS", "AnswerOpener", "RequestSealer"]
 
 ANSWER_LIMITS: Final = replace(LIMITS, content=1 << 29)
 """A streamed answer is not buffered, so its content may be longer."""
@@ -68,7 +65,6 @@ class RequestSealer:
         form: MessageForm = MessageForm.CHUNKED,
         padding: bool = True,
     ) -> None:
-        """Establish a fresh secret with the service."""
         trusted.require_current(at)
         self._request = _with_own_fields(request, trusted.proof, date or at)
         self._form = form
@@ -103,8 +99,8 @@ class RequestSealer:
         """Return the opener of the answer.
 
         Args:
-            status: of the outer response.
-            content_type: of the outer response.
+            status: of the outer response, as ``content_type``.
+            content_type: None if it has none.
             limits: sizes.
 
         Raises:
@@ -116,17 +112,17 @@ class RequestSealer:
             return AnswerOpener(self._sealing, limits=limits)
         if status == _UNPROCESSABLE:
             raise ChannelRefusedError(
-                "the service does not open what is sealed to its keys, or an intermediary claims so",
+                "the service refuses requests sealed to its keys, or an intermediary claims so",
                 code="channel-keys-refused",
                 got=f"status {status}",
-                hint="ask it for its keys and evidence again; whether the request was processed is not known",
+                hint="request its keys and evidence again; the request may have been processed",
             )
         raise ChannelRefusedError(
-            "what came back is no encrypted answer, and proves nothing",
+            "the response is not an encrypted answer, and proves nothing",
             code="channel-refused",
             expected=f"status {_OK}, {self._form.answer_type}",
             got=f"status {status}, {ascii(essence)[:80]}",
-            hint="a proxy or the service refused; whether the request was processed is not known",
+            hint="a proxy or the service refused; the request may have been processed",
         )
 
     def _add(self, data: bytes) -> bytes:
@@ -137,17 +133,11 @@ class RequestSealer:
 
 
 class AnswerOpener:
-    """Opener of the answer to one request, as it arrives.
-
-    Args:
-        sealing: of the request.
-        limits: sizes.
-    """
+    """Opener of the answer to one request, as it arrives; ``RequestSealer.answer`` makes it."""
 
     __slots__ = ("_buffer", "_chunks", "_decoder", "_limit", "_sealing")
 
     def __init__(self, sealing: Sealing, *, limits: MessageLimits = ANSWER_LIMITS) -> None:
-        """Start before the nonce."""
         self._sealing = sealing
         self._limit = min(limits.message, MAX_MESSAGE_BYTES)
         self._decoder = MessageDecoder("response", limits=limits)
@@ -164,7 +154,7 @@ class AnswerOpener:
 
         Raises:
             ChannelTamperError: ``channel-not-opened``: for another request, or altered.
-            ChannelError: as ``ChunkOpener`` and ``decode_response``.
+            ChannelError: as ``ChunkOpener`` and ``MessageDecoder``.
         """
         if self._chunks is None:
             self._buffer += data

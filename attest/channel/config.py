@@ -17,30 +17,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from attest.channel.hpke import (
-    AES_256_GCM,
-    CHACHA20_POLY1305,
-    KDF_SHA256,
-    KEM_HYBRID,
-    KEM_X25519,
-    PUBLIC_BYTES,
-    Suite,
-)
-from attest.errors import AttestError, ChannelError, EvidenceError
+from attest.channel.hpke import AES_256_GCM, CHACHA20_POLY1305, KDF_SHA256, PUBLIC_BYTES, Suite
+from attest.errors import ChannelError, EvidenceError
 from attest.evidence.reader import ByteReader
-
-__all__ = [
-    "DEFAULT_KEMS",
-    "KEYS_MEDIA_TYPE",
-    "OFFERED",
-    "ForeignConfig",
-    "KeyChoice",
-    "KeyConfig",
-    "KeyDocument",
-    "choose",
-    "parse_key_config",
-    "parse_key_document",
-]
+from attest.release.sealed_key import KEM_HYBRID
 
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 DEFAULT_KEMS: Final = (KEM_HYBRID,)
@@ -74,10 +54,9 @@ class KeyConfig:
     pairs: tuple[tuple[int, int], ...] = OFFERED
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be encoded."""
         numbers = [number for pair in self.pairs for number in pair]
         if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
-            msg = "a key id is one byte, and a key as long as its KEM says"
+            msg = "a key id is one byte, and a key has the length of its KEM"
             raise ValueError(msg)
         if not 0 < 2 * len(numbers) <= MAX_PAIRS_BYTES or not all(0 <= number <= 0xFFFF for number in numbers):
             msg = "expected pairs of ids of two bytes"
@@ -92,13 +71,7 @@ class KeyConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignConfig:
-    """A configuration with an unsupported KEM; its length lets a decoder skip it.
-
-    Attributes:
-        key_id: 0 to 255.
-        kem: its KEM.
-        rest: the remaining bytes.
-    """
+    """A configuration with an unsupported KEM; its length lets a decoder skip it."""
 
     key_id: int
     kem: int
@@ -123,7 +96,6 @@ class KeyDocument:
     configs: tuple[KeyConfig | ForeignConfig, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be encoded or are ambiguous."""
         ids = [config.key_id for config in self.configs]
         if not 0 < len(ids) <= MAX_CONFIGS or len(set(ids)) != len(ids):
             msg = f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each"
@@ -145,12 +117,7 @@ class KeyDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChoice:
-    """A configuration with one of its pairs.
-
-    Attributes:
-        config: the recipient's key.
-        suite: the algorithms.
-    """
+    """The recipient's key, and the algorithms of one of its pairs."""
 
     config: KeyConfig
     suite: Suite
@@ -176,30 +143,11 @@ def parse_key_document(data: bytes) -> KeyDocument:
             found.append(_config(reader.take(length, "configuration")))
         return KeyDocument(configs=tuple(found))
     except (EvidenceError, ValueError) as exc:
-        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
-
-
-def parse_key_config(data: bytes) -> KeyConfig:
-    """Parse one configuration in the form without a length prefix.
-
-    Raises:
-        ChannelError: ``channel-keys-malformed``; ``channel-keys-unsupported``: an unsupported KEM.
-    """
-    try:
-        config = _config(data)
-    except (EvidenceError, ValueError) as exc:
-        raise _malformed(exc.message if isinstance(exc, AttestError) else str(exc)) from exc
-    if isinstance(config, ForeignConfig):
-        raise _unsupported((KEM_HYBRID, KEM_X25519), f"{config.kem:#06x}")
-    return config
+        raise _malformed(str(exc)) from exc
 
 
 def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> KeyChoice:
-    """Return the first acceptable configuration and pair, in the document's order.
-
-    Args:
-        document: of a verified record.
-        kems: KEMs that the caller accepts; by default the hybrid alone.
+    """Return the first acceptable configuration and pair, in the document's order; by default of the hybrid alone.
 
     Raises:
         ChannelError: ``channel-keys-unsupported``.

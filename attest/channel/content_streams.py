@@ -6,12 +6,10 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 import httpx
 
-from attest.channel.bhttp_decoder import Event, ResponseHead
+from attest.channel.bhttp_decoder import Event
 from attest.channel.client import AnswerOpener, RequestSealer
-from attest.channel.messages import CONNECTION_FIELDS
+from attest.channel.messages import CONNECTION_FIELDS, Response
 from attest.errors import ChannelTamperError
-
-__all__ = ["AsyncOpenedAnswer", "AsyncSealedContent", "OpenedAnswer", "SealedContent"]
 
 _MID_ANSWER = (httpx.RemoteProtocolError, httpx.ReadError)
 
@@ -46,29 +44,26 @@ class AsyncSealedContent(httpx.AsyncByteStream):
         yield self._sealer.end()
 
 
-def _split(events: Iterable[Event]) -> tuple[ResponseHead | None, list[bytes]]:
+def _split(events: Iterable[Event]) -> tuple[Response | None, list[bytes]]:
     head, content = None, []
     for event in events:
-        if isinstance(event, ResponseHead):
+        if isinstance(event, Response):
             head = event
         elif isinstance(event, bytes):
             content.append(event)
     return head, content
 
 
-def _cut(exc: Exception) -> ChannelTamperError:
-    error = ChannelTamperError(
+def _cut() -> ChannelTamperError:
+    return ChannelTamperError(
         "the answer was cut: the connection ended before its final chunk",
         code="channel-truncated",
-        hint="what was received is a part of it; whether the request was processed is not known",
+        hint="the received bytes are a part of it; the request may have been processed",
     )
-    error.__cause__ = exc
-    return error
 
 
-def _response(head: ResponseHead, content: httpx.SyncByteStream | httpx.AsyncByteStream) -> httpx.Response:
-    fields = [line for line in head.fields if line[0] not in CONNECTION_FIELDS]
-    return httpx.Response(head.status, headers=fields, stream=content)
+def _headless() -> ChannelTamperError:
+    return ChannelTamperError("the answer ended before its head", code="channel-truncated")
 
 
 class OpenedAnswer(httpx.SyncByteStream):
@@ -79,10 +74,6 @@ class OpenedAnswer(httpx.SyncByteStream):
         self._events = self._opened(sent, opener)
         self.head, self._first = self._begin()
 
-    def response(self) -> httpx.Response:
-        """Return the answer as an httpx response."""
-        return _response(self.head, self)
-
     def __iter__(self) -> Iterator[bytes]:
         yield from self._first
         for events in self._events:
@@ -92,7 +83,7 @@ class OpenedAnswer(httpx.SyncByteStream):
         """Stop reading."""
         self._sent.close()
 
-    def _begin(self) -> tuple[ResponseHead, list[bytes]]:
+    def _begin(self) -> tuple[Response, list[bytes]]:
         for events in self._events:
             head, content = _split(events)
             if head is not None:
@@ -105,37 +96,28 @@ class OpenedAnswer(httpx.SyncByteStream):
             for data in sent.iter_raw():
                 yield opener.feed(data)
         except _MID_ANSWER as exc:
-            raise _cut(exc) from exc
+            raise _cut() from exc
         yield opener.finish()
 
 
 class AsyncOpenedAnswer(httpx.AsyncByteStream):
     """An answer for asyncio, opened as it is read; ``begin`` reads its head."""
 
+    head: Response
+    _first: list[bytes]
+
     def __init__(self, sent: httpx.Response, opener: AnswerOpener) -> None:
         self._sent = sent
         self._events = self._opened(sent, opener)
-        self._head: ResponseHead | None = None
-        self._first: list[bytes] = []
-
-    @property
-    def head(self) -> ResponseHead:
-        """Status and fields."""
-        if self._head is None:
-            raise _headless()
-        return self._head
-
-    def response(self) -> httpx.Response:
-        """Return the answer as an httpx response."""
-        return _response(self.head, self)
 
     async def begin(self) -> AsyncOpenedAnswer:
         """Read to the end of the head."""
         async for events in self._events:
-            self._head, self._first = _split(events)
-            if self._head is not None:
-                break
-        return self
+            head, self._first = _split(events)
+            if head is not None:
+                self.head = head
+                return self
+        raise _headless()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for data in self._first:
@@ -154,9 +136,11 @@ class AsyncOpenedAnswer(httpx.AsyncByteStream):
             async for data in sent.aiter_raw():
                 yield opener.feed(data)
         except _MID_ANSWER as exc:
-            raise _cut(exc) from exc
+            raise _cut() from exc
         yield opener.finish()
 
 
-def _headless() -> ChannelTamperError:
-    return ChannelTamperError("the answer ended before its head", code="channel-truncated")
+def opened_response(answer: OpenedAnswer | AsyncOpenedAnswer) -> httpx.Response:
+    """Return an answer as an httpx response."""
+    fields = [line for line in answer.head.fields if line[0] not in CONNECTION_FIELDS]
+    return httpx.Response(answer.head.status, headers=fields, stream=answer)

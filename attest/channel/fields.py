@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Final
 
 from attest.channel.messages import Fields, field_values
 
-__all__ = ["DATE", "EVIDENCE", "REFUSED", "http_date", "parse_http_date", "refusal_code"]
-
 DATE: Final = b"date"
 EVIDENCE: Final = b"attest-evidence"
 REFUSED: Final = b"attest-refused"
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _IMF_FIXDATE = re.compile(rb"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT")
 
@@ -33,9 +31,7 @@ def refusal_code(fields: Fields) -> str | None:
 
 def http_date(moment: datetime) -> bytes:
     """Format a moment as IMF-fixdate (RFC 9110, section 5.6.7)."""
-    at = moment.astimezone(UTC)
-    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
-    return f"{day}, {at.day:02} {month} {at.year:04} {at.hour:02}:{at.minute:02}:{at.second:02} GMT".encode()
+    return format_datetime(moment.astimezone(UTC), usegmt=True).encode()
 
 
 def parse_http_date(text: bytes) -> datetime | None:

@@ -27,27 +27,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
 from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
 
-__all__ = [
-    "AES_128_GCM",
-    "AES_256_GCM",
-    "CHACHA20_POLY1305",
-    "ENC_BYTES",
-    "KDF_SHA256",
-    "KEM_HYBRID",
-    "KEM_X25519",
-    "NONCE_BYTES",
-    "PUBLIC_BYTES",
-    "SEED_BYTES",
-    "TAG_BYTES",
-    "CountedAead",
-    "HpkeContext",
-    "HpkeKey",
-    "Suite",
-    "encapsulate",
-    "expand",
-    "extract",
-]
-
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
 """For published vectors; clients never choose it."""
@@ -91,7 +70,6 @@ class Suite:
     aead: int
 
     def __post_init__(self) -> None:
-        """Refuse algorithms without known sizes."""
         if self.kem not in ENC_BYTES or self.aead not in KEY_BYTES:
             msg = f"no suite of KEM {self.kem:#06x} and AEAD {self.aead:#06x}"
             raise ValueError(msg)
@@ -135,18 +113,13 @@ def _labeled_expand(suite: bytes, secret: bytes, label: bytes, info: bytes, leng
 class CountedAead:
     """An AEAD key with counted nonces: seals or opens messages in order.
 
-    It has one direction and one owner: concurrent sealing would reuse a nonce.
-
-    Args:
-        cipher: the AEAD under its key.
-        base_nonce: 12 bytes.
-        sequence: number of the next message to seal or open.
+    It has one direction and one owner: concurrent sealing would reuse a nonce. The base nonce has 12 bytes, and
+    ``sequence`` is the number of the next message.
     """
 
     __slots__ = ("_base", "_cipher", "_sequence")
 
     def __init__(self, cipher: _Aead, base_nonce: bytes, *, sequence: int = 0) -> None:
-        """Start with the given number."""
         self._cipher = cipher
         self._base = int.from_bytes(base_nonce, "big")
         self._sequence = sequence
@@ -245,7 +218,7 @@ class HpkeKey:
         """Make a key pair from random bytes.
 
         Args:
-            kem: the KEM.
+            kem: of the key.
             seed: 32 bytes: the X25519 key, or X-Wing's seed.
 
         Raises:
@@ -301,7 +274,6 @@ class HpkeKey:
         return _xwing_secret(other, secret, point, self.public)
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "an HpkeKey does not leave its process"
         raise TypeError(msg)
 

@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.channel.config import KeyConfig, KeyDocument
-from attest.channel.hpke import KEM_HYBRID, SEED_BYTES, HpkeKey
-
-__all__ = ["LIFETIME", "OVERLAP", "ChannelKey", "Proofs", "ServiceKeys"]
+from attest.channel.hpke import SEED_BYTES, HpkeKey
+from attest.release.sealed_key import KEM_HYBRID
 
 LIFETIME: Final = timedelta(hours=24)
 OVERLAP: Final = timedelta(minutes=10)
@@ -27,20 +26,16 @@ class Proofs:
     """Digests of evidence that clients may name as accepted, the newest kept.
 
     A forgotten one is refused as stale, and the client requests new evidence.
-
-    Args:
-        capacity: largest number.
     """
 
     __slots__ = ("_known", "_order")
 
     def __init__(self, capacity: int = MAX_PROOFS) -> None:
-        """Start empty."""
         self._known: set[bytes] = set()
         self._order: deque[bytes] = deque(maxlen=capacity)
 
     def add(self, proof: bytes) -> None:
-        """Add a proof."""
+        """Add a proof, 32 bytes."""
         if proof in self._known:
             return
         if len(self._order) == self._order.maxlen:
@@ -49,7 +44,6 @@ class Proofs:
         self._known.add(proof)
 
     def __contains__(self, proof: object) -> bool:
-        """Return whether a proof was given out recently."""
         return proof in self._known
 
 
@@ -127,7 +121,6 @@ class ServiceKeys:
     __slots__ = ("_current", "_older", "_overlap")
 
     def __init__(self, current: ChannelKey, *, overlap: timedelta = OVERLAP) -> None:
-        """Start with one key."""
         self._current = current
         self._overlap = overlap
         self._older: tuple[tuple[ChannelKey, datetime], ...] = ()
@@ -139,7 +132,7 @@ class ServiceKeys:
 
     @property
     def replicated(self) -> bool:
-        """Whether other replicas have any of the keys."""
+        """True if other replicas have any of the keys."""
         return any(key.replicated for key in (self._current, *(old for old, _ in self._older)))
 
     def replace(self, key: ChannelKey, *, at: datetime) -> None:

@@ -12,8 +12,6 @@ from typing import Final
 
 from attest.errors import ChannelError
 
-__all__ = ["LIMITS", "Fields", "MessageLimits", "Request", "Response", "field_values", "require_field"]
-
 Fields = tuple[tuple[bytes, bytes], ...]
 """Lines of a header or trailer section: names in lower case, values as bytes. Repeated names stay separate."""
 
@@ -72,6 +70,9 @@ class Request:
         content: the body.
         trailers: lines after the body.
         scheme: always ``https``.
+
+    Raises:
+        ChannelError: ``bhttp-field-invalid``: invalid control data or fields.
     """
 
     method: str
@@ -83,11 +84,6 @@ class Request:
     scheme: str = SCHEME
 
     def __post_init__(self) -> None:
-        """Refuse invalid control data.
-
-        Raises:
-            ChannelError: ``bhttp-field-invalid``.
-        """
         for name, value, pattern in (
             ("method", self.method, _METHOD),
             ("authority", self.authority, _AUTHORITY),
@@ -111,6 +107,9 @@ class Response:
         content: the body.
         trailers: lines after the body.
         interim: responses of 1xx before it, each with its fields.
+
+    Raises:
+        ChannelError: ``bhttp-field-invalid``: an invalid status or invalid fields.
     """
 
     status: int
@@ -120,11 +119,6 @@ class Response:
     interim: tuple[tuple[int, Fields], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse an invalid status or invalid fields.
-
-        Raises:
-            ChannelError: ``bhttp-field-invalid``.
-        """
         require_status(self.status, interim=False)
         require_section(self.fields, trailers=False)
         require_section(self.trailers, trailers=True)
@@ -161,15 +155,9 @@ def require_section(fields: Fields, *, trailers: bool) -> None:
 
 
 def require_field(name: bytes, value: bytes, *, ordinary: bool) -> bool:
-    """Require a valid line in a valid position.
+    """Require a valid line, and return True once an ordinary field has occurred, this one included.
 
-    Args:
-        name: the field's name.
-        value: its value.
-        ordinary: an ordinary field preceded it, or this is a trailer; pseudo-fields are then refused.
-
-    Returns:
-        True once an ordinary field has occurred, this one included.
+    Pseudo-fields are refused if ``ordinary``: an ordinary field preceded the line, or it is a trailer.
 
     Raises:
         ChannelError: ``bhttp-field-invalid``.

@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from attest.channel.config import KeyChoice, KeyConfig
 from attest.channel.hpke import (
-    ENC_BYTES,
     NONCE_BYTES,
     TAG_BYTES,
     CountedAead,
@@ -35,20 +34,6 @@ from attest.channel.hpke import (
     extract,
     not_opened,
 )
-
-__all__ = [
-    "HEADER_BYTES",
-    "MessageForm",
-    "Opening",
-    "Sealing",
-    "begin_opening",
-    "begin_sealing",
-    "open_answer",
-    "open_request",
-    "read_header",
-    "seal_answer",
-    "seal_request",
-]
 
 HEADER_BYTES: Final = 7
 
@@ -90,8 +75,6 @@ class _Exchange:
     """State between a request and its answer.
 
     Attributes:
-        form: single or chunked.
-        suite: the algorithms.
         enc: the KEM's ciphertext; unique to the request.
         context: seals the request's messages, or opens them.
     """
@@ -116,11 +99,7 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing(_Exchange):
-    """The client's side.
-
-    Attributes:
-        header: first seven bytes of the request.
-    """
+    """The client's side; ``header`` is the first seven bytes of the request."""
 
     header: bytes
 
@@ -132,11 +111,7 @@ class Sealing(_Exchange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening(_Exchange):
-    """The service's side.
-
-    Attributes:
-        key_id: of the recipient's key.
-    """
+    """The service's side; ``key_id`` names the recipient's key."""
 
     key_id: int
 
@@ -149,12 +124,7 @@ class Opening(_Exchange):
 def begin_sealing(
     choice: KeyChoice, form: MessageForm, *, dangerous_ephemeral: X25519PrivateKey | None = None
 ) -> Sealing:
-    """Establish a fresh secret with a service.
-
-    Args:
-        choice: its key, and the algorithms.
-        form: single or chunked.
-        dangerous_ephemeral: as of ``encapsulate``, for vectors.
+    """Establish a fresh secret with a service; ``dangerous_ephemeral`` as of ``encapsulate``, for vectors.
 
     Raises:
         VerificationError: ``channel-key-invalid``.
@@ -166,22 +136,8 @@ def begin_sealing(
     return Sealing(form=form, suite=suite, enc=enc, context=context, header=header)
 
 
-def seal_request(choice: KeyChoice, message: bytes) -> tuple[bytes, Sealing]:
-    """Seal one whole message; return the request and the opener of its answer.
-
-    Raises:
-        VerificationError: ``channel-key-invalid``.
-    """
-    sealing = begin_sealing(choice, MessageForm.SINGLE)
-    return sealing.prefix + sealing.context.seal(message), sealing
-
-
 def read_header(header: bytes, *, config: KeyConfig) -> Suite:
-    """Return the algorithms of a request, if the key offers them.
-
-    Args:
-        header: seven bytes, as received.
-        config: the configuration of the stated key id.
+    """Return the algorithms of a request from its header, seven bytes, if the configuration of its key offers them.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``: another KEM, or a pair that the configuration does not offer.
@@ -199,14 +155,7 @@ def read_header(header: bytes, *, config: KeyConfig) -> Suite:
 
 
 def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite, key: HpkeKey) -> Opening:
-    """Derive the secret of a request.
-
-    Args:
-        header: seven bytes, as received; altered ones open nothing.
-        enc: the KEM's ciphertext, as received.
-        form: by the media type.
-        suite: as ``read_header`` says.
-        key: the private half.
+    """Derive the secret of a request from its header and the KEM's ciphertext as received; altered ones open nothing.
 
     Raises:
         ChannelTamperError: ``channel-not-opened``.
@@ -215,29 +164,8 @@ def begin_opening(header: bytes, enc: bytes, *, form: MessageForm, suite: Suite,
     return Opening(form=form, suite=suite, enc=enc, context=context, key_id=header[0])
 
 
-def open_request(body: bytes, *, config: KeyConfig, key: HpkeKey) -> tuple[bytes, Opening]:
-    """Open one whole request; return the message and the sealer of its answer.
-
-    Raises:
-        ChannelTamperError: ``channel-not-opened``.
-    """
-    header, rest = body[:HEADER_BYTES], body[HEADER_BYTES:]
-    if len(header) < HEADER_BYTES:
-        raise not_opened()
-    suite = read_header(header, config=config)
-    size = ENC_BYTES[suite.kem]
-    opening = begin_opening(header, rest[:size], form=MessageForm.SINGLE, suite=suite, key=key)
-    return opening.context.open(rest[size:]), opening
-
-
 def seal_answer(opening: Opening, message: bytes, *, random: Callable[[int], bytes]) -> bytes:
-    """Seal one whole answer.
-
-    Args:
-        opening: of its request.
-        message: the answer.
-        random: returns so many random bytes.
-    """
+    """Seal one whole answer."""
     nonce, cipher = opening.answer_key(random)
     return nonce + cipher.seal(message)
 

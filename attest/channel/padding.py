@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from attest.channel.bhttp import written_content
+from attest.channel.bhttp import END, section, written_content
 from attest.channel.chunked import PIECE_BYTES, ChunkSealer
-
-__all__ = ["SMALLEST_BYTES", "STREAM_PIECE_BYTES", "GrowingMessage", "WholeMessage", "padded", "padded_length"]
+from attest.channel.messages import Fields
 
 SMALLEST_BYTES: Final = 256
 STREAM_PIECE_BYTES: Final = 512
@@ -35,17 +34,11 @@ def padded(message: bytes, *, smallest: int = SMALLEST_BYTES) -> bytes:
 
 
 class WholeMessage:
-    """Sealer of a message whose chunks reveal only its bucket; input may have any portions.
-
-    Args:
-        sealer: of the message.
-        padding: pad; otherwise the exact length shows.
-    """
+    """Sealer of a message whose chunks reveal only its bucket; without padding its exact length shows."""
 
     __slots__ = ("_buffer", "_length", "_padding", "_sealer")
 
     def __init__(self, sealer: ChunkSealer, *, padding: bool = True) -> None:
-        """Start empty."""
         self._sealer = sealer
         self._padding = padding
         self._buffer = bytearray()
@@ -80,13 +73,12 @@ class GrowingMessage:
     Args:
         sealer: of the message.
         size: of a piece, in bytes.
-        padding: keep to that size; otherwise bytes are sent as they come.
+        padding: keep to that size; otherwise bytes are sent as they arrive.
     """
 
     __slots__ = ("_buffer", "_padding", "_sealer", "_size")
 
     def __init__(self, sealer: ChunkSealer, *, size: int = STREAM_PIECE_BYTES, padding: bool = True) -> None:
-        """Start empty."""
         self._sealer = sealer
         self._size = size
         self._padding = padding
@@ -128,6 +120,44 @@ class GrowingMessage:
             self._buffer += bytes(-len(self._buffer) % self._size)
         sealed = self.tick() if len(self._buffer) > PIECE_BYTES else b""
         return sealed + self._sealer.final(bytes(self._buffer))
+
+
+class AnswerStream:
+    """An answer sent while it is made, the nonce first; a client treats it as truncated until ``end``."""
+
+    __slots__ = ("_growing", "_nonce")
+
+    def __init__(self, nonce: bytes, growing: GrowingMessage) -> None:
+        self._nonce = nonce
+        self._growing = growing
+
+    @property
+    def waiting(self) -> int:
+        """Number of bytes waiting for the next tick."""
+        return self._growing.waiting
+
+    def add(self, data: bytes) -> None:
+        """Add content."""
+        self._growing.add(written_content(data))
+
+    def tick(self, *, fill_event_stream: bool = False) -> bytes:
+        """Return the bytes to send now.
+
+        Args:
+            fill_event_stream: an event of an event stream has just ended, so that a comment may follow.
+        """
+        if fill_event_stream:
+            self._growing.fill_event_stream()
+        return self._begun(self._growing.tick())
+
+    def end(self, trailers: Fields = ()) -> bytes:
+        """Return the last bytes to send."""
+        self._growing.add(END + section(trailers, indeterminate=True))
+        return self._begun(self._growing.end())
+
+    def _begun(self, sealed: bytes) -> bytes:
+        nonce, self._nonce = self._nonce, b""
+        return nonce + sealed
 
 
 _SMALLEST_COMMENT = 5

@@ -17,16 +17,10 @@ from attest.channel.records import require_between
 from attest.errors import ConfigurationError
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, SKEW_SECONDS, PromptKey, PromptKeyNote
 
-__all__ = ["PromptRecord", "prompt_document", "released_key"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRecord:
-    """A verified prompt key: every replica that conforms to its policy can answer.
-
-    Attributes:
-        key: as ``verify_prompt_key`` returned it.
-    """
+    """A prompt key from ``verify_prompt_key``: every replica that conforms to its policy can answer."""
 
     key: PromptKey
 
@@ -62,11 +56,7 @@ def prompt_document(note: PromptKeyNote) -> KeyDocument:
 
 
 def released_key(note: PromptKeyNote, *, material: bytes) -> ChannelKey:
-    """Return a channel key from a prompt key that was released to this workload.
-
-    Args:
-        note: the service's publication of the key.
-        material: the private half, as released.
+    """Return a channel key from a published prompt key whose private half was released to this workload.
 
     Raises:
         ConfigurationError: ``channel-key-mismatch``: the private half belongs to another key.
@@ -75,7 +65,7 @@ def released_key(note: PromptKeyNote, *, material: bytes) -> ChannelKey:
     key = HpkeKey.from_material(PROMPT_ALGORITHMS[note.algorithm], material)
     if key.public != note.public_key[2:]:
         raise ConfigurationError(
-            "the released private half is that of another key than the note names", code="channel-key-mismatch"
+            "the released private half belongs to another key than the note", code="channel-key-mismatch"
         )
     proofs = Proofs()
     proofs.add(note.logged)

@@ -31,21 +31,6 @@ from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
 from attest.policy.loader import Policy
 from attest.release.service_verification import verify_service
-from attest.verification import VerifiedEvidence
-
-__all__ = [
-    "CONTEXT",
-    "ROLE",
-    "ChannelExpectation",
-    "ChannelRecord",
-    "KeyOffer",
-    "TrustedKeys",
-    "channel_binding",
-    "evidence_proof",
-    "published_nonce",
-    "require_between",
-    "verify_offer",
-]
 
 CONTEXT: Final = "channel/v1"
 ROLE: Final = "service"
@@ -96,7 +81,6 @@ class ChannelRecord:
     expires: datetime
 
     def __post_init__(self) -> None:
-        """Check everything that a request relies on."""
         verified = self.result.verified
         # (1) The policy affirms the machine.
         self.result.require()
@@ -104,7 +88,7 @@ class ChannelRecord:
         binding = verified.binding
         if binding is None or verified.freshness is not Freshness.MATCHED:
             raise BindingError(
-                "the evidence answers no question of this client",
+                "the evidence is not bound to a nonce of this client",
                 code="nonce-mismatch",
                 field="binding",
                 expected="a binding under the client's nonce",
@@ -139,12 +123,9 @@ class ChannelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOffer:
-    """A service's keys and evidence, as received and not verified.
+    """A service's key document and evidence, as received and not verified.
 
-    Attributes:
-        evidence: with the binding.
-        keys: the document, as received.
-        published: validity of evidence without a client's nonce.
+    ``published`` is the validity of evidence without a client's nonce.
     """
 
     evidence: Evidence
@@ -204,7 +185,6 @@ class ChannelExpectation:
     unchecked_freshness: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a relaxation without a reason."""
         if self.unchecked_freshness is not None and not self.unchecked_freshness.strip():
             msg = "unchecked_freshness: say why"
             raise ValueError(msg)
@@ -266,11 +246,12 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
     expires = at + expect.max_age
     if nonce is None:
         if expect.unchecked_freshness is None:
-            msg = "evidence that answers no nonce has to be allowed: unchecked_freshness"
+            msg = "evidence without this client's nonce needs a stated reason: unchecked_freshness"
             raise ValueError(msg)
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
-    verified = _verified(offer.evidence, expect, nonce, at)
+    expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
+    verified = verify_service(offer.evidence, expect=expect, expected=expected, at=at)
     result = appraise(verified, policy=expect.policy, at=at)
     return ChannelRecord(result=result, keys=keys, audience=expect.audience, expires=expires)
 
@@ -285,13 +266,8 @@ def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
     not_before, not_after = offer.published
     if not not_before <= not_after <= not_before + MAX_PUBLISHED:
         raise _invalid(f"published for longer than {MAX_PUBLISHED}, or for less than nothing")
-    require_between(not_before, at, not_after, "what the service published")
+    require_between(not_before, at, not_after, "the published evidence")
     return not_before, not_after
-
-
-def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: datetime) -> VerifiedEvidence:
-    expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
-    return verify_service(evidence, expect=expect, expected=expected, at=at)
 
 
 def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:
@@ -303,11 +279,11 @@ def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> 
     if begin <= at < end:
         return
     raise VerificationError(
-        f"{what} does not count now",
+        f"{what} is not valid now",
         code="channel-record-expired",
         expected=f"from {rfc3339_text(begin)} to before {rfc3339_text(end)}",
         got=rfc3339_text(at),
-        hint="ask the service for its keys and evidence again",
+        hint="request the service's keys and evidence again",
     )
 
 

@@ -13,8 +13,6 @@ from typing import Final
 from attest.channel.fields import DATE, REFUSED, http_date
 from attest.channel.messages import Fields, Response
 
-__all__ = ["PROBLEM_TYPE", "REFUSAL_BYTES", "ChannelRefusal"]
-
 PROBLEM_TYPE: Final = "application/problem+json"
 REFUSAL_BYTES: Final = 1024
 """Length of every refusal inside, so that observers cannot distinguish them."""

@@ -11,7 +11,6 @@ copy allows replays of requests of the last minutes.
 Clocks of replicas differ. Each replica judges expiry by its own clock, the one that judged the request's date: no
 request with an accepted date has expired in the window, however wrong the clock is. A row is deleted once the
 database's clock agrees, so that a replica with a fast clock deletes nothing that others need.
-the others need.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from attest.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import psycopg
-
-__all__ = ["PostgresReplayWindow"]
 
 CONNECT_SECONDS: Final = 5
 STATEMENT_MILLISECONDS: Final = 5000
@@ -63,7 +60,6 @@ class PostgresReplayWindow:
     shared: bool = True
 
     def __init__(self, url: str, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Connect, and create the table if it is missing."""
         self._url = url
         self._capacity = capacity
         self._lock = threading.Lock()
@@ -74,7 +70,7 @@ class PostgresReplayWindow:
             import psycopg  # noqa: PLC0415  of the extra 'postgres'
         except ImportError as exc:
             raise ConfigurationError(
-                "a replay window in a PostgreSQL needs the package psycopg",
+                "a replay window in PostgreSQL needs the package psycopg",
                 code="replay-window-unusable",
                 expected="the extra 'postgres' of this package",
                 hint="pip install 'attest-kms[postgres]'",
@@ -113,8 +109,6 @@ class PostgresReplayWindow:
         with self._lock:
             self._closed = True
             self._drop()
-
-    # -- inside
 
     def _connected(self) -> psycopg.Connection[tuple[object, ...]]:
         if self._closed:
@@ -170,7 +164,7 @@ class PostgresReplayWindow:
     def _unusable(exc: Exception) -> ConfigurationError:
         # A connection error may quote its URL with a password: only its type is reported.
         return ConfigurationError(
-            f"the database that remembers requests cannot be used: {type(exc).__name__}",
+            f"the replay window's database cannot be used: {type(exc).__name__}",
             code="replay-window-unusable",
             got=getattr(exc, "sqlstate", None),
             hint="without it requests could be answered twice, so none is answered",

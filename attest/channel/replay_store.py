@@ -20,11 +20,13 @@ from typing import Final
 from attest.channel.replays import DEFAULT_CAPACITY, Use
 from attest.errors import ConfigurationError
 
-__all__ = ["SqliteReplayWindow"]
-
 BUSY_SECONDS: Final = 10.0
-_SCHEMA = "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID"
-_INDEX = "CREATE INDEX IF NOT EXISTS seen_until ON seen (until)"
+_SETUP: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",  # a crash must not lose answered requests
+    "CREATE TABLE IF NOT EXISTS seen (digest BLOB PRIMARY KEY, until REAL NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX IF NOT EXISTS seen_until ON seen (until)",
+)
 
 
 class SqliteReplayWindow:
@@ -41,15 +43,12 @@ class SqliteReplayWindow:
     shared: bool = True
 
     def __init__(self, path: str | Path, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Open the file."""
         self._capacity = capacity
         self._lock = Lock()
         try:
             self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = FULL")  # a crash must not lose answered requests
-            self._database.execute(_SCHEMA)
-            self._database.execute(_INDEX)
+            for statement in _SETUP:
+                self._database.execute(statement)
         except sqlite3.Error as exc:
             raise _unusable(exc) from exc
 
@@ -87,7 +86,7 @@ class SqliteReplayWindow:
 
 def _unusable(exc: sqlite3.Error) -> ConfigurationError:
     return ConfigurationError(
-        f"the file that remembers requests cannot be used: {exc}",
+        f"the replay window's file cannot be used: {exc}",
         code="replay-window-unusable",
         hint="without it requests could be answered twice, so none is answered",
     )

@@ -13,8 +13,6 @@ from enum import Enum
 from threading import Lock
 from typing import Final, Protocol
 
-__all__ = ["MemoryReplayWindow", "ReplayWindow", "Use"]
-
 DEFAULT_CAPACITY: Final = 1 << 18
 """Some 40 MB: a thousand requests a second over the longest window."""
 
@@ -32,7 +30,7 @@ class ReplayWindow(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether every replica with the key uses this window, across restarts too."""
+        """True if every replica with the key uses this window, across restarts too."""
         ...
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:
@@ -47,16 +45,11 @@ class ReplayWindow(Protocol):
 
 
 class MemoryReplayWindow:
-    """A window for one process and the keys generated in it.
-
-    Args:
-        capacity: largest number of requests.
-    """
+    """A window for one process and the keys generated in it; ``capacity`` bounds the number of requests."""
 
     shared: bool = False
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Start empty."""
         self._capacity = capacity
         self._known: set[bytes] = set()
         self._order: deque[tuple[datetime, bytes]] = deque()
@@ -64,7 +57,6 @@ class MemoryReplayWindow:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Return the number of recorded requests."""
         return len(self._known)
 
     def use(self, digest: bytes, *, at: datetime, until: datetime) -> Use:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from attest.channel.bhttp_decoder import RequestHead
 from attest.channel.fields import DATE, EVIDENCE, parse_http_date
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, field_values
 from attest.channel.refusals import MALFORMED, MISDIRECTED, STALE_DATE, STALE_PROOF, ChannelRefusal
 from attest.encoding import base64url_bytes
 from attest.errors import AttestError
 
-__all__ = ["checked_request"]
-
 
 def checked_request(
-    head: RequestHead,
+    head: Request,
     content: bytes,
     trailers: Fields,
     *,
@@ -31,7 +29,7 @@ def checked_request(
         head: control data and fields.
         content: of the whole request.
         trailers: fields after the content.
-        authorities: hosts, with their ports, that the service answers for.
+        authorities: hosts of the service, with their ports.
         proofs: digests of the evidence that the service gave out for this key.
         window: largest difference between the request's date and ``at``, included.
         at: the present moment, aware.
@@ -56,14 +54,8 @@ def checked_request(
         return MALFORMED
     if lengths and lengths != {str(len(content)).encode()}:
         return MALFORMED
-    return Request(
-        method=head.method,
-        authority=authority,
-        path=head.path,
-        fields=tuple(line for line in head.fields if line[0] not in CONNECTION_FIELDS),
-        content=content,
-        trailers=trailers,
-    )
+    fields = tuple(line for line in head.fields if line[0] not in CONNECTION_FIELDS)
+    return replace(head, authority=authority, fields=fields, content=content, trailers=trailers)
 
 
 def _known_proof(text: bytes | None, proofs: Container[bytes]) -> bool:
@@ -79,7 +71,7 @@ def _single(fields: Fields, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-def _authority(head: RequestHead) -> str | None:
+def _authority(head: Request) -> str | None:
     """Return the authority of the control data or of the Host field; both have to agree (channel.md 2.3)."""
     hosts = [value.decode("latin-1") for value in field_values(head.fields, b"host")]
     stated = {*hosts, *([head.authority] if head.authority else [])}

@@ -16,11 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from attest.channel.hpke import KEM_HYBRID
 from attest.channel.keys import LIFETIME, OVERLAP, ChannelKey
 from attest.channel.server import Gateway
-
-__all__ = ["KeyRotation"]
+from attest.release.sealed_key import KEM_HYBRID
 
 LONGEST_SLEEP_SECONDS: Final = 60.0
 """A suspended machine or a changed clock is noticed within a minute."""
@@ -51,7 +49,6 @@ class KeyRotation:
         lifetime: timedelta = LIFETIME,
         rotated: Callable[[], object] = lambda: None,
     ) -> None:
-        """Keep the settings; ``run`` does the work."""
         if gateway.keys.replicated:
             msg = "a key that other replicas have too is rotated by the service that releases it"
             raise ValueError(msg)
@@ -83,11 +80,7 @@ class KeyRotation:
         )
 
     async def run(self, *, pause: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
-        """Rotate until cancelled.
-
-        Args:
-            pause: sleeps for a number of seconds.
-        """
+        """Rotate until cancelled; ``pause`` sleeps for a number of seconds."""
         while True:
             at = self._clock()
             if self.due_in(at) <= timedelta(0):

@@ -13,21 +13,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
-from attest.channel.answers import AnswerStream
 from attest.channel.bhttp import encode_response, response_head, written_content
-from attest.channel.bhttp_decoder import MessageDecoder, RequestHead
+from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.chunked import MAX_MESSAGE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.fields import REFUSED
 from attest.channel.hpke import ENC_BYTES
-from attest.channel.keys import ChannelKey, ServiceKeys
+from attest.channel.keys import ChannelKey, Proofs, ServiceKeys
 from attest.channel.messages import LIMITS, MessageLimits, Request, Response
 from attest.channel.ohttp import HEADER_BYTES, MessageForm, Opening, begin_opening, read_header, seal_answer
-from attest.channel.padding import SMALLEST_BYTES, STREAM_PIECE_BYTES, GrowingMessage, WholeMessage, padded
+from attest.channel.padding import (
+    SMALLEST_BYTES,
+    STREAM_PIECE_BYTES,
+    AnswerStream,
+    GrowingMessage,
+    WholeMessage,
+    padded,
+)
 from attest.channel.refusals import (
     BUSY,
     CONTENT_TOO_LARGE,
@@ -44,8 +50,6 @@ from attest.channel.refusals import (
 from attest.channel.replays import ReplayWindow, Use
 from attest.channel.request_checks import checked_request
 from attest.errors import ChannelError, ChannelTamperError
-
-__all__ = ["WINDOW", "Gateway", "ServedExchange"]
 
 WINDOW: Final = timedelta(seconds=120)
 """Largest error of a client's clock, either way."""
@@ -82,7 +86,6 @@ class Gateway:
         padding: bool = True,
         insecure_replays: str | None = None,
     ) -> None:
-        """Require a replay window that fits the keys."""
         if insecure_replays is not None and not insecure_replays.strip():
             msg = "insecure_replays: say why"
             raise ValueError(msg)
@@ -118,21 +121,8 @@ class Gateway:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Opened:
-    """A request with a known key. Its first message shows whether it opens."""
-
-    key: ChannelKey
-    opening: Opening
-
-
 class ServedExchange:
-    """One request and its answer, owned by one task.
-
-    Args:
-        gateway: the request's.
-        form: by the media type.
-    """
+    """One request and its answer, owned by one task; ``Gateway.exchange`` makes it."""
 
     __slots__ = (
         "_answered",
@@ -143,22 +133,23 @@ class ServedExchange:
         "_form",
         "_gateway",
         "_head",
-        "_opened",
+        "_opening",
+        "_proofs",
         "_received",
         "_refusal",
         "_registered",
     )
 
     def __init__(self, gateway: Gateway, form: MessageForm) -> None:
-        """Start before the header."""
         self._gateway = gateway
         self._form = form
         self._buffer = bytearray()
         self._received = 0
-        self._opened: _Opened | None = None
+        self._opening: Opening | None = None
+        self._proofs = Proofs()
         self._chunks: ChunkOpener | None = None
         self._decoder = MessageDecoder("request", limits=gateway.limits)
-        self._head: RequestHead | None = None
+        self._head: Request | None = None
         self._content = bytearray()
         self._registered = False
         self._refusal: ChannelRefusal | None = None
@@ -176,7 +167,7 @@ class ServedExchange:
 
     @property
     def refused(self) -> bool:
-        """Whether the request is refused already; the rest of it is ignored."""
+        """True once the request is refused; the rest of it is ignored."""
         return self._refusal is not None
 
     def feed(self, data: bytes, *, at: datetime) -> None:
@@ -198,7 +189,7 @@ class ServedExchange:
             bytes(self._content),
             self._decoder.trailers,
             authorities=self._gateway.authorities,
-            proofs=self._found.key.proofs,
+            proofs=self._proofs,
             window=self._gateway.window,
             at=at,
         )
@@ -243,7 +234,7 @@ class ServedExchange:
 
     @property
     def streams(self) -> bool:
-        """Whether ``stream`` is available."""
+        """True if ``stream`` is available."""
         return self._form is MessageForm.CHUNKED
 
     # -- opening
@@ -270,7 +261,7 @@ class ServedExchange:
     def _take(self, data: bytes, at: datetime) -> None:
         if self._chunks is None:
             self._buffer += data
-            if self._opened is None and not self._find_key(at):
+            if self._opening is None and not self._find_key(at):
                 return
             if self._form is MessageForm.SINGLE:
                 if len(self._buffer) > self._gateway.limits.message:
@@ -279,17 +270,17 @@ class ServedExchange:
                 return
             data, self._buffer = bytes(self._buffer), bytearray()
             limit = min(self._gateway.limits.message, MAX_MESSAGE_BYTES)
-            self._chunks = ChunkOpener(self._found.opening.context, max_bytes=limit)
+            self._chunks = ChunkOpener(self._found.context, max_bytes=limit)
         for piece in self._chunks.feed(data):
             self._read(piece, at)
 
     def _take_last(self, at: datetime) -> None:
-        if self._opened is None:
+        if self._opening is None:
             raise ChannelTamperError("the request ends before its key", code="channel-truncated")
         if self._chunks is not None:
             self._read(self._chunks.finish(), at)
         else:
-            message = self._found.opening.context.open(bytes(self._buffer))
+            message = self._found.context.open(bytes(self._buffer))
             self._buffer.clear()
             self._read(message, at)
         if self._refusal is None:
@@ -310,8 +301,8 @@ class ServedExchange:
             return False
         enc = bytes(self._buffer[HEADER_BYTES:size])
         del self._buffer[:size]
-        opening = begin_opening(header, enc, form=self._form, suite=suite, key=private)
-        self._opened = _Opened(key=key, opening=opening)
+        self._opening = begin_opening(header, enc, form=self._form, suite=suite, key=private)
+        self._proofs = key.proofs
         return True
 
     def _register(self, at: datetime) -> None:
@@ -319,8 +310,7 @@ class ServedExchange:
         if self._registered:
             return
         self._registered = True
-        opening = self._found.opening
-        digest = sha256(bytes((opening.key_id,)) + opening.enc).digest()
+        digest = sha256(bytes((self._found.key_id,)) + self._found.enc).digest()
         # The date is not known yet; any accepted one has its window end by then.
         use = self._gateway.replays.use(digest, at=at, until=at + 2 * self._gateway.window)
         if use is not Use.FIRST:
@@ -331,7 +321,7 @@ class ServedExchange:
         if self._refusal is not None:
             return
         for event in self._decoder.feed(piece):
-            if isinstance(event, RequestHead):
+            if isinstance(event, Request):
                 self._head = event
             elif isinstance(event, bytes):
                 self._content += event
@@ -353,14 +343,14 @@ class ServedExchange:
             msg = "the request did not open, or was answered"
             raise ValueError(msg)
         self._answered = True
-        return self._found.opening
+        return self._found
 
     @property
-    def _found(self) -> _Opened:
-        if self._opened is None:
+    def _found(self) -> Opening:
+        if self._opening is None:
             msg = "the request's key was not found"
             raise ValueError(msg)
-        return self._opened
+        return self._opening
 
 
 def _without_own(response: Response) -> Response:

@@ -13,65 +13,77 @@ Uploads may be iterators; answers can be streamed, and raise if truncated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import httpx
 
 from attest.channel.asgi import GATEWAY_PATH, OFFER_PATH
-from attest.channel.bhttp_decoder import ResponseHead
-from attest.channel.client import ANSWER_LIMITS, RequestSealer
+from attest.channel.client import ANSWER_LIMITS, AnswerOpener, RequestSealer
 from attest.channel.config import DEFAULT_KEMS
-from attest.channel.content_streams import AsyncOpenedAnswer, AsyncSealedContent, OpenedAnswer, SealedContent
+from attest.channel.content_streams import (
+    AsyncOpenedAnswer,
+    AsyncSealedContent,
+    OpenedAnswer,
+    SealedContent,
+    opened_response,
+)
 from attest.channel.fields import DATE, parse_http_date, refusal_code
-from attest.channel.messages import CONNECTION_FIELDS, MessageLimits, Request, field_values
+from attest.channel.messages import CONNECTION_FIELDS, MessageLimits, Request, Response, field_values
 from attest.channel.ohttp import MessageForm
 from attest.channel.records import TrustedKeys
 from attest.channel.trust import KeyQuestion, RecipientTrust
 from attest.errors import ChannelRefusedError
-
-__all__ = ["AsyncChannelTransport", "ChannelTransport"]
 
 MAX_OFFER_BYTES: Final = 4 * 1024 * 1024
 _LEFT_OUT = CONNECTION_FIELDS | {b"host", b"accept-encoding", DATE}
 """Compression would mix secrets with attacker-chosen text, and show in lengths; sealing adds the date."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """Settings of requests.
+_Sender = TypeVar("_Sender", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
-    Attributes:
-        gateway: address of the gateway, without its path.
-        clock: returns the present moment, aware.
-        kems: accepted KEMs.
-        form: of messages.
-        padding: hide lengths.
-        limits: of answers.
-    """
 
-    gateway: str
-    clock: Callable[[], datetime]
-    kems: Collection[int]
-    form: MessageForm
-    padding: bool
-    limits: MessageLimits
+class _Channel(ABC, Generic[_Sender]):
+    """Settings of a transport, and the work in it that is no I/O."""
 
-    def sealer(
-        self, trusted: TrustedKeys, request: httpx.Request, at: datetime, date: datetime | None
-    ) -> RequestSealer:
-        """Return the sealer of a request whose content follows."""
+    def __init__(
+        self,
+        gateway: str,
+        trust: RecipientTrust,
+        *,
+        clock: Callable[[], datetime],
+        kems: Collection[int] = DEFAULT_KEMS,
+        form: MessageForm = MessageForm.CHUNKED,
+        padding: bool = True,
+        limits: MessageLimits = ANSWER_LIMITS,
+        transport: _Sender | None = None,
+    ) -> None:
+        self._gateway = gateway.rstrip("/")
+        self._trust = trust
+        self._clock = clock
+        self._kems = kems
+        self._form = form
+        self._padding = padding
+        self._limits = limits
+        self._transport: _Sender = transport or self._own_transport()
+
+    @staticmethod
+    @abstractmethod
+    def _own_transport() -> _Sender:
+        """Return httpx's own transport."""
+
+    def _sealer(self, trusted: TrustedKeys, request: httpx.Request, at: datetime, date: datetime) -> RequestSealer:
         return RequestSealer(
-            trusted, _request(request), at=at, date=date, kems=self.kems, form=self.form, padding=self.padding
+            trusted, _request(request), at=at, date=date, kems=self._kems, form=self._form, padding=self._padding
         )
 
-    def post(
+    def _post(
         self, request: httpx.Request, sealer: RequestSealer, content: httpx.SyncByteStream | httpx.AsyncByteStream
     ) -> httpx.Request:
         """Return the request to the gateway, with content that is sealed as it is sent."""
-        address = httpx.URL(self.gateway + GATEWAY_PATH)
+        address = httpx.URL(self._gateway + GATEWAY_PATH)
         headers = {
             "host": address.netloc.decode("ascii"),
             "content-type": sealer.media_type,
@@ -80,13 +92,50 @@ class _Way:
         }
         return httpx.Request("POST", address, headers=headers, stream=content, extensions=_timeouts(request))
 
-    def ask(self, request: httpx.Request, question: KeyQuestion) -> httpx.Request:
+    def _opener(self, sealer: RequestSealer, sent: httpx.Response) -> AnswerOpener:
+        try:
+            return sealer.answer(sent.status_code, sent.headers.get("content-type"), limits=self._limits)
+        except ChannelRefusedError as exc:
+            if exc.code == "channel-keys-refused":
+                self._trust.doubt()
+            raise
+
+    def _second_date(self, request: httpx.Request, head: Response, at: datetime) -> datetime | None:
+        """Return the date of a second attempt: only for repeatable requests that were refused before processing."""
+        if not isinstance(request.stream, httpx.ByteStream):
+            return None
+        match refusal_code(head.fields):
+            case "evidence-stale":
+                self._trust.drop()
+                return at
+            case "date-refused":
+                dates = field_values(head.fields, DATE)
+                return parse_http_date(dates[0]) if len(dates) == 1 else None
+            case _:
+                return None
+
+    def _question(self, request: httpx.Request, question: KeyQuestion) -> httpx.Request:
         """Return the request for a service's keys and evidence."""
-        address = f"{self.gateway}{OFFER_PATH}?{question.query}"
+        address = f"{self._gateway}{OFFER_PATH}?{question.query}"
         return httpx.Request("GET", address, headers={"Accept-Encoding": "identity"}, extensions=_timeouts(request))
 
+    def _proven(self, question: KeyQuestion, status: int, body: bytes | bytearray) -> TrustedKeys:
+        if status != httpx.codes.OK:
+            raise ChannelRefusedError(
+                "the service gives no evidence now",
+                code="channel-refused",
+                expected="status 200",
+                got=f"status {status}",
+                retryable=status == httpx.codes.SERVICE_UNAVAILABLE,
+            )
+        self._trust.answered(question, bytes(body))
+        trusted = self._trust.current(question.at)
+        if trusted is None:
+            raise ChannelRefusedError("the service's proof ended before it counted", code="channel-refused")
+        return trusted
 
-class ChannelTransport(httpx.BaseTransport):
+
+class ChannelTransport(_Channel[httpx.BaseTransport], httpx.BaseTransport):
     """Blocking transport through the channel.
 
     Args:
@@ -104,131 +153,90 @@ class ChannelTransport(httpx.BaseTransport):
         httpx.HTTPError: the gateway cannot be reached.
     """
 
-    def __init__(
-        self,
-        gateway: str,
-        trust: RecipientTrust,
-        *,
-        clock: Callable[[], datetime],
-        kems: Collection[int] = DEFAULT_KEMS,
-        form: MessageForm = MessageForm.CHUNKED,
-        padding: bool = True,
-        limits: MessageLimits = ANSWER_LIMITS,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        """Keep the settings."""
-        self._way = _Way(gateway=gateway.rstrip("/"), clock=clock, kems=kems, form=form, padding=padding, limits=limits)
-        self._trust = trust
-        self._transport = transport or httpx.HTTPTransport()
+    _own_transport = staticmethod(httpx.HTTPTransport)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; again if the service states, inside the encryption, that it did not process it."""
-        at = self._way.clock()
-        answer = self._once(request, at)
-        again = _again(request, answer.head)
-        if again is None:
-            return answer.response()
-        answer.close()
-        if again.drop:
-            self._trust.drop()
-        return self._once(request, at, again.date).response()
+        at = self._clock()
+        answer = self._once(request, at, at)
+        date = self._second_date(request, answer.head, at)
+        if date is not None:
+            answer.close()
+            answer = self._once(request, at, date)
+        return opened_response(answer)
 
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
 
-    def _once(self, request: httpx.Request, at: datetime, date: datetime | None = None) -> OpenedAnswer:
+    def _once(self, request: httpx.Request, at: datetime, date: datetime) -> OpenedAnswer:
         if not isinstance(request.stream, httpx.SyncByteStream):
             msg = "an upload by an asynchronous iterator needs AsyncChannelTransport"
             raise TypeError(msg)
         trusted = self._trust.current(at) or self._prove(request, at)
-        sealer = self._way.sealer(trusted, request, at, date)
-        sent = self._transport.handle_request(self._way.post(request, sealer, SealedContent(sealer, request.stream)))
+        sealer = self._sealer(trusted, request, at, date)
+        sent = self._transport.handle_request(self._post(request, sealer, SealedContent(sealer, request.stream)))
         try:
-            opener = sealer.answer(sent.status_code, sent.headers.get("content-type"), limits=self._way.limits)
-            return OpenedAnswer(sent, opener)
-        except BaseException as exc:
+            return OpenedAnswer(sent, self._opener(sealer, sent))
+        except BaseException:
             sent.close()
-            _note(self._trust, exc)
             raise
 
     def _prove(self, request: httpx.Request, at: datetime) -> TrustedKeys:
-        question = self._trust.question(at)
-        sent = self._transport.handle_request(self._way.ask(request, question))
+        question, body = self._trust.question(at), bytearray()
+        sent = self._transport.handle_request(self._question(request, question))
         try:
             _require_plain(sent)
-            body = b"".join(_bounded(sent.iter_bytes()))
+            for piece in sent.iter_bytes():
+                _extend(body, piece)
         finally:
             sent.close()
-        return _proven(self._trust, question, sent.status_code, body)
+        return self._proven(question, sent.status_code, body)
 
 
-class AsyncChannelTransport(httpx.AsyncBaseTransport):
+class AsyncChannelTransport(_Channel[httpx.AsyncBaseTransport], httpx.AsyncBaseTransport):
     """Transport for asyncio; arguments as for ``ChannelTransport``."""
 
-    def __init__(
-        self,
-        gateway: str,
-        trust: RecipientTrust,
-        *,
-        clock: Callable[[], datetime],
-        kems: Collection[int] = DEFAULT_KEMS,
-        form: MessageForm = MessageForm.CHUNKED,
-        padding: bool = True,
-        limits: MessageLimits = ANSWER_LIMITS,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        """Keep the settings."""
-        self._way = _Way(gateway=gateway.rstrip("/"), clock=clock, kems=kems, form=form, padding=padding, limits=limits)
-        self._trust = trust
-        self._transport = transport or httpx.AsyncHTTPTransport()
+    _own_transport = staticmethod(httpx.AsyncHTTPTransport)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; again if the service states, inside the encryption, that it did not process it."""
-        at = self._way.clock()
-        answer = await self._once(request, at)
-        again = _again(request, answer.head)
-        if again is None:
-            return answer.response()
-        await answer.aclose()
-        if again.drop:
-            self._trust.drop()
-        return (await self._once(request, at, again.date)).response()
+        at = self._clock()
+        answer = await self._once(request, at, at)
+        date = self._second_date(request, answer.head, at)
+        if date is not None:
+            await answer.aclose()
+            answer = await self._once(request, at, date)
+        return opened_response(answer)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _once(self, request: httpx.Request, at: datetime, date: datetime | None = None) -> AsyncOpenedAnswer:
+    async def _once(self, request: httpx.Request, at: datetime, date: datetime) -> AsyncOpenedAnswer:
         if not isinstance(request.stream, httpx.AsyncByteStream):
             msg = "an upload by a blocking iterator needs ChannelTransport"
             raise TypeError(msg)
         trusted = self._trust.current(at) or await self._prove(request, at)
-        sealer = self._way.sealer(trusted, request, at, date)
+        sealer = self._sealer(trusted, request, at, date)
         content = AsyncSealedContent(sealer, request.stream)
-        sent = await self._transport.handle_async_request(self._way.post(request, sealer, content))
+        sent = await self._transport.handle_async_request(self._post(request, sealer, content))
         try:
-            opener = sealer.answer(sent.status_code, sent.headers.get("content-type"), limits=self._way.limits)
-            return await AsyncOpenedAnswer(sent, opener).begin()
-        except BaseException as exc:
+            return await AsyncOpenedAnswer(sent, self._opener(sealer, sent)).begin()
+        except BaseException:
             await sent.aclose()
-            _note(self._trust, exc)
             raise
 
     async def _prove(self, request: httpx.Request, at: datetime) -> TrustedKeys:
-        question = self._trust.question(at)
-        sent = await self._transport.handle_async_request(self._way.ask(request, question))
-        body = b""
+        question, body = self._trust.question(at), bytearray()
+        sent = await self._transport.handle_async_request(self._question(request, question))
         try:
             _require_plain(sent)
             async for piece in sent.aiter_bytes():
-                body = b"".join(_bounded((body, piece)))
+                _extend(body, piece)
         finally:
             await sent.aclose()
-        return _proven(self._trust, question, sent.status_code, body)
-
-
-# -- requests
+        return self._proven(question, sent.status_code, body)
 
 
 def _request(request: httpx.Request) -> Request:
@@ -258,64 +266,9 @@ def _require_plain(sent: httpx.Response) -> None:
         )
 
 
-def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    total = 0
-    for piece in pieces:
-        total += len(piece)
-        if total > MAX_OFFER_BYTES:
-            raise ChannelRefusedError(
-                f"the service's keys and evidence take more than {MAX_OFFER_BYTES} bytes", code="channel-refused"
-            )
-        yield piece
-
-
-def _proven(trust: RecipientTrust, question: KeyQuestion, status: int, body: bytes) -> TrustedKeys:
-    if status != httpx.codes.OK:
+def _extend(body: bytearray, piece: bytes) -> None:
+    if len(body) + len(piece) > MAX_OFFER_BYTES:
         raise ChannelRefusedError(
-            "the service gives no evidence now",
-            code="channel-refused",
-            expected="status 200",
-            got=f"status {status}",
-            retryable=status == httpx.codes.SERVICE_UNAVAILABLE,
+            f"the service's keys and evidence take more than {MAX_OFFER_BYTES} bytes", code="channel-refused"
         )
-    trust.answered(question, body)
-    trusted = trust.current(question.at)
-    if trusted is None:
-        raise ChannelRefusedError("the service's proof ended before it counted", code="channel-refused")
-    return trusted
-
-
-# -- answers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Again:
-    """Settings of a second attempt.
-
-    Attributes:
-        date: to state; None uses the client's own.
-        drop: new evidence is necessary.
-    """
-
-    date: datetime | None
-    drop: bool
-
-
-def _again(request: httpx.Request, head: ResponseHead) -> _Again | None:
-    """Return the settings of a second attempt, allowed only for repeatable requests refused before processing."""
-    if not isinstance(request.stream, httpx.ByteStream):
-        return None
-    match refusal_code(head.fields):
-        case "evidence-stale":
-            return _Again(date=None, drop=True)
-        case "date-refused":
-            dates = field_values(head.fields, DATE)
-            moment = parse_http_date(dates[0]) if len(dates) == 1 else None
-            return None if moment is None else _Again(date=moment, drop=False)
-        case _:
-            return None
-
-
-def _note(trust: RecipientTrust, exc: BaseException) -> None:
-    if isinstance(exc, ChannelRefusedError) and exc.code == "channel-keys-refused":
-        trust.doubt()
+    body += piece

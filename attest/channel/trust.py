@@ -15,18 +15,10 @@ from attest.encoding import base64url_text, json_value
 from attest.errors import VerificationError
 from attest.evidence.binding import NONCE_BYTES
 
-__all__ = ["AttestedTrust", "HeldTrust", "KeyQuestion", "RecipientTrust"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQuestion:
-    """A request for a service's keys.
-
-    Attributes:
-        query: of the URL.
-        nonce: for the binding of the evidence.
-        at: moment of the request.
-    """
+    """A request for a service's keys: the query of its URL, the nonce for the evidence, and its moment."""
 
     query: str
     nonce: bytes
@@ -66,7 +58,6 @@ class AttestedTrust:
     """
 
     def __init__(self, expect: ChannelExpectation, *, random: Callable[[int], bytes]) -> None:
-        """Start without a record."""
         self._expect = expect
         self._random = random
         self._record: ChannelRecord | None = None
@@ -112,14 +103,9 @@ class AttestedTrust:
 
 
 class HeldTrust:
-    """Trust in keys that were verified elsewhere, such as a prompt key, without queries.
-
-    Args:
-        trusted: the record.
-    """
+    """Trust in keys that were verified elsewhere, such as a prompt key, without queries."""
 
     def __init__(self, trusted: TrustedKeys) -> None:
-        """Keep the record."""
         self._trusted: TrustedKeys | None = trusted
 
     def current(self, at: datetime) -> TrustedKeys | None:

@@ -152,7 +152,7 @@ def _reach_services(detected: Detected, network: Network) -> Iterator[DoctorFind
 def _reach(name: str, url: str) -> DoctorFinding:
     import httpx
 
-    from attest.collect.doctor import DoctorFinding
+    from attest.collect.findings import DoctorFinding
 
     try:
         answer = httpx.head(url, timeout=CONNECT_SECONDS, follow_redirects=False)

@@ -23,9 +23,6 @@ signed documents, ``directory`` verifies and opens, ``model_sealer``, ``model_un
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from attest.lazy_names import lazy_names
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, open_directory, verify_directory
 from attest.sealed.file_object import SealedFileObject, open_file
@@ -33,6 +30,7 @@ from attest.sealed.file_object import open as open  # noqa: A004  sealed.open, b
 from attest.sealed.file_sealer import SealedFile, seal_file, seal_to, unseal_file
 from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.key_rotation import rewrap
+from attest.sealed.key_sources import KeyProvider, KeySource
 from attest.sealed.keyset import key_from_tink, tink_keyset
 from attest.sealed.layout import ciphertext_size, plaintext_size
 from attest.sealed.locations import source_of, store_of
@@ -44,14 +42,10 @@ from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.safetensors import load_tensors, open_tensors
 from attest.sealed.segment_reader import SealedReader
+from attest.sealed.signing_keys import read_trusted_key
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FileStore, FolderStore
-from attest.sealed.tensor_set import load_model, open_model
-
-if TYPE_CHECKING:
-    from attest.sealed.key_sources import KeyProvider, KeySource
-    from attest.sealed.signing_keys import read_trusted_key
-    from attest.sealed.tensor_set import ModelFiles, TensorSet
+from attest.sealed.tensor_set import ModelFiles, TensorSet, load_model, open_model
 
 __all__ = [
     "FileHeader",
@@ -105,18 +99,3 @@ __all__ = [
     "verify_model",
     "verify_plaintext",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "attest.sealed.key_sources": (
-            "KeyProvider",
-            "KeySource",
-        ),
-        "attest.sealed.signing_keys": ("read_trusted_key",),
-        "attest.sealed.tensor_set": (
-            "ModelFiles",
-            "TensorSet",
-        ),
-    },
-)

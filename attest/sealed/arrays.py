@@ -9,44 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol
 
 from attest.errors import ConfigurationError, SealedFileError
 from attest.sealed.tensor_header import DTYPE_BITS, TensorInfo
 
-__all__ = ["Allocation", "ArrayMaker", "Framework", "array_maker"]
-
 Framework = Literal["numpy", "torch"]
 
 _NUMPY: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "BOOL": "?",
-        "U8": "u1",
-        "I8": "i1",
-        "I16": "<i2",
-        "U16": "<u2",
-        "F16": "<f2",
-        "I32": "<i4",
-        "U32": "<u4",
-        "F32": "<f4",
-        "C64": "<c8",
-        "F64": "<f8",
-        "I64": "<i8",
-        "U64": "<u8",
-    }
-)
-_ML_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "BF16": "bfloat16",
-        "F8_E5M2": "float8_e5m2",
-        "F8_E4M3": "float8_e4m3fn",
-        "F8_E8M0": "float8_e8m0fnu",
-        "F8_E4M3FNUZ": "float8_e4m3fnuz",
-        "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    }
-)
-_TORCH: Final[Mapping[str, str]] = MappingProxyType(
     {
         "BOOL": "bool",
         "U8": "uint8",
@@ -61,19 +33,25 @@ _TORCH: Final[Mapping[str, str]] = MappingProxyType(
         "F64": "float64",
         "I64": "int64",
         "U64": "uint64",
-        **_ML_DTYPES,
     }
 )
+"""Names of types in both frameworks."""
+_ML_DTYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "BF16": "bfloat16",
+        "F8_E5M2": "float8_e5m2",
+        "F8_E4M3": "float8_e4m3fn",
+        "F8_E8M0": "float8_e8m0fnu",
+        "F8_E4M3FNUZ": "float8_e4m3fnuz",
+        "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    }
+)
+"""Names of types in PyTorch and ``ml_dtypes``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Memory of one tensor with the array over it.
-
-    Attributes:
-        memory: writable bytes.
-        array: over the same memory.
-    """
+    """Memory of one tensor, writable bytes, with the array over it."""
 
     memory: memoryview
     array: Any  # Any: an array of either framework
@@ -83,12 +61,7 @@ class ArrayMaker(Protocol):
     """Maker of one framework's arrays."""
 
     def allocate(self, info: TensorInfo, shape: tuple[int, ...]) -> Allocation:
-        """Return memory for a tensor or some of its rows.
-
-        Args:
-            info: name and type of the tensor.
-            shape: of the requested part; packed types ignore it.
-        """
+        """Return memory for a tensor, or for rows of it with this shape; packed types ignore the shape."""
         ...
 
 
@@ -149,14 +122,14 @@ class _NumpyMaker:
         if info.packed:
             flat = self._numpy.empty(info.nbytes, dtype=self._numpy.uint8)
             return Allocation(memory=flat.data, array=flat)
-        kind = self._numpy.dtype(self._kind(info.dtype))
-        flat = self._numpy.empty(_count(shape) * kind.itemsize, dtype=self._numpy.uint8)
+        kind = self._kind(info.dtype)
+        flat = self._numpy.empty(prod(shape) * kind.itemsize, dtype=self._numpy.uint8)
         return Allocation(memory=flat.data, array=flat.view(kind).reshape(shape))
 
-    def _kind(self, dtype: str) -> Any:  # noqa: ANN401  a name or a type
-        if dtype in _NUMPY:
-            return _NUMPY[dtype]
-        return self._types.get(dtype, f"<u{DTYPE_BITS[dtype] // 8}")
+    def _kind(self, dtype: str) -> Any:  # noqa: ANN401  a numpy.dtype
+        if dtype in self._types:
+            return self._numpy.dtype(self._types[dtype])
+        return self._numpy.dtype(_NUMPY.get(dtype, f"uint{DTYPE_BITS[dtype]}")).newbyteorder("<")
 
 
 class _TorchMaker:
@@ -169,14 +142,14 @@ class _TorchMaker:
         torch = self._torch
         if info.packed:
             flat = torch.empty(info.nbytes, dtype=torch.uint8)
-            return Allocation(memory=_bytes_of(flat), array=flat)
+            return Allocation(memory=memoryview(flat.numpy()), array=flat)
         kind = self._kind(info)
-        flat = torch.empty(_count(shape) * DTYPE_BITS[info.dtype] // 8, dtype=torch.uint8)
+        flat = torch.empty(prod(shape) * DTYPE_BITS[info.dtype] // 8, dtype=torch.uint8)
         array = flat.view(kind).reshape(shape) if flat.numel() else torch.empty(shape, dtype=kind)
-        return Allocation(memory=_bytes_of(flat), array=array)
+        return Allocation(memory=memoryview(flat.numpy()), array=array)
 
     def _kind(self, info: TensorInfo) -> Any:  # noqa: ANN401  a torch.dtype
-        kind = getattr(self._torch, _TORCH[info.dtype], None)
+        kind = getattr(self._torch, _NUMPY.get(info.dtype) or _ML_DTYPES[info.dtype], None)
         if kind is None:
             raise ConfigurationError(
                 f"this version of PyTorch has no type for {info.dtype} ({info.name[:200]})",
@@ -185,14 +158,3 @@ class _TorchMaker:
                 hint="install a newer PyTorch, or load as NumPy arrays",
             )
         return kind
-
-
-def _bytes_of(flat: Any) -> memoryview:  # noqa: ANN401  a torch tensor
-    return memoryview(flat.numpy())
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count

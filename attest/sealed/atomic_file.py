@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from attest.errors import OutputError, SealedSourceError
 from attest.files import OWNER_ONLY, NewFile, new_file
-
-__all__ = ["whole_file"]
 
 
 @contextmanager
@@ -19,7 +18,7 @@ def whole_file(
     """Make a file that takes the target's place when the block ends without an exception.
 
     Args:
-        target: replaced when there is one; a link in its place is replaced and not followed.
+        target: an existing one is replaced; a link in its place is replaced and not followed.
         random: returns so many random bytes; makes the temporary name.
         mode: as for ``new_file``.
 
@@ -33,3 +32,16 @@ def whole_file(
         raise SealedSourceError(
             exc.message, code="sealed-target-unwritable", field=exc.field, got=exc.got, hint=exc.hint
         ) from exc
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a whole file or none; errors as ``whole_file``."""
+    with whole_file(path, mode=None) as file:
+        file.write(data)
+
+
+def unwritable(path: Path, exc: OSError) -> SealedSourceError:
+    """Return the error for an output that cannot be written, with the system's reason."""
+    return SealedSourceError(
+        f"{path} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=str(path)
+    )

@@ -9,7 +9,6 @@
 
 The associated data enters through the key alone, and the header through key and nonces: another file name, another salt
 and another prefix all fail at the first verified tag. The last byte of the nonce authenticates the end of the file.
-in the last byte of the nonce.
 
 Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming; RFC 5869.
 """
@@ -34,8 +33,6 @@ from attest.sealed.layout import (
     TAG_BYTES,
 )
 
-__all__ = ["KEY_BYTES", "NONCE_PREFIX_BYTES", "SALT_BYTES", "FileHeader", "SegmentCipher"]
-
 KEY_BYTES = 32
 SALT_BYTES = 32
 NONCE_PREFIX_BYTES = 7
@@ -45,12 +42,7 @@ _ENDS = (b"\x00", b"\x01")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileHeader:
-    """Public header before segment 0.
-
-    Attributes:
-        salt: 32 bytes, unique to the file's key.
-        nonce_prefix: first 7 bytes of every nonce of the file.
-    """
+    """Public header before segment 0: a salt of 32 bytes, unique to the file's key, and a nonce prefix of 7 bytes."""
 
     salt: bytes
     nonce_prefix: bytes
@@ -84,11 +76,7 @@ class FileHeader:
 
     @staticmethod
     def fresh(random: Callable[[int], bytes]) -> FileHeader:
-        """Generate the header of a new file. Each file needs its own, also after a rewrite.
-
-        Args:
-            random: returns so many random bytes.
-        """
+        """Generate the header of a new file. Each file needs its own, also after a rewrite."""
         return FileHeader(salt=random(SALT_BYTES), nonce_prefix=random(NONCE_PREFIX_BYTES))
 
     def __bytes__(self) -> bytes:
@@ -110,7 +98,6 @@ class SegmentCipher:
     __slots__ = ("_aead", "_prefix")
 
     def __init__(self, key: bytes, header: FileHeader, associated_data: bytes) -> None:
-        """Derive the file's key."""
         if len(key) != KEY_BYTES:
             msg = f"a data key has {KEY_BYTES} bytes, not {len(key)}"
             raise ValueError(msg)
@@ -190,6 +177,5 @@ class SegmentCipher:
         return self._prefix + index.to_bytes(_INDEX_BYTES, "big") + _ENDS[last]
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "a SegmentCipher does not leave its process"
         raise TypeError(msg)

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from hashlib import sha256
 from typing import Final
 
 from attest.errors import SealedTamperError
 from attest.sealed.oms import ModelResource
-from attest.sealed.sources import Source
+from attest.sealed.sources import Source, require_size
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread, thread_count
 
-__all__ = ["Progress", "digest_mismatch", "file_digest", "require_digests", "require_same_files", "require_size"]
-
 Progress = Callable[[str, int], object]
 """Called with the name of a file and its number of newly processed bytes; from several threads."""
+
+
+class FileProgress:
+    """Progress of one file: turns its total of processed bytes into the number of new ones."""
+
+    def __init__(self, name: str, progress: Progress | None) -> None:
+        self._name = name
+        self._progress = progress
+        self._before = 0
+
+    def __call__(self, done: int) -> None:
+        """Report the total of processed bytes."""
+        if self._progress is not None:
+            self._progress(self._name, done - self._before)
+        self._before = done
+
 
 _PIECE_BYTES: Final = 1 << 20
 _SHOWN: Final = 5
@@ -40,25 +55,8 @@ def require_same_files(found: Collection[str], expected: Collection[str], *, whe
         field=(absent or more)[0][:200],
         expected=f"{len(expected)} files",
         got=f"{len(absent)} missing, {len(more)} not listed",
-        hint="get what is missing, and remove what does not belong to the model",
+        hint="get the missing files, and remove those that do not belong to the model",
     )
-
-
-def require_size(name: str, got: int, expected: int) -> None:
-    """Require the sealed size of a file.
-
-    Raises:
-        SealedTamperError: ``sealed-size-mismatch``.
-    """
-    if got != expected:
-        raise SealedTamperError(
-            f"{name} has another size than was sealed: expected {expected} bytes, got {got}",
-            code="sealed-size-mismatch",
-            field=name,
-            expected=f"{expected} bytes",
-            got=f"{got} bytes",
-            hint="get the file again; it was cut, or exchanged",
-        )
 
 
 def require_digests(
@@ -69,14 +67,7 @@ def require_digests(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Require the signed digests of these files.
-
-    Args:
-        store: of the files.
-        resources: the signed names and digests.
-        sizes: known sizes of files in bytes; a longer file in the store is not read.
-        threads: that compare.
-        progress: called with the compared bytes.
+    """Require the signed digests of these files; a file that differs from its known size is not read.
 
     Raises:
         SealedTamperError: ``sealed-digest-mismatch`` or ``sealed-size-mismatch``.
@@ -85,20 +76,17 @@ def require_digests(
 
     def compare(at: int) -> None:
         resource = resources[at]
-        source = store.open(resource.name)
-        try:
+        with closing(store.open(resource.name)) as source:
             require_size(resource.name, source.size, (sizes or {}).get(resource.name, source.size))
-            got = file_digest(source, tell=None if progress is None else lambda n: progress(resource.name, n))
-        finally:
-            source.close()
+            got = file_digest(source, progress=FileProgress(resource.name, progress))
         if not hmac.compare_digest(got, resource.digest):
             raise digest_mismatch(resource.name, expected=resource.digest, got=got)
 
     spread(len(resources), compare, threads=thread_count(threads))
 
 
-def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) -> bytes:
-    """Return the SHA-256 of a source, 32 bytes, in constant memory.
+def file_digest(source: Source, *, progress: Callable[[int], object] = lambda _: None) -> bytes:
+    """Return the SHA-256 of a source, 32 bytes, in constant memory; ``progress`` gets the total of read bytes.
 
     Raises:
         SealedSourceError: unreadable, or changed.
@@ -109,8 +97,7 @@ def file_digest(source: Source, *, tell: Callable[[int], object] | None = None) 
         piece = buffer[: min(_PIECE_BYTES, source.size - offset)]
         source.read_into(offset, piece)
         digest.update(piece)
-        if tell is not None:
-            tell(len(piece))
+        progress(offset + len(piece))
     return digest.digest()
 
 

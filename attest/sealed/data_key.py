@@ -18,8 +18,6 @@ from attest.release.notes import VerifierKey
 from attest.sealed.cipher import KEY_BYTES
 from attest.sealed.manifest import SealedManifest
 
-__all__ = ["require_key", "unwrap_data_key", "wrap_data_key"]
-
 _CONTEXT = "attest-sealed-key/v1"
 _NONCE_BYTES = 12
 

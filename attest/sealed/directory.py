@@ -23,27 +23,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.context_managers import ClosedOnExit
 from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
-from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files, require_size
+from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files
 from attest.sealed.data_key import unwrap_data_key
 from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, SealedEntry, SealedManifest, associated_data
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.segment_reader import SealedReader
+from attest.sealed.sources import require_size
 from attest.sealed.stores import FileStore, FolderStore
 
-__all__ = [
-    "KeySource",
-    "SealedDirectory",
-    "VerifiedDirectory",
-    "as_store",
-    "open_directory",
-    "unverified_manifest",
-    "verify_directory",
-    "verify_manifest",
-]
 
-
-def as_store(place: FileStore | str | os.PathLike[str]) -> FileStore:
+def _as_store(place: FileStore | str | os.PathLike[str]) -> FileStore:
     """Return the store, or one over the given folder."""
     return FolderStore(place) if isinstance(place, (str, os.PathLike)) else place
 
@@ -65,34 +55,25 @@ class VerifiedDirectory:
     digests_verified: bool
 
     def unlock(self, key: bytes | KeySource | KeyProvider, *, threads: int | None = None) -> SealedDirectory:
-        """Open it with the key that the manifest names.
-
-        Args:
-            key: 32 bytes as released, or a source of them: see ``open_directory``.
-            threads: for decryption of a file; by default one for each processor.
+        """Open it with the key that the manifest names; arguments as for ``open_directory``.
 
         Raises:
             SealedTamperError: ``sealed-key-mismatch``.
             ConfigurationError: ``sealed-key-length``.
             AttestError: as the source of the key raises.
         """
-        source = key_source(key)
-        released = source if isinstance(source, bytes) else source(self.manifest)
+        released = key_source(key)(self.manifest)
         return SealedDirectory(self, data_key=unwrap_data_key(self.manifest, key=released), threads=threads)
 
 
 class SealedDirectory(ClosedOnExit):
-    """The plaintext of a model, file by file. Closing it drops the key; open readers stay usable.
+    """The plaintext of a model, file by file; ``VerifiedDirectory.unlock`` makes it.
 
-    Args:
-        verified: the verified directory.
-        data_key: of its files.
-        threads: for decryption of a file; by default one for each processor.
+    Closing it drops the key; open readers stay usable.
     """
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
-        """Keep the key."""
-        self._verified = verified
+        self.verified = verified
         self._key: bytes | None = data_key
         self._threads = threads
         self._entries = {one.path: one for one in verified.manifest.files}
@@ -100,17 +81,12 @@ class SealedDirectory(ClosedOnExit):
     @property
     def manifest(self) -> SealedManifest:
         """The owner's manifest, verified."""
-        return self._verified.manifest
-
-    @property
-    def verified(self) -> VerifiedDirectory:
-        """The verified directory."""
-        return self._verified
+        return self.verified.manifest
 
     @property
     def name(self) -> str:
         """Its name in messages."""
-        return self._verified.store.name
+        return self.verified.store.name
 
     @property
     def entries(self) -> Mapping[str, SealedEntry]:
@@ -134,8 +110,8 @@ class SealedDirectory(ClosedOnExit):
                 field=path[:200],
                 hint="'attest sealed info' lists the files",
             )
-        key = self._open_key()
-        source = self._verified.store.open(entry.sealed)
+        key = self.data_key()
+        source = self.verified.store.open(entry.sealed)
         return SealedReader(
             source,
             key=key,
@@ -156,20 +132,16 @@ class SealedDirectory(ClosedOnExit):
         Raises:
             ValueError: the directory is closed.
         """
-        return self._open_key()
-
-    def close(self) -> None:
-        """Drop the key; repeated calls are harmless."""
-        self._key = None
-
-    def _open_key(self) -> bytes:
         if self._key is None:
             msg = f"{self.name} is closed"
             raise ValueError(msg)
         return self._key
 
+    def close(self) -> None:
+        """Drop the key; repeated calls are harmless."""
+        self._key = None
+
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "a SealedDirectory does not leave its process"
         raise TypeError(msg)
 
@@ -211,13 +183,8 @@ def verify_directory(
 ) -> VerifiedDirectory:
     """Verify the signature of a directory and the presence of its files. No key is necessary.
 
-    Args:
-        place: a folder, or a store; in a store without listing, surplus files go unnoticed.
-        trusted: accepted signers; an empty collection accepts nothing.
-        model: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
-        digests: also compare all ciphertext.
-        threads: that compare.
-        progress: called with the compared bytes.
+    Arguments as for ``open_directory``. ``digests`` also compares all ciphertext, and calls ``progress`` with the
+    compared bytes. In a store without listing, surplus files go unnoticed.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
@@ -227,7 +194,7 @@ def verify_directory(
             ``sealed-model-mismatch``.
         SealedSourceError: a file is unreadable.
     """
-    store = as_store(place)
+    store = _as_store(place)
     # (1) The owner's key signed a list of files, (2) whose names are safe. (3) The manifest matches these files.
     manifest, signed = verify_manifest(store, trusted=trusted, model=model)
     # (4) Exactly these files are present, with their sizes.
@@ -238,17 +205,6 @@ def verify_directory(
     return VerifiedDirectory(store=store, manifest=manifest, model=signed, digests_verified=digests)
 
 
-def _another_model(store: FileStore, *, expected: bytes, got: bytes) -> SealedTamperError:
-    return SealedTamperError(
-        f"{store.name} is another model of its owner than the requested one",
-        code="sealed-model-mismatch",
-        field="model",
-        expected=expected.hex(),
-        got=got.hex(),
-        hint="an older or a newer sealing of the model; 'attest sealed info' shows which one",
-    )
-
-
 def verify_manifest(
     place: FileStore | str | os.PathLike[str],
     *,
@@ -257,10 +213,7 @@ def verify_manifest(
 ) -> tuple[SealedManifest, VerifiedModel]:
     """Verify the signature of a manifest and of its list of files, without the other files.
 
-    Args:
-        place: a folder, or a store, with ``model.sig`` and ``sealed.json``.
-        trusted: accepted signers; an empty collection accepts nothing.
-        model: required identity, 16 bytes; None accepts any of the owner's models, older ones too.
+    Arguments as for ``open_directory``; only ``model.sig`` and ``sealed.json`` are read.
 
     Raises:
         EvidenceError, SignatureError: as ``verify_model``.
@@ -270,22 +223,29 @@ def verify_manifest(
         SealedSourceError: one of the two is unreadable.
     """
     _require_keys(trusted)
-    store = as_store(place)
+    store = _as_store(place)
     signed = verify_model(_signature(store), trusted=trusted)
     manifest = _signed_manifest(store, signed)
     if model is not None and manifest.model != model:
-        raise _another_model(store, expected=model, got=manifest.model)
+        raise SealedTamperError(
+            f"{store.name} is another model of its owner than the requested one",
+            code="sealed-model-mismatch",
+            field="model",
+            expected=model.hex(),
+            got=manifest.model.hex(),
+            hint="an older or a newer sealing of the model; 'attest sealed info' shows which one",
+        )
     return manifest, signed
 
 
-def unverified_manifest(place: FileStore | str | os.PathLike[str]) -> SealedManifest:
+def unverified_manifest(store: FileStore) -> SealedManifest:
     """Parse the manifest of a directory without verification.
 
     Raises:
         SealedFileError: as ``SealedManifest.parse``.
         SealedSourceError: it is unreadable.
     """
-    return SealedManifest.parse(as_store(place).read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES))
+    return SealedManifest.parse(store.read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES))
 
 
 def _signature(store: FileStore) -> bytes:
@@ -311,7 +271,12 @@ def _require_keys(trusted: object) -> None:
 def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:
     listed = {one.name: one.digest for one in model.resources}
     if MANIFEST_NAME not in listed:
-        raise _no_sealed_model(store)
+        raise SealedFileError(
+            f"{store.name} is a signed model, but not a sealed one: {MANIFEST_NAME} is not among its files",
+            code="sealed-manifest-malformed",
+            field=MANIFEST_NAME,
+            hint="'attest seal' seals a model",
+        )
     raw = store.read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES)
     if not hmac.compare_digest(sha256(raw).digest(), listed[MANIFEST_NAME]):
         error = digest_mismatch(MANIFEST_NAME, expected=listed[MANIFEST_NAME], got=sha256(raw).digest())
@@ -320,15 +285,6 @@ def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:
     manifest = SealedManifest.parse(raw)
     require_same_files({one.sealed for one in manifest.files}, listed.keys() - {MANIFEST_NAME}, where=MANIFEST_NAME)
     return manifest
-
-
-def _no_sealed_model(store: FileStore) -> SealedFileError:
-    return SealedFileError(
-        f"{store.name} is a signed model, but not a sealed one: {MANIFEST_NAME} is not among its files",
-        code="sealed-manifest-malformed",
-        field=MANIFEST_NAME,
-        hint="'attest seal' seals a model",
-    )
 
 
 def _require_sizes(store: FileStore, manifest: SealedManifest, model: VerifiedModel) -> None:

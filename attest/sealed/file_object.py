@@ -19,13 +19,10 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.locations import connections_of, source_of
 from attest.sealed.segment_reader import SealedReader
+from attest.sealed.sources import Readable, Source
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-    from attest.sealed.sources import Source
-
-__all__ = ["SealedFileObject", "as_file", "open", "open_file"]
 
 LOCAL_BUFFER_BYTES: Final = 1 << 20
 """For local files: one segment."""
@@ -33,22 +30,10 @@ REMOTE_BUFFER_BYTES: Final = 32 << 20
 """For remote files: sequential reading keeps several connections busy."""
 
 
-class _Reader(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def read_into(self, offset: int, buffer: memoryview, /) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class _Raw(io.RawIOBase):
     """A position in a reader; ``BufferedReader`` makes it thread-safe."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: Readable) -> None:
         self.reader = reader
         self._position = 0
 
@@ -87,7 +72,7 @@ class _Raw(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         self._require_open()
         view = memoryview(buffer).cast("B")
-        wanted = view[: _up_to_a_border(self._position, view.nbytes, self.reader.size)]
+        wanted = view[: _up_to_boundary(self._position, view.nbytes, self.reader.size)]
         if wanted.nbytes:
             self.reader.read_into(self._position, wanted)
         self._position += wanted.nbytes
@@ -112,7 +97,7 @@ class _Raw(io.RawIOBase):
             raise ValueError(msg)
 
 
-def _up_to_a_border(position: int, wanted: int, size: int) -> int:
+def _up_to_boundary(position: int, wanted: int, size: int) -> int:
     """Return the number of bytes to read, ending at a segment boundary if possible.
 
     Reading ahead into the next segment would decrypt all of it, again at the next read; and a failure there must not
@@ -121,8 +106,8 @@ def _up_to_a_border(position: int, wanted: int, size: int) -> int:
     end = min(size, position + wanted)
     if end <= position:
         return 0
-    border = FIRST_PLAINTEXT_BYTES + (end - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES * PLAINTEXT_BYTES
-    return (border if position < border <= end < size else end) - position
+    boundary = FIRST_PLAINTEXT_BYTES + (end - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES * PLAINTEXT_BYTES
+    return (boundary if position < boundary <= end < size else end) - position
 
 
 class SealedFileObject(io.BufferedReader):
@@ -135,8 +120,7 @@ class SealedFileObject(io.BufferedReader):
         buffer_size: bytes to read ahead.
     """
 
-    def __init__(self, reader: _Reader, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
-        """Start at the first byte."""
+    def __init__(self, reader: Readable, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
         self.reader = reader
         super().__init__(_Raw(reader), max(1, min(buffer_size, reader.size)))
 
@@ -146,7 +130,6 @@ class SealedFileObject(io.BufferedReader):
         return self.reader.size
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         msg = "an open sealed file does not leave its process"
         raise TypeError(msg)
 
@@ -190,16 +173,11 @@ def open(  # noqa: A001  the counterpart of open: attest.sealed.open
 
 
 class _Model(Protocol):
-    def open(self, path: str, /) -> _Reader: ...
+    def open(self, path: str, /) -> Readable: ...
 
 
 def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
-    """Open a file of a sealed model for reading.
-
-    Args:
-        model: from ``open_directory``.
-        path: of the file in the model.
-        buffer_size: bytes to read ahead; by default 1 MiB.
+    """Open a file of a model from ``open_directory`` for reading; by default it reads 1 MiB ahead.
 
     Raises:
         AttestError: as ``SealedDirectory.open``.
@@ -207,13 +185,7 @@ def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> Se
     return as_file(model.open(path), buffer_size=buffer_size, remote=False)
 
 
-def as_file(reader: _Reader, *, buffer_size: int | None, remote: bool) -> SealedFileObject:
-    """Return a file object over a reader.
-
-    Args:
-        reader: of the plaintext; closed with the file.
-        buffer_size: bytes to read ahead; None uses the default.
-        remote: reading ahead gains more.
-    """
+def as_file(reader: Readable, *, buffer_size: int | None, remote: bool) -> SealedFileObject:
+    """Return a file object over a reader, which is closed with it; remote files have a larger default buffer."""
     default = REMOTE_BUFFER_BYTES if remote else LOCAL_BUFFER_BYTES
     return SealedFileObject(reader, buffer_size=default if buffer_size is None else buffer_size)

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from attest.errors import SealedSourceError
 from attest.sealed.atomic_file import whole_file
 from attest.sealed.cipher import FileHeader, SegmentCipher
 from attest.sealed.layout import (
@@ -23,10 +21,8 @@ from attest.sealed.layout import (
     segment_place,
 )
 from attest.sealed.segment_reader import SealedReader
-from attest.sealed.sources import changed, unreadable
+from attest.sealed.sources import changed, file_identity, open_descriptor, read_descriptor, regular_status
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, thread_count
-
-__all__ = ["SealedFile", "seal_file", "seal_to", "unseal_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +75,7 @@ def seal_file(
     """
     # The source is opened first: the number of a descriptor that was closed by mistake must not become our own file's.
     with _opened(source) as opened, whole_file(target, random=random) as out:
-        sealing = _Sealing.of(opened, key, associated_data, random)
-        return sealing.run(out.write_at, progress, thread_count(threads), digests=digests)
+        return _Sealing(opened, key, associated_data, random).run(out.write_at, progress, threads, digests=digests)
 
 
 def seal_to(
@@ -96,110 +91,98 @@ def seal_to(
 ) -> SealedFile:
     """Seal a regular file to ``write_at``; errors as ``seal_file``.
 
-    The output is valid only once this returns: the source may still turn out to have changed.
-
-    Args:
-        source: its path or descriptor, as for ``seal_file``.
-        write_at: called with an offset in the sealed file and a piece, the header or a segment, in any
-            order and from several threads; it must not keep the piece.
-        key: 32 bytes, the data key.
-        associated_data: context, any bytes.
-        random: returns so many random bytes; for salt and nonce prefix.
-        threads: as ``seal_file``.
-        progress: called with the number of sealed plaintext bytes, in the calling thread.
-        digests: hash plaintext and sealed file too.
+    Other arguments as ``seal_file``. ``write_at`` is called with an offset in the sealed file and a piece, the header
+    or a segment, in any order and from several threads; it must not keep the piece. The output is valid only once this
+    returns: the source may still turn out to have changed.
     """
     with _opened(source) as opened:
-        sealing = _Sealing.of(opened, key, associated_data, random)
-        return sealing.run(write_at, progress, thread_count(threads), digests=digests)
+        return _Sealing(opened, key, associated_data, random).run(write_at, progress, threads, digests=digests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """A source with its identity at opening: see ``_identity``."""
+    """A source with its status at opening."""
 
     fd: int
     name: str
-    identity: tuple[int, ...]
+    status: os.stat_result
 
     @property
     def size(self) -> int:
-        return self.identity[0]
+        return self.status.st_size
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        done = read_descriptor(self.fd, offset, buffer, name=self.name)
+        if done < len(buffer):
+            raise changed(self.name, f"{self.size} bytes", f"{offset + done} bytes")
+
+    def require_same(self) -> None:
+        if file_identity(regular_status(self.fd, self.name)) != file_identity(self.status):
+            raise changed(self.name, "the same size and time of change", "others")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sealing:
     """State of one sealing operation."""
 
-    source: _Opened
-    header: FileHeader
-    cipher: SegmentCipher
-
-    @staticmethod
-    def of(source: _Opened, key: bytes, associated_data: bytes, random: Callable[[int], bytes]) -> _Sealing:
+    def __init__(self, source: _Opened, key: bytes, associated_data: bytes, random: Callable[[int], bytes]) -> None:
         header = FileHeader.fresh(random)
-        return _Sealing(source=source, header=header, cipher=SegmentCipher(key, header, associated_data))
+        self._source = source
+        self._header = bytes(header)
+        self._cipher = SegmentCipher(key, header, associated_data)
+        self._size = ciphertext_size(source.size)
+        self._count = segment_count(self._size)
 
     def run(
         self,
         write_at: Callable[[int, memoryview], object],
         progress: Callable[[int], object] | None,
-        workers: int,
+        threads: int | None,
         *,
         digests: bool,
     ) -> SealedFile:
-        file_size = ciphertext_size(self.source.size)
-        count = segment_count(file_size)
+        workers = thread_count(threads)
         # With digests, segments are hashed in order while others are encrypted.
-        slots = min(workers + SPARE_SLOTS if digests else workers, count)
-        scratch = Scratch(file_size)
+        slots = min(workers + SPARE_SLOTS if digests else workers, self._count)
+        scratch = Scratch(self._size)
         plain, sealed = ([scratch.take() for _ in range(slots)] for _ in range(2))
-        raw_header = bytes(self.header)
-        plaintext_hash, ciphertext_hash = hashlib.sha256(), hashlib.sha256(raw_header)
+        plaintext_hash, ciphertext_hash = hashlib.sha256(), hashlib.sha256(self._header)
 
         def produce(index: int, slot: int) -> None:
-            segment = segment_place(index, file_size)
+            segment = self._place(index)
             content, ciphertext = plain[slot][: segment.plaintext_size], sealed[slot][: segment.size]
-            self._read(segment, content)
-            self.cipher.encrypt_into(index, segment.last, content, ciphertext)
+            self._source.read_into(segment.plaintext_offset, content)
+            self._cipher.encrypt_into(index, segment.last, content, ciphertext)
             write_at(segment.offset, ciphertext)
 
-        def finish(index: int, slot: int) -> None:
-            segment = segment_place(index, file_size)
-            if digests:
-                plaintext_hash.update(plain[slot][: segment.plaintext_size])
+        def report(index: int, _slot: int) -> None:
+            segment = self._place(index)
             if progress is not None:
                 progress(segment.plaintext_offset + segment.plaintext_size)
 
-        def hash_ciphertext(index: int, slot: int) -> None:
-            ciphertext_hash.update(sealed[slot][: segment_place(index, file_size).size])
+        def hash_plaintext(index: int, slot: int) -> None:
+            plaintext_hash.update(plain[slot][: self._place(index).plaintext_size])
+            report(index, slot)
 
+        def hash_ciphertext(index: int, slot: int) -> None:
+            ciphertext_hash.update(sealed[slot][: self._place(index).size])
+
+        consumers = (hash_plaintext, hash_ciphertext) if digests else (report,)
         try:
-            write_at(0, memoryview(raw_header))
-            consumers = (finish, hash_ciphertext) if digests else (finish,)
-            in_order(count, produce, consumers, slots=slots, threads=workers)
+            write_at(0, memoryview(self._header))
+            in_order(self._count, produce, consumers, slots=slots, threads=workers)
         finally:
             scratch.wipe()
-        if _identity(self.source.fd, self.source.name) != self.source.identity:
-            raise changed(self.source.name, "the same size and time of change", "others")
+        self._source.require_same()
         return SealedFile(
-            plaintext_size=self.source.size,
-            ciphertext_size=file_size,
-            header=raw_header,
+            plaintext_size=self._source.size,
+            ciphertext_size=self._size,
+            header=self._header,
             plaintext_sha256=plaintext_hash.digest() if digests else None,
             ciphertext_sha256=ciphertext_hash.digest() if digests else None,
         )
 
-    def _read(self, segment: Segment, buffer: memoryview) -> None:
-        source, done = self.source, 0
-        while done < len(buffer):
-            try:
-                got = os.preadv(source.fd, [buffer[done:]], segment.plaintext_offset + done)
-            except OSError as exc:
-                raise unreadable(source.name, exc) from exc
-            if got == 0:
-                raise changed(source.name, f"{source.size} bytes", f"{segment.plaintext_offset + done} bytes")
-            done += got
+    def _place(self, index: int) -> Segment:
+        return segment_place(index, self._size)
 
 
 def unseal_file(
@@ -233,26 +216,10 @@ def unseal_file(
 def _opened(source: str | os.PathLike[str] | int) -> Iterator[_Opened]:
     if isinstance(source, int):
         name = f"descriptor {source}"
-        yield _Opened(fd=source, name=name, identity=_identity(source, name))
+        yield _Opened(fd=source, name=name, status=regular_status(source, name))
         return
-    name = os.fspath(source)
+    name, fd = os.fspath(source), open_descriptor(source)
     try:
-        # Non-blocking: opening a pipe without a writer would wait for one.
-        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as exc:
-        raise unreadable(name, exc) from exc
-    try:
-        yield _Opened(fd=fd, name=name, identity=_identity(fd, name))
+        yield _Opened(fd=fd, name=name, status=regular_status(fd, name))
     finally:
         os.close(fd)
-
-
-def _identity(fd: int, name: str) -> tuple[int, int, int, int, int]:
-    """Return the size, followed by properties that change with every write."""
-    try:
-        status = os.fstat(fd)
-    except OSError as exc:
-        raise unreadable(name, exc) from exc
-    if not stat.S_ISREG(status.st_mode):
-        raise SealedSourceError(f"{name} is no regular file", code="sealed-source-not-a-file", field=name)
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino

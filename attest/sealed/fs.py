@@ -15,6 +15,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -22,19 +24,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fsspec.spec import AbstractFileSystem
 
 from attest.errors import AttestError
-from attest.sealed.directory import KeySource, SealedDirectory, open_directory
+from attest.sealed.directory import SealedDirectory, open_directory
 from attest.sealed.file_object import SealedFileObject, as_file
-from attest.sealed.key_sources import KeyProvider, key_source
+from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.locations import connections_of, store_of
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.signing_keys import read_trusted_key
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread
 
-__all__ = ["SealedFileSystem"]
-
 MAX_PEM_BYTES: Final = 64 << 10
-RANGES_SIDE_BY_SIDE: Final = 8
+PARALLEL_RANGES: Final = 8
 
 Trusted = Collection[ec.EllipticCurvePublicKey | str | os.PathLike[str]]
 
@@ -71,7 +71,6 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         fo: str | None = None,
         **options: Any,  # noqa: ANN401  fsspec's own
     ) -> None:
-        """Keep the settings."""
         reaching = {name: options.pop(name) for name in ("headers", "endpoint_url", "patience") if name in options}
         super().__init__(**options)
         place = fo if place is None else place
@@ -157,12 +156,8 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
     ) -> list[Any]:
         """Return several ranges in parallel, opening each file once.
 
-        Args:
-            paths: list with the file of each range.
-            starts: of each range, or of all.
-            ends: of each range, or of all.
-            max_gap: ignored: neighbours in one segment are read once anyway.
-            on_error: ``raise``, or ``return`` exceptions in place of their ranges.
+        A bound is that of each range, or of all. ``max_gap`` is ignored: neighbours in one segment are read once
+        anyway. ``on_error`` is ``raise``, or ``return`` for exceptions in place of their ranges.
 
         Raises:
             FileNotFoundError: not in the model, with ``raise``.
@@ -170,28 +165,25 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
             ValueError: the lists differ in length.
         """
         del max_gap
-        wanted = list(zip(paths, _each(starts, len(paths)), _each(ends, len(paths)), strict=True))
-        results: list[Any] = [None] * len(wanted)
-        readers: dict[str, SealedReader] = {}
+        names = [self._strip_protocol(path) for path in paths]
+        ranges = list(zip(names, _each(starts, len(names)), _each(ends, len(names)), strict=True))
+        results: list[Any] = [None] * len(ranges)
+        with ExitStack() as opened:
 
-        def one(at: int) -> None:
-            path, start, end = wanted[at]
-            if results[at] is None:
-                results[at] = _or_error(lambda: _range_of(readers[self._strip_protocol(path)], start, end), on_error)
+            def open_file(name: str) -> SealedReader:
+                return opened.enter_context(self._reader(name))
 
-        try:
-            for at, (path, _start, _end) in enumerate(wanted):
-                name = self._strip_protocol(path)
-                if name not in readers:
-                    opened = _or_error(lambda name=name: self._reader(name), on_error)  # type: ignore[misc]  # bound now
-                    if isinstance(opened, SealedReader):
-                        readers[name] = opened
-                    else:
-                        results[at] = opened
-            spread(len(wanted), one, threads=RANGES_SIDE_BY_SIDE)
-        finally:
-            for reader in readers.values():
-                reader.close()
+            readers = {name: _or_error(partial(open_file, name), on_error) for name in dict.fromkeys(names)}
+
+            def read(at: int) -> None:
+                name, start, end = ranges[at]
+                reader = readers[name]
+                if isinstance(reader, SealedReader):
+                    results[at] = _or_error(lambda: _range_of(reader, start, end), on_error)
+                else:
+                    results[at] = reader
+
+            spread(len(ranges), read, threads=PARALLEL_RANGES)
         return results
 
     def created(self, path: str) -> NoReturn:
@@ -239,7 +231,6 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
     to_json = to_dict
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise _stays_here()
 
 

@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -15,8 +14,6 @@ from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["HttpConnections", "answer_invalid", "bad_url", "changed", "require_url", "shown"]
 
 
 MAX_REDIRECTS: Final = 5
@@ -33,18 +30,11 @@ HeaderSource = Callable[[], Mapping[str, str]]
 
 
 class HttpConnections:
-    """Connections to web servers and their redirect targets.
-
-    Args:
-        headers: returns the caller's own headers for each request.
-        patience: connections and time limits.
-        trust_env: honour the environment's proxies and certificate stores.
-    """
+    """Connections to web servers and their redirect targets; arguments as for ``HttpSource``."""
 
     def __init__(
         self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         self.patience = patience or RetryPolicy()
         self._headers = headers
         self._trust_env = trust_env
@@ -61,24 +51,24 @@ class HttpConnections:
             client.close()
 
     def _connected(self) -> httpx.Client:
-        import httpx
-
         with self._lock:
             if self._closed:
                 msg = "the connections are closed"
                 raise ValueError(msg)
             if self._client is None:
-                self._client = self._connect(httpx)
+                self._client = self._connect()
             return self._client
 
-    def _connect(self, library: ModuleType) -> httpx.Client:
+    def _connect(self) -> httpx.Client:
+        import httpx
+
         patience = self.patience
         try:
-            client: httpx.Client = library.Client(
+            return httpx.Client(
                 trust_env=self._trust_env,
                 follow_redirects=False,
-                timeout=library.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
-                limits=library.Limits(max_connections=patience.connections),
+                timeout=httpx.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
+                limits=httpx.Limits(max_connections=patience.connections),
                 headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
             )
         except (ValueError, OSError, ImportError) as exc:  # an invalid proxy or certificate store
@@ -87,7 +77,6 @@ class HttpConnections:
                 code="network-settings-invalid",
                 hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
             ) from exc
-        return client
 
     @contextmanager
     def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
@@ -106,7 +95,7 @@ class HttpConnections:
             finally:
                 response.close()
         except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: an invalid host name
-            raise bad_url(shown(url), "a host and a path that can be") from exc
+            raise bad_url(shown(url), "a valid host and path") from exc
         except (httpx.TransportError, httpx.StreamError) as exc:
             raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
 
@@ -135,7 +124,7 @@ def require_url(url: str) -> None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as exc:
-        raise bad_url("the address", "an address that can be read") from exc
+        raise bad_url("the address", "a valid address") from exc
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise bad_url(shown(url), "https://host/path or http://host/path")
     if parts.username is not None or parts.password is not None:
@@ -168,7 +157,7 @@ def _redirected(place: str, location: str | None) -> str:
         target = urljoin(place, location)
         require_url(target)
     except (ConfigurationError, ValueError) as exc:
-        raise answer_invalid(shown(place), expected, "a redirect to what is no such address") from exc
+        raise answer_invalid(shown(place), expected, "a redirect to an invalid address") from exc
     if urlsplit(place).scheme == "https" and urlsplit(target).scheme != "https":
         raise answer_invalid(shown(place), expected, f"a redirect to {shown(target)}")
     return target
@@ -180,15 +169,15 @@ def _require_no_refusal(place: str, response: httpx.Response) -> None:
         return
     response.close()
     if status in _AGAIN:
-        asked = response.headers.get("Retry-After", "")
-        wait = float(asked) if _SECONDS.fullmatch(asked) else None
+        pause = response.headers.get("Retry-After", "")
+        wait = float(pause) if _SECONDS.fullmatch(pause) else None
         raise Interruption(unreachable(name, f"status {status}"), wait=wait)
     if status in {401, 403, 407}:
         raise SealedSourceError(
-            f"{name} is not given to this reader (status {status})",
+            f"{name} is refused to this reader (status {status})",
             code="sealed-source-refused",
             got=f"status {status}",
-            hint="give the headers or credentials that the service wants, or a fresh signed address",
+            hint="give the headers or credentials that the service requires, or a fresh signed address",
         )
     if status in {404, 410}:
         raise SealedSourceError(
@@ -225,5 +214,5 @@ def changed(name: str) -> SealedSourceError:
 def bad_url(name: str, expected: str) -> ConfigurationError:
     """Return the error for an invalid address."""
     return ConfigurationError(
-        f"{name} cannot be read from: expected {expected}", code="sealed-url-invalid", expected=expected
+        f"{name} cannot be used: expected {expected}", code="sealed-url-invalid", expected=expected
     )

@@ -14,13 +14,12 @@ from wasting memory and time, and give precise errors in place of a failed decry
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from attest.context_managers import ClosedOnExit
 from attest.errors import SealedSourceError
 from attest.sealed.http_connections import (
     HeaderSource,
@@ -31,12 +30,11 @@ from attest.sealed.http_connections import (
     require_url,
     shown,
 )
-from attest.sealed.ranges import RangeReader, RetryPolicy, read_at_most
+from attest.sealed.ranges import RetryPolicy
+from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["HttpConnections", "HttpSource", "HttpStore"]
 
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the largest sealed file."""
@@ -48,20 +46,14 @@ _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pin:
-    """Version of the file at opening.
-
-    Attributes:
-        size: in bytes.
-        header: name of the validator's header.
-        value: of that header.
-    """
+    """Version of the file at opening: its size in bytes, and name and value of the validator's header."""
 
     size: int
     header: str
     value: str
 
 
-class HttpSource(ClosedOnExit):
+class HttpSource(RemoteSource):
     """One file on a web server, read by ranges; thread-safe.
 
     Args:
@@ -85,61 +77,17 @@ class HttpSource(ClosedOnExit):
         trust_env: bool = True,
         over: HttpConnections | None = None,
     ) -> None:
-        """Request the first byte, which gives size and validator."""
         require_url(url)
-        self._own = over is None
-        self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
-        try:
-            self._open(url, self._client)
-        except BaseException:
-            self._let_go()
-            raise
-
-    def _open(self, url: str, client: HttpConnections) -> None:
         self._url = url
-        self.connections = client.patience.connections
-        pins: list[_Pin] = []
-        first = bytearray(1)
+        self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
+        super().__init__(shown(url), patience=self._client.patience, owned=None if over else self._client)
 
-        @contextmanager
-        def ask(start: int, stop: int) -> Iterator[Iterator[bytes]]:
-            with client.get(url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
-                pin = _pin_of(shown(url), response)
-                pins.append(pin)
-                yield response.iter_raw() if pin.size else iter((b"\0",))
-
-        probe = RangeReader(name=shown(url), size=1, ask=ask, patience=client.patience)
-        probe.read_into(0, memoryview(first))
-        self._pin = pins[-1]
-        self._reader = RangeReader(name=self.name, size=self._pin.size, ask=self._ask, patience=client.patience)
-
-    @property
-    def name(self) -> str:
-        """The address without its query."""
-        return shown(self._url)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file when it was opened."""
-        return self._pin.size
-
-    def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the buffer from this offset.
-
-        Raises:
-            ValueError: the range exceeds the file, or the source is closed.
-            SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
-        """
-        self._reader.read_into(offset, buffer)
-
-    def close(self) -> None:
-        """Close its own connections; repeated calls are harmless."""
-        self._reader.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._own:
-            self._client.close()
+    @contextmanager
+    def _ask_first(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+        with self._client.get(self._url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
+            self._pin = _pin_of(self.name, response)
+            self.size = self._pin.size
+            yield response.iter_raw() if self.size else iter((b"\0",))
 
     @contextmanager
     def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
@@ -150,14 +98,10 @@ class HttpSource(ClosedOnExit):
             yield response.iter_raw()
 
 
-class HttpStore:
-    """A sealed directory below a URL; see ``attest.sealed.open_directory``. Its files share connections.
+class HttpStore(RemoteStore):
+    """A sealed directory below a URL, with or without a final slash, and without a query.
 
-    Args:
-        url: of the directory, with or without a final slash, and without a query.
-        headers: as ``HttpSource``.
-        patience: as ``HttpSource``.
-        trust_env: as ``HttpSource``.
+    The other arguments are those of ``HttpSource``. Nothing is sent yet.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``.
@@ -171,43 +115,16 @@ class HttpStore:
         patience: RetryPolicy | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Keep the address; nothing is sent yet."""
         require_url(url)
         if urlsplit(url).query:
             raise bad_url(shown(url), "no query: it would not reach the files of the directory")
         self._base = url.rstrip("/") + "/"
         self._client = HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
-        self.connections = self._client.patience.connections
-
-    @property
-    def name(self) -> str:
-        """The address."""
-        return shown(self._base)
-
-    def sizes(self) -> Mapping[str, int] | None:
-        """Return None: web servers have no common form of listing."""
-        return None
+        super().__init__(shown(self._base), patience=self._client.patience, owned=self._client)
 
     def open(self, name: str) -> HttpSource:
-        """Open a file of the directory.
-
-        Args:
-            name: relative, with ``/``, as in the manifest.
-        """
+        """Open a file of the directory; errors as ``HttpSource``."""
         return HttpSource(self._base + quote(name, safe="/"), over=self._client)
-
-    def close(self) -> None:
-        """Close the connections of all its files; repeated calls are harmless."""
-        self._client.close()
-
-    def read_small(self, name: str, limit: int) -> bytes:
-        """Return a whole file, or limit + 1 bytes of a larger one.
-
-        Raises:
-            SealedSourceError: as ``HttpSource``.
-        """
-        with self.open(name) as source:
-            return read_at_most(source, limit)
 
 
 def _pin_of(name: str, response: httpx.Response) -> _Pin:
@@ -259,7 +176,7 @@ def _require_range(name: str, start: int, stop: int, response: httpx.Response) -
             code="sealed-source-answer-invalid",
             expected="status 206",
             got="status 200",
-            hint="serve the file by a server that knows Range (RFC 9110 section 14), or copy it here first",
+            hint="serve the file by a server with support for Range (RFC 9110 section 14), or copy it here first",
         )
     if response.status_code != 206:
         raise answer_invalid(name, "status 206", f"status {response.status_code}")

@@ -3,9 +3,9 @@
 ::
 
     line = HMAC-SHA256 (64 hex digits) SP JSON in canonical form LF
-    HMAC over the one of the line before (nothing before the first) ‖ the JSON; its key is derived from the data key
+    the HMAC covers that of the previous line (nothing for the first) ‖ the JSON; its key is derived from the data key
 
-Whoever can write to a disk, and has no key, can make work be done again, and cannot make other files be signed.
+A writer of the disk without the key can cause work to be repeated, but cannot cause other files to be signed.
 """
 
 from __future__ import annotations
@@ -21,37 +21,33 @@ import rfc8785
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
-from attest.errors import ConfigurationError, EvidenceError, SealedSourceError, SealedTamperError
-
-__all__ = ["Journal"]
+from attest.errors import ConfigurationError, EvidenceError, SealedTamperError
+from attest.files import OWNER_ONLY
+from attest.sealed.atomic_file import unwritable
 
 _MAX_BYTES: Final = 1 << 28
 _MAC_DIGITS: Final = 64
 _INFO: Final = b"attest sealed journal v1"
-_OWNER_ONLY: Final = 0o600
 
 
-class Journal:
-    """An open journal; while it is open nobody else works on the same target.
-
-    Args:
-        path: the file; made if it is not there.
+class Journal(ClosedOnExit):
+    """An open journal, locked against other processes; a missing one is created.
 
     Raises:
-        ConfigurationError: ``sealed-work-in-use``: another process has it.
+        ConfigurationError: ``sealed-work-in-use``: another process has locked it.
         SealedSourceError: ``sealed-target-unwritable``.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open and lock it."""
         self._path = path
         self._mac = b""
         self._key = b""
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _OWNER_ONLY)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
         except OSError as exc:
-            raise _unwritable(path, exc) from exc
+            raise unwritable(path, exc) from exc
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
@@ -60,16 +56,16 @@ class Journal:
                 f"another process works in {path.parent}",
                 code="sealed-work-in-use",
                 field=str(path.parent),
-                hint="wait until it has ended; what it did is kept",
+                hint="wait until it has ended; its finished work is kept",
             ) from exc
 
     def head(self) -> Mapping[str, JsonValue] | None:
-        """Return the first line, not authenticated yet; None where there is no whole one."""
+        """Return the first line, not authenticated yet; None without a complete one."""
         lines = self._lines()
         return self._record(lines[0]) if lines else None
 
     def begin(self, head: Mapping[str, JsonValue], *, data_key: bytes) -> None:
-        """Start over with this first line.
+        """Start over, with this first line.
 
         Raises:
             SealedSourceError: ``sealed-target-unwritable``.
@@ -79,10 +75,10 @@ class Journal:
         self.append(head)
 
     def resume(self, *, data_key: bytes) -> tuple[Mapping[str, JsonValue], ...]:
-        """Authenticate every whole line, drop a half one, and return the lines after the first.
+        """Authenticate every complete line, drop an incomplete one, and return the lines after the first.
 
         Raises:
-            SealedTamperError: ``sealed-journal-invalid``: a line is not what was written.
+            SealedTamperError: ``sealed-journal-invalid``: a line was altered.
         """
         self._key, self._mac = _mac_key(data_key), b""
         found = []
@@ -109,10 +105,10 @@ class Journal:
                 line = line[os.write(self._fd, line) :]
             os.fdatasync(self._fd)
         except OSError as exc:
-            raise _unwritable(self._path, exc) from exc
+            raise unwritable(self._path, exc) from exc
 
     def close(self) -> None:
-        """Close it, and let others work. Twice is allowed."""
+        """Close and unlock it; repeated calls are harmless."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -140,11 +136,11 @@ class Journal:
             os.ftruncate(self._fd, size)
             os.lseek(self._fd, size, os.SEEK_SET)
         except OSError as exc:
-            raise _unwritable(self._path, exc) from exc
+            raise unwritable(self._path, exc) from exc
 
     def _invalid(self) -> SealedTamperError:
         return SealedTamperError(
-            f"{self._path} is not what was written there",
+            f"{self._path} was altered since it was written",
             code="sealed-journal-invalid",
             field=str(self._path),
             hint=f"remove {self._path.parent} to begin again",
@@ -153,9 +149,3 @@ class Journal:
 
 def _mac_key(data_key: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=_INFO).derive(data_key)
-
-
-def _unwritable(path: Path, exc: OSError) -> SealedSourceError:
-    return SealedSourceError(
-        f"{path} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=str(path)
-    )

@@ -21,23 +21,23 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.errors import ConfigurationError, SealedSourceError
+from attest.errors import ConfigurationError
 from attest.files import flush_folder
+from attest.sealed.atomic_file import unwritable, write_whole
 from attest.sealed.data_key import unwrap_data_key, wrap_data_key
 from attest.sealed.directory import verify_manifest
+from attest.sealed.key_sources import KeyProvider, KeySource, key_source
 from attest.sealed.manifest import MANIFEST_NAME, SealedManifest
 from attest.sealed.model_sealer import SealingNames, sign_directory
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
-from attest.sealed.staging import make_own, workplace_of, write_whole
+from attest.sealed.staging import make_own, workplace_of
 from attest.sealed.stores import FolderStore
-
-__all__ = ["finish_rewrap", "rewrap"]
 
 
 def rewrap(
     folder: str | os.PathLike[str],
     *,
-    key: bytes | Callable[[SealedManifest], bytes],
+    key: bytes | KeySource | KeyProvider,
     new_key: bytes,
     names: SealingNames,
     signer: ec.EllipticCurvePrivateKey,
@@ -68,19 +68,11 @@ def rewrap(
     place = Path(folder)
     finish_rewrap(place, trusted=(*trusted, signer.public_key()))
     old, model = verify_manifest(place, trusted=trusted, model=model_id)
-    data_key = unwrap_data_key(old, key=key if isinstance(key, bytes) else key(old))
+    data_key = unwrap_data_key(old, key=key_source(key)(old))
     wrapped = wrap_data_key(
         data_key, key=new_key, model=old.model, reference=names.key, service=names.service, random=random
     )
-    manifest = replace(
-        old,
-        key=names.key,
-        wrapped_key=wrapped,
-        service=names.service,
-        service_url=names.service_url,
-        policy_digest=names.policy_digest,
-        creator=names.creator,
-    )
+    manifest = replace(old, wrapped_key=wrapped, **names.members())
     _prepare(place, manifest, model, signer)
     finish_rewrap(place, trusted=(signer.public_key(),))
     return manifest
@@ -97,7 +89,7 @@ def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer
             f"{work} cannot be made: {exc.strerror}",
             code="output-unwritable",
             field=str(work),
-            hint="a rewrapped model is prepared beside the model; may you write there?",
+            hint="a rewrapped model is prepared beside the model: write access to that folder is necessary",
         ) from exc
     write_whole(work / MANIFEST_NAME, manifest.to_bytes())
     write_whole(work / SIGNATURE_NAME, signature)
@@ -138,16 +130,14 @@ def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.Elli
         (work / SIGNATURE_NAME).replace(place / SIGNATURE_NAME)
         flush_folder(place)
     except OSError as exc:
-        raise SealedSourceError(
-            f"{place} cannot be written: {exc.strerror}", code="sealed-target-unwritable", field=str(place)
-        ) from exc
+        raise unwritable(place, exc) from exc
     shutil.rmtree(work, ignore_errors=True)
     return True
 
 
 def _not_whole(work: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"an interrupted rewrapping in {work} cannot be ended: its manifest is not the one that was signed",
+        f"an interrupted rewrapping in {work} cannot be completed: its manifest is not the signed one",
         code="sealed-work-differs",
         field=str(work),
         hint=f"remove {work}, and get {MANIFEST_NAME} and {SIGNATURE_NAME} of the model again",

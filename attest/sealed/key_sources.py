@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from attest.sealed.manifest import SealedManifest
-
-__all__ = ["KeyMaterial", "KeyProvider", "KeySource", "key_source"]
 
 KeySource = Callable[[SealedManifest], bytes]
 """Obtains the key that a verified manifest names, for example from a service."""
@@ -31,8 +30,8 @@ class KeyProvider(Protocol):
         ...
 
 
-def key_source(key: bytes | KeySource | KeyProvider) -> bytes | KeySource:
-    """Return a ``key`` for ``open_directory``.
+def key_source(key: bytes | KeySource | KeyProvider) -> KeySource:
+    """Return a source of keys for ``open_directory``.
 
     Args:
         key: 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
@@ -41,16 +40,15 @@ def key_source(key: bytes | KeySource | KeyProvider) -> bytes | KeySource:
         TypeError: any other type. Text is refused, since it would end up in files, addresses and the environment.
     """
     if isinstance(key, bytes):
-        return key
+        return lambda _: key
     if isinstance(key, KeyProvider):
-        ring = key
-
-        def from_keyring(manifest: SealedManifest) -> bytes:
-            found = ring.key(str(manifest.key))
-            return found if isinstance(found, bytes) else bytes(found.material)
-
-        return from_keyring
+        return partial(_provided, key)
     if callable(key):
         return key
     msg = f"key must be bytes, a function of the manifest, or an object with key(name), not {type(key).__name__}"
     raise TypeError(msg)
+
+
+def _provided(provider: KeyProvider, manifest: SealedManifest) -> bytes:
+    found = provider.key(str(manifest.key))
+    return found if isinstance(found, bytes) else bytes(found.material)

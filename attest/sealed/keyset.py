@@ -15,8 +15,6 @@ from attest.encoding import JsonValue, base64_bytes, json_value
 from attest.errors import EvidenceError, SealedFileError
 from attest.sealed.cipher import KEY_BYTES
 
-__all__ = ["MAX_KEYSET_BYTES", "key_from_tink", "tink_keyset"]
-
 MAX_KEYSET_BYTES = 64 << 10
 """Own limit; a keyset with one key has 400."""
 _TYPE_URL: Final = "type.googleapis.com/google.crypto.tink.AesGcmHkdfStreamingKey"
@@ -28,10 +26,7 @@ _KEY_VALUE = bytes((0x1A, KEY_BYTES))
 
 
 def tink_keyset(key: bytes) -> str:
-    """Return the JSON keyset for these sealed files in Tink libraries.
-
-    Args:
-        key: 32 bytes, the data key.
+    """Return the JSON keyset with this data key, 32 bytes, for Tink libraries.
 
     Raises:
         ValueError: a key of another length.
@@ -50,10 +45,7 @@ def tink_keyset(key: bytes) -> str:
 
 
 def key_from_tink(keyset: bytes) -> bytes:
-    """Return the data key of a JSON keyset with exactly one key of this kind.
-
-    Args:
-        keyset: UTF-8 JSON from ``tink_keyset`` or a Tink library, not encrypted.
+    """Return the data key of a JSON keyset (UTF-8, not encrypted) with exactly one key of this kind.
 
     Raises:
         SealedFileError: ``sealed-keyset-invalid``: another form. The message contains no part of it.
@@ -70,13 +62,13 @@ def key_from_tink(keyset: bytes) -> bytes:
     if not isinstance(keys, list) or len(keys) != 1:
         raise _invalid("keyset.key", "exactly one key")
     entry = _members(keys[0], "keyset.key[0]")
-    _require(entry, "status", ("ENABLED",), "keyset.key[0].status")
-    _require(entry, "outputPrefixType", ("RAW", "TINK"), "keyset.key[0].outputPrefixType")
+    _require(entry, "status", ("ENABLED",), "keyset.key[0]")
+    _require(entry, "outputPrefixType", ("RAW", "TINK"), "keyset.key[0]")
     if members.get("primaryKeyId") != entry.get("keyId") or entry.get("keyId") is None:
         raise _invalid("keyset.primaryKeyId", "the id of the one key")
     data = _members(entry.get("keyData"), "keyset.key[0].keyData")
-    _require(data, "typeUrl", (_TYPE_URL,), "keyset.key[0].keyData.typeUrl")
-    _require(data, "keyMaterialType", ("SYMMETRIC",), "keyset.key[0].keyData.keyMaterialType")
+    _require(data, "typeUrl", (_TYPE_URL,), "keyset.key[0].keyData")
+    _require(data, "keyMaterialType", ("SYMMETRIC",), "keyset.key[0].keyData")
     return _key(data.get("value"))
 
 
@@ -102,7 +94,7 @@ def _members(value: JsonValue, where: str) -> dict[str, JsonValue]:
 
 def _require(members: dict[str, JsonValue], name: str, accepted: tuple[str, ...], where: str) -> None:
     if members.get(name) not in accepted:
-        raise _invalid(where, " or ".join(accepted))
+        raise _invalid(f"{where}.{name}", " or ".join(accepted))
 
 
 def _invalid(field: str, expected: str) -> SealedFileError:

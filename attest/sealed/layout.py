@@ -14,30 +14,9 @@ Spec: Tink, Streaming AEAD, AES-GCM-HKDF streaming, parameter set AES256_GCM_HKD
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
 
 from attest.errors import SealedFileError
-
-__all__ = [
-    "FIRST_PLAINTEXT_BYTES",
-    "HEADER_BYTES",
-    "MAX_CIPHERTEXT_BYTES",
-    "MAX_PLAINTEXT_BYTES",
-    "MAX_SEGMENTS",
-    "MIN_CIPHERTEXT_BYTES",
-    "PLAINTEXT_BYTES",
-    "SEGMENT_BYTES",
-    "TAG_BYTES",
-    "Segment",
-    "SegmentPart",
-    "Split",
-    "ciphertext_size",
-    "plaintext_size",
-    "segment_count",
-    "segment_place",
-]
 
 SEGMENT_BYTES = 1 << 20
 """Of the file, header and tag included."""
@@ -81,12 +60,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentPart:
-    """Contribution of one segment to a range of the plaintext.
+    """Contribution of one segment to a range of the plaintext: bytes [begin, end) of the segment's content.
 
     Attributes:
-        segment: its position.
-        begin: first byte of the range, as an offset in the segment's content.
-        end: offset after the last byte.
         at: offset of ``begin`` in the range.
     """
 
@@ -97,7 +73,7 @@ class SegmentPart:
 
     @property
     def whole(self) -> bool:
-        """Whether the range contains the whole segment."""
+        """True if the range contains the whole segment."""
         return self.begin == 0 and self.end == self.segment.plaintext_size
 
 
@@ -167,7 +143,7 @@ def segment_place(index: int, ciphertext: int) -> Segment:
     return _place(index, count, ciphertext)
 
 
-class Split(Sequence[SegmentPart]):
+class Split:
     """A range of the plaintext as parts of segments, in order.
 
     Parts are computed lazily, so a range of a terabyte takes no more memory than one of a byte.
@@ -185,7 +161,6 @@ class Split(Sequence[SegmentPart]):
     __slots__ = ("_ciphertext", "_count", "_end", "_first", "_number", "_offset")
 
     def __init__(self, offset: int, length: int, ciphertext: int) -> None:
-        """Require a range within the plaintext."""
         self._count = segment_count(ciphertext)
         size = plaintext_size(ciphertext)
         if offset < 0 or length < 0 or offset + length > size:
@@ -194,24 +169,16 @@ class Split(Sequence[SegmentPart]):
         self._ciphertext = ciphertext
         self._offset = offset
         self._end = offset + length
-        self._first = _index_of(offset)
-        self._number = _index_of(self._end - 1) - self._first + 1 if length else 0
+        self._first = segment_index(offset)
+        self._number = segment_index(self._end - 1) - self._first + 1 if length else 0
 
     def __len__(self) -> int:
         return self._number
 
-    @overload
-    def __getitem__(self, number: int) -> SegmentPart: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> tuple[SegmentPart, ...]: ...
-
-    def __getitem__(self, number: int | slice) -> SegmentPart | tuple[SegmentPart, ...]:
-        if isinstance(number, slice):
-            return tuple(self[n] for n in range(*number.indices(self._number)))
-        if not -self._number <= number < self._number:
+    def __getitem__(self, number: int) -> SegmentPart:
+        if not 0 <= number < self._number:
             raise IndexError(number)
-        segment = _place(self._first + number % self._number, self._count, self._ciphertext)
+        segment = _place(self._first + number, self._count, self._ciphertext)
         begin = max(self._offset, segment.plaintext_offset)
         end = min(self._end, segment.plaintext_offset + segment.plaintext_size)
         return SegmentPart(
@@ -222,7 +189,8 @@ class Split(Sequence[SegmentPart]):
         )
 
 
-def _index_of(offset: int) -> int:
+def segment_index(offset: int) -> int:
+    """Return the index of the segment with this byte of the plaintext."""
     return 0 if offset < FIRST_PLAINTEXT_BYTES else 1 + (offset - FIRST_PLAINTEXT_BYTES) // PLAINTEXT_BYTES
 
 

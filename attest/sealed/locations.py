@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 
+from attest.sealed.http_connections import HeaderSource
 from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore
 
-__all__ = ["connections_of", "source_of", "store_of"]
-
-Headers = Callable[[], Mapping[str, str]]
-
 
 def source_of(
     place: str | os.PathLike[str],
     *,
-    headers: Headers | None = None,
+    headers: HeaderSource | None = None,
     endpoint_url: str | None = None,
     patience: RetryPolicy | None = None,
 ) -> Source:
@@ -46,20 +42,13 @@ def source_of(
 def store_of(
     place: str | os.PathLike[str],
     *,
-    headers: Headers | None = None,
+    headers: HeaderSource | None = None,
     endpoint_url: str | None = None,
     patience: RetryPolicy | None = None,
 ) -> FolderStore | HttpStore | S3Store:
-    """Return the store of a sealed model, without reading. The caller closes it.
+    """Return the store of a sealed model at a folder, a URL, or ``s3://bucket/prefix``, without reading.
 
-    Args:
-        place: a folder, a URL, or ``s3://bucket/prefix``.
-        headers: as ``source_of``.
-        endpoint_url: as ``source_of``.
-        patience: as ``source_of``.
-
-    Raises:
-        ConfigurationError: as ``source_of``.
+    The caller closes it. Other arguments, and errors, as ``source_of``.
     """
     if isinstance(place, str) and _is_s3(place):
         return S3Store(place, endpoint_url=endpoint_url, patience=patience)

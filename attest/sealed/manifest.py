@@ -47,16 +47,6 @@ from attest.sealed.cipher import KEY_BYTES
 from attest.sealed.layout import HEADER_BYTES, ciphertext_size
 from attest.sealed.names import MAX_FILES, names_problem
 
-__all__ = [
-    "MANIFEST_NAME",
-    "MAX_MANIFEST_BYTES",
-    "MODEL_ID_BYTES",
-    "SEALED_SUFFIX",
-    "SealedEntry",
-    "SealedManifest",
-    "associated_data",
-]
-
 MANIFEST_NAME: Final = "sealed.json"
 MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 SEALED_SUFFIX: Final = ".sealed"
@@ -191,9 +181,6 @@ class SealedManifest:
 def associated_data(model: bytes, path: str) -> bytes:
     """Return a file's associated data: this path in this model."""
     return b"attest sealed v1\0" + model + b"\0" + path.encode()
-
-
-# -- reading
 
 
 def _read_manifest(value: JsonValue) -> SealedManifest:

@@ -2,18 +2,17 @@
 
 An interrupted run resumes: finished and unchanged files are kept, others are encrypted again under a new header. The
 journal beside the files has the data key in encrypted form, as the manifest does.
-one, and never in the clear.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -21,6 +20,7 @@ from attest.encoding import JsonValue, base64url_bytes, base64url_text
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
+from attest.sealed.atomic_file import write_whole
 from attest.sealed.cipher import KEY_BYTES
 from attest.sealed.comparison import Progress
 from attest.sealed.data_key import unwrap_data_key, wrap_data_key
@@ -28,10 +28,7 @@ from attest.sealed.inventory import scan_model
 from attest.sealed.manifest import MANIFEST_NAME, MODEL_ID_BYTES, SealedEntry, SealedManifest
 from attest.sealed.oms import SIGNATURE_NAME, ModelResource, sign_model
 from attest.sealed.sealing_run import SealedSource, SealingRun
-from attest.sealed.sources import changed
-from attest.sealed.staging import Workplace, write_whole
-
-__all__ = ["SealedModel", "SealingNames", "seal_directory", "sign_directory"]
+from attest.sealed.staging import Workplace
 
 _SCHEMA: Final = "attest.sealing/1"
 
@@ -53,6 +50,10 @@ class SealingNames:
     service_url: str | None = None
     policy_digest: bytes | None = None
     creator: str | None = None
+
+    def members(self) -> dict[str, Any]:  # Any: each has the type of its field
+        """Return the members of a manifest with this description."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,21 +111,25 @@ def seal_directory(
     folder, place = Path(source), Path(target)
     scan = scan_model(folder, follow_symlinks=follow_symlinks)
     _require_apart(folder, place)
-    sealing = SealingRun(
-        folder, scan, random=random, follow_symlinks=follow_symlinks, threads=threads, progress=progress
-    )
-    work = Workplace(place, kind="sealing")
-    try:
+    with Workplace(place, kind="sealing") as work:
         stub, data_key, done = _begin(work, names, key=key, random=random, at=at, fingerprints=fingerprints)
-        finished = sealing.run(work, stub.model, data_key, done)
-        if scan_model(folder, follow_symlinks=follow_symlinks) != scan:
-            raise changed(str(folder), "the files that were there", "others")
-        manifest = replace(stub, files=tuple(_entry(one, fingerprints=fingerprints) for one in finished))
-        _write_last(work.model, manifest, finished, name=place.name, signer=signer)
+        sealing = SealingRun(
+            folder=folder,
+            scan=scan,
+            work=work,
+            model=stub.model,
+            data_key=data_key,
+            random=random,
+            follow_symlinks=follow_symlinks,
+            threads=threads,
+            progress=progress,
+        )
+        kept = sealing.finished(done)
+        files = sealing.run(kept)
+        manifest = replace(stub, files=tuple(_entry(one, fingerprints=fingerprints) for one in files))
+        _write_last(work.model, manifest, files, name=place.name, signer=signer)
         work.finish()
-    finally:
-        work.close()
-    return SealedModel(manifest=manifest, left_out=scan.left_out, kept=sealing.kept)
+    return SealedModel(manifest=manifest, left_out=scan.left_out, kept=len(kept))
 
 
 def _begin(
@@ -139,59 +144,36 @@ def _begin(
     """Start or resume: return the manifest without files, the data key, and the finished files."""
     head = work.journal.head()
     if head is not None:
-        stub = _stub_of(head, work)
-        _require_alike(stub, head, names, work, fingerprints=fingerprints)
+        stub = _resumed_stub(work, head, names, fingerprints=fingerprints)
         data_key = unwrap_data_key(stub, key=key)
         return stub, data_key, tuple(map(SealedSource.of, work.journal.resume(data_key=data_key)))
     model, data_key = random(MODEL_ID_BYTES), random(KEY_BYTES)
     wrapped = wrap_data_key(data_key, key=key, model=model, reference=names.key, service=names.service, random=random)
-    stub = SealedManifest(
-        model=model,
-        key=names.key,
-        wrapped_key=wrapped,
-        files=(),
-        service=names.service,
-        service_url=names.service_url,
-        policy_digest=names.policy_digest,
-        creator=names.creator,
-        created_at=at,
-    )
-    first: dict[str, JsonValue] = {
-        "schema": _SCHEMA,
-        "manifest": base64url_text(stub.to_bytes()),
-        "fingerprints": fingerprints,
-    }
-    work.journal.begin(first, data_key=data_key)
+    stub = SealedManifest(model=model, wrapped_key=wrapped, files=(), created_at=at, **names.members())
+    head = {"schema": _SCHEMA, "manifest": base64url_text(stub.to_bytes()), "fingerprints": fingerprints}
+    work.journal.begin(head, data_key=data_key)
     return stub, data_key, ()
 
 
-def _stub_of(head: Mapping[str, JsonValue], work: Workplace) -> SealedManifest:
+def _resumed_stub(
+    work: Workplace, head: Mapping[str, JsonValue], names: SealingNames, *, fingerprints: bool
+) -> SealedManifest:
     try:
-        return SealedManifest.parse(base64url_bytes(str(head.get("manifest")), what="manifest"))
+        stub = SealedManifest.parse(base64url_bytes(str(head.get("manifest")), what="manifest"))
     except AttestError as exc:
         raise _differs(work, "it is of another version, or altered") from exc
-
-
-def _require_alike(
-    stub: SealedManifest, head: Mapping[str, JsonValue], names: SealingNames, work: Workplace, *, fingerprints: bool
-) -> None:
-    before = SealingNames(
-        key=stub.key,
-        service=stub.service,
-        service_url=stub.service_url,
-        policy_digest=stub.policy_digest,
-        creator=stub.creator,
-    )
-    if before != names or head.get("fingerprints") is not fingerprints:
-        raise _differs(work, f"it was for {before.key}, with other names or options")
+    same = all(getattr(stub, name) == value for name, value in names.members().items())
+    if not same or head.get("fingerprints") is not fingerprints:
+        raise _differs(work, f"it was for {stub.key}, with other names or options")
+    return stub
 
 
 def _differs(work: Workplace, problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"an interrupted sealing in {work.folder} cannot go on: {problem}",
+        f"an interrupted sealing in {work.folder} cannot resume: {problem}",
         code="sealed-work-differs",
         field=str(work.folder),
-        hint=f"give the same options as before, or remove {work.folder} to begin again",
+        hint=f"use the same options as before, or remove {work.folder} to start again",
     )
 
 
@@ -238,7 +220,7 @@ def _require_apart(source: Path, target: Path) -> None:
         ) from exc
     if inside:
         raise ConfigurationError(
-            f"{target} lies in the model that it is made of",
+            f"{target} is inside the model to seal",
             code="output-unwritable",
             field=str(target),
             hint="name a folder beside the model",

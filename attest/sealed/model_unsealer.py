@@ -12,16 +12,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.sealed.comparison import Progress, digest_mismatch, file_digest, require_digests, require_same_files
+from attest.sealed.comparison import (
+    FileProgress,
+    Progress,
+    digest_mismatch,
+    file_digest,
+    require_digests,
+    require_same_files,
+)
 from attest.sealed.directory import SealedDirectory
 from attest.sealed.file_sealer import unseal_file
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
-from attest.sealed.sources import FileSource
+from attest.sealed.sources import FileSource, file_identity
 from attest.sealed.staging import Workplace, is_memory, remove_unlisted, require_room
 from attest.sealed.stores import FolderStore
-
-__all__ = ["UnsealedModel", "require_memory", "unseal_directory", "verify_plaintext"]
 
 _SCHEMA: Final = "attest.unsealing/1"
 
@@ -84,8 +89,7 @@ def unseal_directory(
             code="sealed-no-digests",
             hint="every segment is authenticated without them",
         )
-    work = Workplace(place, kind="unsealing")
-    try:
+    with Workplace(place, kind="unsealing") as work:
         _require_memory(work.model, place, allow_disk=allow_disk)  # the new folder may be a mount point
         done = _begin(work, directory)
         kept = _run(work, directory, done, random=random, progress=progress)
@@ -93,8 +97,6 @@ def unseal_directory(
             _require_plaintexts(work.model, directory)
         signed = None if plaintext_trusted is None else verify_plaintext(work.model, trusted=plaintext_trusted)
         work.finish()
-    finally:
-        work.close()
     plaintext_key = None if signed is None else signed.key
     return UnsealedModel(folder=place, in_memory=memory, kept=kept, plaintext_key=plaintext_key)
 
@@ -131,10 +133,10 @@ def _begin(work: Workplace, directory: SealedDirectory) -> Mapping[str, JsonValu
         return {}
     if head != first:
         raise ConfigurationError(
-            f"an interrupted unsealing in {work.folder} was of another model",
+            f"an interrupted unsealing in {work.folder} was for another model",
             code="sealed-work-differs",
             field=str(work.folder),
-            hint=f"remove {work.folder} to begin again",
+            hint=f"remove {work.folder} to start again",
         )
     return {str(one["path"]): one["changed"] for one in work.journal.resume(data_key=directory.data_key())}
 
@@ -147,15 +149,15 @@ def _run(
     random: Callable[[int], bytes],
     progress: Progress | None,
 ) -> int:
-    kept = {path for path, one in directory.entries.items() if path in done and _changed(work, one) == done[path]}
+    kept = {path for path, one in directory.entries.items() if path in done and _identity(work, one) == done[path]}
     remove_unlisted(work.model, kept)
     missing = [one for path, one in directory.entries.items() if path not in kept]
     require_room(work.model, sum(one.size for one in missing))
     for path in kept:
-        _tell(progress, path, directory.entries[path].size)
+        FileProgress(path, progress)(directory.entries[path].size)
     for entry in missing:
         _unseal(work, directory, entry, random=random, progress=progress)
-        work.journal.append({"path": entry.path, "changed": _changed(work, entry)})
+        work.journal.append({"path": entry.path, "changed": _identity(work, entry)})
     return len(kept)
 
 
@@ -169,41 +171,24 @@ def _unseal(
 ) -> None:
     path = work.model / entry.path
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = 0
-
-    def tell(done: int) -> None:
-        nonlocal before
-        _tell(progress, entry.path, done - before)
-        before = done
-
     with directory.open(entry.path) as reader:
-        unseal_file(reader, path, random=random, progress=tell)
+        unseal_file(reader, path, random=random, progress=FileProgress(entry.path, progress))
 
 
-def _changed(work: Workplace, entry: SealedEntry) -> str | None:
-    """Return the properties of a written file that every write changes; None for a missing file."""
+def _identity(work: Workplace, entry: SealedEntry) -> str | None:
+    """Return the identity of a written file; None for a missing file."""
     try:
-        status = (work.model / entry.path).lstat()
+        return file_identity((work.model / entry.path).lstat())
     except OSError:
         return None
-    # A writer can restore the modification time, but not the time of the inode's change.
-    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
 
 
 def _require_plaintexts(folder: Path, directory: SealedDirectory) -> None:
     for entry in directory.entries.values():
-        source = FileSource(folder / entry.path)
-        try:
+        with FileSource(folder / entry.path) as source:
             got = file_digest(source)
-        finally:
-            source.close()
         if entry.sha256 is not None and got != entry.sha256:
             raise digest_mismatch(entry.path, expected=entry.sha256, got=got)
-
-
-def _tell(progress: Progress | None, path: str, count: int) -> None:
-    if progress is not None:
-        progress(path, count)
 
 
 def require_memory(target: Path, *, allow_disk: bool) -> bool:
@@ -217,7 +202,7 @@ def require_memory(target: Path, *, allow_disk: bool) -> bool:
             f"{target.parent} is no folder: {target.name} cannot be made in it",
             code="output-unwritable",
             field=str(target),
-            hint="name a new folder below one that is there, such as /dev/shm",
+            hint="name a new folder below an existing one, such as /dev/shm",
         )
     return _require_memory(target.parent, target, allow_disk=allow_disk)
 
@@ -227,7 +212,7 @@ def _require_memory(folder: Path, target: Path, *, allow_disk: bool) -> bool:
     if memory or allow_disk:
         return memory
     raise ConfigurationError(
-        f"{folder} is no file system in memory: plaintext would be written to a disk",
+        f"{folder} is not in memory: plaintext would be written to a disk",
         code="target-not-memory",
         field=str(target),
         expected="tmpfs or ramfs",

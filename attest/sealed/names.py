@@ -10,8 +10,6 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MAX_DEPTH", "MAX_FILES", "MAX_NAME_BYTES", "MAX_PART_BYTES", "name_problem", "names_problem"]
-
 MAX_FILES: Final = 100_000
 """For one model; the limit of its signature."""
 MAX_NAME_BYTES: Final = 1024
@@ -24,14 +22,14 @@ MAX_PART_BYTES: Final = 240
 def name_problem(name: str) -> str | None:
     """Return the defect of a name, or None: relative, ``/`` between parts, no ``.`` or ``..``, printable, NFC."""
     if not name.isprintable() or "\\" in name:
-        return "it holds a control character, an invisible one or a backslash"
+        return "it has a control character, an invisible one or a backslash"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         return f"it is longer than {MAX_NAME_BYTES} bytes"
     if not unicodedata.is_normalized("NFC", name):
         return "it is not in Unicode's form NFC"
     parts = name.split("/")
     if len(parts) > MAX_DEPTH:
-        return f"it lies deeper than {MAX_DEPTH} folders"
+        return f"it is deeper than {MAX_DEPTH} folders"
     for part in parts:
         if part in {"", ".", ".."}:
             return "it is absolute, or has an empty part, '.' or '..'"
@@ -49,7 +47,7 @@ def names_problem(names: Iterable[str]) -> str | None:
             return f"{name[:200]!r}: {problem}"
         folded = _folded(name)
         if folded in spellings:
-            return f"{name[:200]!r} and {spellings[folded][:200]!r} are one name on some file systems"
+            return f"{name[:200]!r} and {spellings[folded][:200]!r} are the same name on some file systems"
         spellings[folded] = name
     for parts, name in spellings.items():
         for length in range(1, len(parts)):

@@ -26,16 +26,6 @@ from attest.errors import EvidenceError, SignatureError, UnsupportedError
 from attest.sealed.names import MAX_FILES, names_problem
 from attest.sealed.signing_keys import is_signed, key_hint, raw_signature
 
-__all__ = [
-    "IGNORED",
-    "MAX_BUNDLE_BYTES",
-    "SIGNATURE_NAME",
-    "ModelResource",
-    "VerifiedModel",
-    "sign_model",
-    "verify_model",
-]
-
 SIGNATURE_NAME: Final = "model.sig"
 MAX_BUNDLE_BYTES: Final = 64 * 1024 * 1024
 MAX_SIGNATURES: Final = 16
@@ -51,12 +41,7 @@ _Members = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResource:
-    """A file of a model.
-
-    Attributes:
-        name: path in the model.
-        digest: SHA-256 of its bytes.
-    """
+    """A file of a model: its path, and the SHA-256 of its bytes."""
 
     name: str
     digest: bytes
@@ -123,8 +108,7 @@ def sign_model(
     return rfc8785.dumps(cast("dict[str, Any]", bundle))  # Any: JSON
 
 
-def _payload(resources: Iterable[ModelResource], *, name: str, ignored: tuple[str, ...]) -> bytes:
-    listed = tuple(resources)
+def _payload(listed: Collection[ModelResource], *, name: str, ignored: tuple[str, ...]) -> bytes:
     statement = {
         "_type": _STATEMENT,
         "subject": [{"name": name, "digest": {"sha256": _root(listed).hex()}}],
@@ -172,7 +156,7 @@ def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey
             code="model-signature-untrusted",
             expected=", ".join(sorted(keys)) or "no key at all",
             got=hint[:64],
-            hint="give the public key of the model's owner; the model itself does not say whom to trust",
+            hint="give the public key of the model's owner; the model itself cannot establish trust",
         )
     # (3) A signature of that key over the payload as received: detects every change of the list.
     chosen = keys if hint is None else {hint: keys[hint]}
@@ -193,7 +177,9 @@ def _read_bundle(bundle: bytes) -> tuple[str | None, bytes, tuple[bytes, ...]]:
     """Return hint, payload and signatures."""
     if len(bundle) > MAX_BUNDLE_BYTES:
         raise _malformed("bundle", f"at most {MAX_BUNDLE_BYTES} bytes", "more")
-    top = _object(json_value(bundle, what="model signature"), "bundle", {"mediaType", *_PARTS})
+    top = _object(
+        json_value(bundle, what="model signature"), "bundle", {"mediaType", "verificationMaterial", "dsseEnvelope"}
+    )
     if top["mediaType"] != _BUNDLE:
         raise _unsupported("mediaType", _BUNDLE, top["mediaType"])
     hint = _read_material(top["verificationMaterial"])
@@ -205,9 +191,6 @@ def _read_bundle(bundle: bytes) -> tuple[str | None, bytes, tuple[bytes, ...]]:
     if not isinstance(listed, list) or not 0 < len(listed) <= MAX_SIGNATURES:
         raise _malformed("signatures", f"1 to {MAX_SIGNATURES}", "none, or more")
     return hint, payload, tuple(map(_read_signature, listed))
-
-
-_PARTS = ("verificationMaterial", "dsseEnvelope")
 
 
 def _read_material(value: JsonValue) -> str | None:
@@ -229,9 +212,8 @@ def _read_signature(value: JsonValue) -> bytes:
 
 def _read_statement(payload: bytes, *, key: str) -> VerifiedModel:
     """Parse the signed statement. Members of later versions are ignored, as the format requires."""
-    top = _object(
-        json_value(payload, what="statement"), "statement", {"_type", "subject", "predicateType", "predicate"}
-    )
+    members = {"_type", "subject", "predicateType", "predicate"}
+    top = _object(json_value(payload, what="statement"), "statement", members)
     for name, expected in (("_type", _STATEMENT), ("predicateType", _PREDICATE)):
         if top[name] != expected:
             raise _unsupported(name, expected, top[name])
@@ -287,7 +269,7 @@ def _listing_problem(resources: Collection[ModelResource], ignored: tuple[str, .
     for one in resources:
         parts = one.name.split("/")
         if any("/".join(parts[:length]) in tops for length in range(1, len(parts) + 1)):
-            return f"{one.name[:200]!r} is listed and left out"
+            return f"{one.name[:200]!r} is both listed and ignored"
     return names_problem(one.name for one in resources)
 
 

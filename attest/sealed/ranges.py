@@ -3,7 +3,6 @@
 A protocol (HTTP, S3) opens a stream of the bytes ``[start, stop)``; this module does the rest: cutting at multiples of
 the segment size, parallel connections, resumption in the middle of a piece after a dropped connection, and pauses with
 jitter between attempts, so that machines that start together do not retry together.
-back together.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Final, Protocol
+from typing import Final
 
 from attest.errors import AttestError, SealedSourceError
+from attest.sealed.layout import SEGMENT_BYTES
 
-__all__ = ["Interruption", "RangeReader", "RetryPolicy", "read_at_most", "unreachable"]
-
-SEGMENT_BYTES: Final = 1 << 20
-"""Pieces end at multiples of this, the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PIECE_BYTES: Final = 8 * SEGMENT_BYTES
-"""Largest request: large enough to hide a round trip, small enough to distribute."""
+"""Largest request: large enough to hide a round trip, small enough to distribute. Pieces end at multiples of this, and
+so at the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PROGRESS_BYTES: Final = 64 << 10
 """Least progress of a useful attempt; single bytes now and then do not count."""
 
@@ -58,7 +55,6 @@ class RetryPolicy:
     monotonic: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
         if not 1 <= self.connections <= 64:
             msg = f"connections must be 1 to 64, not {self.connections}"
             raise ValueError(msg)
@@ -66,17 +62,15 @@ class RetryPolicy:
             msg = f"attempts must be at least 1, not {self.attempts}"
             raise ValueError(msg)
 
-    def wait_after(self, failures: int, asked: float | None) -> float | None:
-        """Return the seconds to wait after this many failed attempts, or None after too many.
+    def wait_after(self, failures: int, requested: float | None) -> float | None:
+        """Return the seconds to wait after failed attempts in a row, or None after too many.
 
-        Args:
-            failures: in a row, from 1.
-            asked: seconds requested by the service, if any.
+        A pause that the service requested counts, unless it is too long.
         """
-        if failures >= self.attempts or (asked is not None and asked > self.max_wait_seconds):
+        if failures >= self.attempts or (requested is not None and requested > self.max_wait_seconds):
             return None
-        if asked is not None:
-            return asked
+        if requested is not None:
+            return requested
         longest = min(self.max_wait_seconds, self.first_wait_seconds * 2.0 ** min(failures - 1, 30))
         return longest * (0.5 + self.random() / 2)
 
@@ -90,7 +84,6 @@ class Interruption(Exception):  # noqa: N818  not an error yet: the same bytes c
     """
 
     def __init__(self, error: AttestError, *, wait: float | None = None) -> None:
-        """Keep error and pause."""
         super().__init__(error.message)
         self.error = error
         self.wait = wait
@@ -102,17 +95,9 @@ reading, and ``AttestError`` for others. It may end early; its consumer detects 
 
 
 class RangeReader:
-    """Bytes of one remote file; thread-safe.
-
-    Args:
-        name: for people.
-        size: in bytes.
-        ask: opens a stream of a range.
-        patience: parallelism, retries and time limits.
-    """
+    """Bytes of one remote file of a known size; thread-safe. The first read sends the first request."""
 
     def __init__(self, *, name: str, size: int, ask: Ask, patience: RetryPolicy) -> None:
-        """Keep the settings; no request is sent and no thread started yet."""
         self._name = name
         self._size = size
         self._ask = ask
@@ -179,11 +164,7 @@ class RangeReader:
             raise
 
     def _resume(self, start: int, view: memoryview, given_up: threading.Event) -> None:
-        """Fill one piece, resuming interrupted answers.
-
-        Raises:
-            AttestError: see ``read_into``.
-        """
+        """Fill one piece, resuming interrupted answers."""
         done = mark = failures = 0
         while done < view.nbytes and not given_up.is_set():
             done, interruption = self._receive(start, view, done)
@@ -223,33 +204,17 @@ class RangeReader:
         return done, None
 
 
-def unreachable(name: str, why: str) -> SealedSourceError:
+def unreachable(name: str, reason: str) -> SealedSourceError:
     """Return the error for a service without an answer, or with an incomplete one.
 
-    Args:
-        name: of the file, for people; without a query, which may hold a signature.
-        why: the reason in words.
+    The name has no query, which may be a signature.
     """
     return SealedSourceError(
-        f"{name} cannot be read: {why}",
+        f"{name} cannot be read: {reason}",
         code="sealed-source-unreachable",
         hint="check the address and the network, and try again",
         retryable=True,
     )
-
-
-class _Readable(Protocol):
-    @property
-    def size(self) -> int: ...
-
-    def read_into(self, offset: int, buffer: memoryview) -> None: ...
-
-
-def read_at_most(source: _Readable, limit: int) -> bytes:
-    """Return the content of a source, or limit + 1 bytes of a larger one."""
-    buffer = bytearray(min(source.size, limit + 1))
-    source.read_into(0, memoryview(buffer))
-    return bytes(buffer)
 
 
 def _cut(offset: int, view: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -13,15 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
 from attest.sealed.http_connections import answer_invalid, changed
-from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, read_at_most, unreachable
+from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
+from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
-
-__all__ = ["S3Address", "S3Source", "S3Store", "s3_client"]
 
 BLOCK_BYTES: Final = 256 << 10
 MAX_KEY_BYTES: Final = 1024
@@ -34,12 +32,7 @@ _GONE: Final = frozenset({"404", "NoSuchBucket", "NoSuchKey", "NoSuchVersion", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Address:
-    """Location of an object, or of a prefix of objects.
-
-    Attributes:
-        bucket: its name.
-        key: of the object, or the prefix; not empty for an object.
-    """
+    """Location of an object, or of a prefix of objects, which may be empty."""
 
     bucket: str
     key: str
@@ -66,13 +59,12 @@ class S3Address:
         return f"s3://{self.bucket}/{self.key}" if self.key else f"s3://{self.bucket}"
 
 
-def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region: str | None = None) -> Any:  # noqa: ANN401
-    """Return a boto3 client for these sources, with boto3's own credentials.
+def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None) -> Any:  # noqa: ANN401
+    """Return a boto3 client for these sources, with boto3's own region and credentials.
 
     Args:
         patience: connections and time limits.
         endpoint_url: a service other than Amazon's, such as ``https://minio.example``.
-        region: of the bucket; by default from boto3's configuration.
 
     Raises:
         ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
@@ -95,12 +87,12 @@ def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None, region:
     )
     try:
         # A separate session: the process-wide one caches credentials indefinitely.
-        return Session().client("s3", endpoint_url=endpoint_url, region_name=region, config=settings)
+        return Session().client("s3", endpoint_url=endpoint_url, config=settings)
     except (BotoCoreError, ValueError) as exc:
         raise _settings_invalid(exc) from exc
 
 
-class S3Source(ClosedOnExit):
+class S3Source(RemoteSource):
     """One object, read by ranges; thread-safe.
 
     Args:
@@ -111,7 +103,7 @@ class S3Source(ClosedOnExit):
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
-        SealedSourceError: ``sealed-source-…``: unreachable, not-found, refused or answer-invalid.
+        SealedSourceError: ``sealed-source-…``: unreachable, not-found, refused, answer-invalid, unpinned.
     """
 
     def __init__(
@@ -122,59 +114,22 @@ class S3Source(ClosedOnExit):
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Request size, ETag and version."""
         self._address = S3Address.parse(url)
         if not self._address.key:
             raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
         patience = patience or RetryPolicy()
-        self._own_client = client is None
         self._client = s3_client(patience=patience, endpoint_url=endpoint_url) if client is None else client
-        self.connections = patience.connections
-        heads: list[Mapping[str, Any]] = []  # Any: boto3's answers
+        super().__init__(str(self._address), patience=patience, owned=self._client if client is None else None)
 
-        @contextmanager
-        def ask(_start: int, _stop: int) -> Iterator[Iterator[bytes]]:
-            with self._translated():
-                heads.append(self._client.head_object(Bucket=self._address.bucket, Key=self._address.key))
-            yield iter((b"\0",))
+    @contextmanager
+    def _ask_first(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+        del start, stop  # the head of the object has no range
+        with self._translated():
+            head = self._client.head_object(Bucket=self._address.bucket, Key=self._address.key)
+        self._pin(head)
+        yield iter((b"\0",))
 
-        try:
-            RangeReader(name=self.name, size=1, ask=ask, patience=patience).read_into(0, memoryview(bytearray(1)))
-            self._size, self._etag, self._version = self._pin(heads[-1])
-        except BaseException:
-            self._let_go()
-            raise
-        self._reader = RangeReader(name=self.name, size=self._size, ask=self._ask, patience=patience)
-
-    @property
-    def name(self) -> str:
-        """The address."""
-        return str(self._address)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the object when it was opened."""
-        return self._size
-
-    def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill the buffer from this offset.
-
-        Raises:
-            ValueError: the range exceeds the object, or the source is closed.
-            SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
-        """
-        self._reader.read_into(offset, buffer)
-
-    def close(self) -> None:
-        """Close its own connections; repeated calls are harmless."""
-        self._reader.close()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        if self._own_client:
-            self._client.close()
-
-    def _pin(self, head: Mapping[str, Any]) -> tuple[int, str, Mapping[str, str]]:
+    def _pin(self, head: Mapping[str, Any]) -> None:  # Any: boto3's answers
         size, etag, version = head.get("ContentLength"), head.get("ETag"), head.get("VersionId")
         if not isinstance(size, int) or size < 0:
             raise answer_invalid(self.name, "the size of the object", repr(size))
@@ -184,8 +139,8 @@ class S3Source(ClosedOnExit):
                 code="sealed-source-unpinned",
                 expected="ETag",
             )
-        pinned = {"VersionId": version} if isinstance(version, str) and version != "null" else {}
-        return size, etag, pinned
+        self.size, self._etag = size, etag
+        self._version = {"VersionId": version} if isinstance(version, str) and version != "null" else {}
 
     @contextmanager
     def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
@@ -208,7 +163,7 @@ class S3Source(ClosedOnExit):
     def _require_range(self, answer: Mapping[str, Any], start: int, stop: int) -> None:
         if answer.get("ETag") != self._etag:
             raise changed(self.name)
-        expected = f"bytes {start}-{stop - 1}/{self._size}"
+        expected = f"bytes {start}-{stop - 1}/{self.size}"
         stated = answer.get("ContentRange")
         if stated != expected:
             raise answer_invalid(self.name, f"Content-Range: {expected}", repr(stated)[:80])
@@ -246,7 +201,7 @@ class S3Source(ClosedOnExit):
             )
         if status in {401, 403}:
             return SealedSourceError(
-                f"{self.name} is not given to this reader ({words})",
+                f"{self.name} is refused to this reader ({words})",
                 code="sealed-source-refused",
                 got=words,
                 hint="check the credentials that boto3 finds, and that they may read the object",
@@ -256,14 +211,11 @@ class S3Source(ClosedOnExit):
         return answer_invalid(self.name, "status 206", words)
 
 
-class S3Store:
-    """A sealed directory below a prefix; see ``attest.sealed.open_directory``.
+class S3Store(RemoteStore):
+    """A sealed directory below ``s3://bucket`` or ``s3://bucket/prefix``.
 
-    Args:
-        url: ``s3://bucket`` or ``s3://bucket/prefix``.
-        client: as ``S3Source``; shared by all its files.
-        endpoint_url: as ``s3_client``, without a client.
-        patience: as ``S3Source``.
+    The other arguments are those of ``S3Source``; all its files share the client. No request is sent yet, but a new
+    client may look for credentials.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
@@ -277,45 +229,17 @@ class S3Store:
         endpoint_url: str | None = None,
         patience: RetryPolicy | None = None,
     ) -> None:
-        """Create the client, which may look for credentials; no request is sent yet."""
         self._address = S3Address.parse(url.rstrip("/") if url.count("/") > 2 else url)
         self._patience = patience or RetryPolicy()
-        self._own_client = client is None
         self._client = s3_client(patience=self._patience, endpoint_url=endpoint_url) if client is None else client
-        self.connections = self._patience.connections
-
-    @property
-    def name(self) -> str:
-        """The address."""
-        return str(self._address)
-
-    def sizes(self) -> Mapping[str, int] | None:
-        """Return None: listing needs more permissions than reading. Opening a file compares its size."""
-        return None
+        owned = self._client if client is None else None
+        super().__init__(str(self._address), patience=self._patience, owned=owned)
 
     def open(self, name: str) -> S3Source:
-        """Open a file of the directory.
-
-        Args:
-            name: relative, with ``/``, as in the manifest.
-        """
+        """Open a file of the directory; errors as ``S3Source``."""
         prefix = f"{self._address.key}/" if self._address.key else ""
         url = f"s3://{self._address.bucket}/{prefix}{name}"
         return S3Source(url, client=self._client, patience=self._patience)
-
-    def close(self) -> None:
-        """Close its own connections, and with them its files; repeated calls are harmless."""
-        if self._own_client:
-            self._client.close()
-
-    def read_small(self, name: str, limit: int) -> bytes:
-        """Return a whole file, or limit + 1 bytes of a larger one.
-
-        Raises:
-            SealedSourceError: as ``S3Source``.
-        """
-        with self.open(name) as source:
-            return read_at_most(source, limit)
 
 
 def _one_line(exc: BaseException) -> str:
@@ -324,7 +248,7 @@ def _one_line(exc: BaseException) -> str:
 
 def _settings_invalid(exc: BaseException) -> ConfigurationError:
     return ConfigurationError(
-        f"object storage cannot be asked: {_one_line(exc)}",
+        f"object storage cannot be used: {_one_line(exc)}",
         code="s3-settings-invalid",
         hint="give region, endpoint and credentials where boto3 looks for them: AWS_REGION, ~/.aws, the machine's role",
     )

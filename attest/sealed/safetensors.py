@@ -11,14 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
+from attest.sealed.sources import Readable
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
-
-__all__ = ["Plaintext", "TensorFile", "TensorSlice", "load_tensors", "open_tensors"]
 
 BATCH_BYTES: Final = 16 << 20
 """Small neighbours are read together, since each read decrypts whole segments."""
@@ -27,33 +26,10 @@ Progress = Callable[[int], object]
 """Called with the number of tensor bytes read so far, in the calling thread."""
 
 
-class Plaintext(Protocol):
-    """The verified plaintext of a file, such as ``SealedReader``."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        ...
-
-    def read_into(self, offset: int, buffer: memoryview, /) -> None:
-        """Fill the buffer from this offset."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources."""
-        ...
-
-
 class TensorSlice:
     """A lazily read tensor: indexing reads only the selected rows."""
 
     def __init__(self, tensors: TensorFile, info: TensorInfo) -> None:
-        """Keep the file and the tensor's entry."""
         self._tensors = tensors
         self._info = info
 
@@ -83,8 +59,7 @@ class TensorFile(ClosedOnExit):
         AttestError: as reading raises.
     """
 
-    def __init__(self, plaintext: Plaintext, *, framework: Framework = "numpy") -> None:
-        """Read the header."""
+    def __init__(self, plaintext: Readable, *, framework: Framework = "numpy") -> None:
         self._plaintext = plaintext
         try:
             self._maker: ArrayMaker = array_maker(framework)
@@ -148,11 +123,7 @@ class TensorFile(ClosedOnExit):
         return TensorSlice(self, info)
 
     def load(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> dict[str, Any]:
-        """Read several tensors, in the order of the file.
-
-        Args:
-            names: of the tensors; None means all.
-            progress: called with the number of tensor bytes read.
+        """Read several tensors, or all, in the order of the file.
 
         Raises:
             ConfigurationError: ``tensor-unknown``.
@@ -205,13 +176,13 @@ class TensorFile(ClosedOnExit):
         return arrays
 
 
-def open_tensors(plaintext: Plaintext, *, framework: Framework = "numpy") -> TensorFile:
+def open_tensors(plaintext: Readable, *, framework: Framework = "numpy") -> TensorFile:
     """Open a safetensors file for single tensors; see ``TensorFile``."""
     return TensorFile(plaintext, framework=framework)
 
 
 def load_tensors(
-    plaintext: Plaintext,
+    plaintext: Readable,
     *,
     names: Iterable[str] | None = None,
     framework: Framework = "numpy",
@@ -222,13 +193,8 @@ def load_tensors(
         return tensors.load(names, progress=progress)
 
 
-def _read_raw_header(plaintext: Plaintext) -> bytes:
-    """Return the raw header of a safetensors file, trailing spaces included.
-
-    Raises:
-        SealedFileError: ``safetensors-malformed``.
-        AttestError: as reading raises.
-    """
+def _read_raw_header(plaintext: Readable) -> bytes:
+    """Return the raw header of a safetensors file, trailing spaces included."""
     first = bytearray(min(LENGTH_BYTES, plaintext.size))
     plaintext.read_into(0, memoryview(first))
     raw = bytearray(header_length(bytes(first), file_size=plaintext.size))

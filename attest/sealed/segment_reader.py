@@ -18,13 +18,11 @@ from attest.sealed.layout import (
     segment_count,
     segment_place,
 )
-from attest.sealed.sources import Source
+from attest.sealed.sources import Source, require_size
 from attest.sealed.worker_threads import SPARE_SLOTS, Scratch, in_order, spread, thread_count, wipe
 
-__all__ = ["SealedReader"]
-
-_SEGMENTS_A_THREAD = 4
-"""Fewer segments are read sooner than a thread starts."""
+_SEGMENTS_PER_THREAD = 4
+"""Reading fewer segments takes less time than starting a thread."""
 
 
 class SealedReader(ClosedOnExit):
@@ -59,7 +57,6 @@ class SealedReader(ClosedOnExit):
         expected_header: bytes | None = None,
         threads: int | None = None,
     ) -> None:
-        """Open the file and verify its last segment."""
         self._source = source
         self._scratch = Scratch(source.size)
         self._lock = threading.Lock()
@@ -69,7 +66,8 @@ class SealedReader(ClosedOnExit):
             self._threads = thread_count(threads)
             self._file_size = source.size
             self._size = plaintext_size(self._file_size)
-            self._require_size(expected_size)
+            if expected_size is not None:
+                require_size(source.name, self._file_size, ciphertext_size(expected_size))
             self._count = segment_count(self._file_size)
             header = bytearray(HEADER_BYTES)
             source.read_into(0, memoryview(header))
@@ -79,19 +77,6 @@ class SealedReader(ClosedOnExit):
         except BaseException:
             self.close()
             raise
-
-    def _require_size(self, expected: int | None) -> None:
-        if expected is None or expected == self._size:
-            return
-        raise SealedTamperError(
-            f"{self._source.name} has another size than was sealed: expected {ciphertext_size(expected)} bytes, "
-            f"got {self._file_size}",
-            code="sealed-size-mismatch",
-            field=self._source.name,
-            expected=f"{ciphertext_size(expected)} bytes",
-            got=f"{self._file_size} bytes",
-            hint="fetch the file again",
-        )
 
     def _require_header(self, header: bytes, expected: bytes | None) -> None:
         if expected is None or header == expected:
@@ -138,7 +123,7 @@ class SealedReader(ClosedOnExit):
         self._require_open()
         out = view.cast("B")
         parts = Split(offset, len(out), self._file_size)
-        threads = max(1, min(self._threads, len(parts) // _SEGMENTS_A_THREAD))
+        threads = max(1, min(self._threads, len(parts) // _SEGMENTS_PER_THREAD))
         try:
             spread(len(parts), lambda n: self._fill(parts[n], out), threads=threads)
         except BaseException:
@@ -146,7 +131,7 @@ class SealedReader(ClosedOnExit):
             raise
 
     def read(self, offset: int, length: int) -> bytearray:
-        """Return ``size`` bytes of the plaintext from this offset; errors as ``read_into``."""
+        """Return ``length`` bytes of the plaintext from this offset; errors as ``read_into``."""
         if offset < 0 or length < 0 or offset + length > self._size:
             msg = f"bytes {offset} to {offset + length} of a file of {self._size}"
             raise ValueError(msg)
@@ -188,24 +173,24 @@ class SealedReader(ClosedOnExit):
             ValueError: the reader is closed.
         """
 
-        def tell(offset: int, piece: memoryview) -> None:
+        def report(offset: int, piece: memoryview) -> None:
             if progress is not None:
                 progress(offset + len(piece))
 
-        self._segments(write_at, tell)
+        self._segments(write_at, report)
 
     def _segments(
-        self, anyhow: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
+        self, unordered: Callable[[int, memoryview], object] | None, ordered: Callable[[int, memoryview], object]
     ) -> None:
-        """Decrypt all segments; pass each to ``anyhow`` in its thread, and in order to ``ordered``."""
+        """Decrypt all segments; pass each to ``unordered`` in its thread, and in order to ``ordered``."""
         self._require_open()
         places = [self._scratch.take() for _ in range(min(self._count, self._threads + SPARE_SLOTS))]
 
         def produce(index: int, slot: int) -> None:
             segment = self._place(index)
             piece = self._decrypt_in_place(segment, places[slot])
-            if anyhow is not None:
-                anyhow(segment.plaintext_offset, piece)
+            if unordered is not None:
+                unordered(segment.plaintext_offset, piece)
 
         def consume(index: int, slot: int) -> None:
             segment = self._place(index)

@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.serialization import (
 
 from attest.errors import ConfigurationError
 
-__all__ = ["is_signed", "key_hint", "raw_signature", "read_signing_key", "read_trusted_key"]
-
 _HASHES: Final[Mapping[str, hashes.HashAlgorithm]] = {"secp256r1": hashes.SHA256(), "secp384r1": hashes.SHA384()}
 
 

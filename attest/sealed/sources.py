@@ -7,17 +7,13 @@ import os
 import stat
 from typing import Protocol, runtime_checkable
 
-from attest.errors import SealedSourceError
-
-__all__ = ["FileSource", "Source", "changed", "unreadable"]
+from attest.context_managers import ClosedOnExit
+from attest.errors import SealedSourceError, SealedTamperError
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Random access to untrusted bytes; thread-safe.
-
-    ``FileSource`` and any object with these members implement it.
-    """
+    """Random access to untrusted bytes; thread-safe. Any object with these members implements it."""
 
     @property
     def name(self) -> str:
@@ -47,6 +43,28 @@ class Source(Protocol):
         ...
 
 
+class Readable(Protocol):
+    """Bytes with random access: a source, or the verified plaintext of a file, such as ``SealedReader``."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Size in bytes."""
+        ...
+
+    def read_into(self, offset: int, buffer: memoryview, /) -> None:
+        """Fill the buffer from this offset."""
+        ...
+
+    def close(self) -> None:
+        """Release all resources."""
+        ...
+
+
 def unreadable(name: str, exc: OSError) -> SealedSourceError:
     """Return the error for an unreadable file, with the system's reason."""
     return SealedSourceError(
@@ -70,7 +88,85 @@ def changed(name: str, expected: str, got: str) -> SealedSourceError:
     )
 
 
-class FileSource:
+def require_size(name: str, got: int, expected: int) -> None:
+    """Require the sealed size of a file.
+
+    Raises:
+        SealedTamperError: ``sealed-size-mismatch``.
+    """
+    if got != expected:
+        raise SealedTamperError(
+            f"{name} has another size than was sealed: expected {expected} bytes, got {got}",
+            code="sealed-size-mismatch",
+            field=name,
+            expected=f"{expected} bytes",
+            got=f"{got} bytes",
+            hint="get the file again; it was cut, or exchanged",
+        )
+
+
+def open_descriptor(path: str | os.PathLike[str], *, flags: int = 0) -> int:
+    """Open a file for reading; links are followed unless the flags forbid it.
+
+    Raises:
+        SealedSourceError: ``sealed-source-unreadable``.
+    """
+    try:
+        # Non-blocking: opening a pipe without a writer would wait for one.
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
+    except OSError as exc:
+        raise unreadable(os.fspath(path), exc) from exc
+
+
+def regular_status(fd: int, name: str) -> os.stat_result:
+    """Return the status of a descriptor, which must be that of a regular file.
+
+    Raises:
+        SealedSourceError: ``sealed-source-unreadable`` or ``sealed-source-not-a-file``.
+    """
+    try:
+        status = os.fstat(fd)
+    except OSError as exc:
+        raise unreadable(name, exc) from exc
+    if not stat.S_ISREG(status.st_mode):
+        raise SealedSourceError(f"{name} is no regular file", code="sealed-source-not-a-file", field=name)
+    return status
+
+
+def file_identity(status: os.stat_result) -> str:
+    """Return properties of a file that every write changes.
+
+    A writer can restore the modification time, but not the time of the inode's change.
+    """
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}"
+
+
+def read_descriptor(fd: int, offset: int, buffer: memoryview, *, name: str) -> int:
+    """Fill the buffer from this offset; return the number of bytes, fewer only at the end of the file.
+
+    Raises:
+        SealedSourceError: ``sealed-source-unreadable``.
+    """
+    done = 0
+    while done < len(buffer):
+        try:
+            count = os.preadv(fd, [buffer[done:] if done else buffer], offset + done)
+        except OSError as exc:
+            raise unreadable(name, exc) from exc
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+def read_at_most(source: Readable, limit: int) -> bytes:
+    """Return the content of a source, or limit + 1 bytes of a larger one."""
+    buffer = bytearray(min(source.size, limit + 1))
+    source.read_into(0, memoryview(buffer))
+    return bytes(buffer)
+
+
+class FileSource(ClosedOnExit):
     """A local file, read by ``preadv`` into the caller's memory.
 
     It is never mapped: bytes that others can change must be copied before verification, and truncation of a mapped
@@ -87,22 +183,15 @@ class FileSource:
     __slots__ = ("_fd", "_name", "_size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open the file and keep its size."""
         self._fd = -1
         self._name = os.fspath(path)
+        fd = open_descriptor(path)
         try:
-            # Non-blocking: opening a pipe without a writer would wait for one.
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as exc:
-            raise unreadable(self._name, exc) from exc
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
+            self._size = regular_status(fd, self._name).st_size
+        except BaseException:
             os.close(fd)
-            raise SealedSourceError(
-                f"{self._name} is no regular file", code="sealed-source-not-a-file", field=self._name
-            )
+            raise
         self._fd = fd
-        self._size = status.st_size
 
     @property
     def name(self) -> str:
@@ -128,18 +217,10 @@ class FileSource:
         if offset < 0 or offset + len(buffer) > self._size:
             msg = f"bytes {offset} to {offset + len(buffer)} of a file of {self._size}"
             raise ValueError(msg)
-        done, wanted = 0, len(buffer)
-        while done < wanted:
-            try:
-                count = os.preadv(self._fd, [buffer[done:] if done else buffer], offset + done)
-            except OSError as exc:
-                raise unreadable(self._name, exc) from exc
-            if count == 0:
-                break
-            done += count
+        done = read_descriptor(self._fd, offset, buffer, name=self._name)
         # Also after growth: the last segment was verified for another size.
         now = os.fstat(self._fd).st_size
-        if done < wanted or now != self._size:
+        if done < len(buffer) or now != self._size:
             raise changed(self._name, f"{self._size} bytes", f"{now} bytes")
 
     def close(self) -> None:

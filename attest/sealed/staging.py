@@ -1,11 +1,11 @@
-"""A folder that is not there until it is whole: made beside its place, and given its name at the end.
+"""Folders that appear only when they are complete: made beside their place, and renamed at the end.
 
 ::
 
-    .NAME.sealing/journal     what is done
-    .NAME.sealing/model/      what becomes NAME
+    .NAME.sealing/journal     the finished files
+    .NAME.sealing/model/      becomes NAME
 
-Killed at any moment, NAME is not there, and the next run goes on.
+If the process is killed, NAME does not exist, and the next run resumes.
 """
 
 from __future__ import annotations
@@ -15,39 +15,30 @@ import os
 import shutil
 import stat
 from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from attest.errors import ConfigurationError, SealedSourceError
+from attest.context_managers import ClosedOnExit
+from attest.errors import ConfigurationError
 from attest.files import flush_folder, require_absent
-from attest.sealed.atomic_file import whole_file
+from attest.sealed.atomic_file import unwritable
 from attest.sealed.journal import Journal
 
-__all__ = [
-    "Workplace",
-    "is_memory",
-    "make_own",
-    "remove_unlisted",
-    "require_new",
-    "require_room",
-    "workplace_of",
-    "write_whole",
-]
-
 _MODEL: Final = "model"
-_EXISTS_HINT: Final = "a model overwrites nothing: name another folder, or remove that one yourself"
+_EXISTS_HINT: Final = "nothing is overwritten: name another folder, or remove that one yourself"
 _OTHERS_WRITE: Final = 0o022
 _TMPFS: Final = 0x01021994
 _RAMFS: Final = 0x858458F6
 _STATFS_BYTES: Final = 256
-"""More than the kernel writes; the type stands first, as one machine word."""
+"""More than the kernel writes; the type comes first, as one machine word."""
 
 
-class Workplace:
+class Workplace(ClosedOnExit):
     """The folder beside a target in which it is made. Closing it leaves everything for the next run.
 
     Args:
-        target: what shall become of it; must not be there.
+        target: must not exist.
         kind: ``sealing`` or ``unsealing``.
 
     Raises:
@@ -56,30 +47,26 @@ class Workplace:
     """
 
     def __init__(self, target: Path, *, kind: str) -> None:
-        """Make it, or take up what is there."""
         self._target = target
-        self._folder = workplace_of(target, kind=kind)
-        self.model = self._folder / _MODEL
+        self.folder = workplace_of(target, kind=kind)
+        self.model = self.folder / _MODEL
         require_new(target, kind=kind)
         try:
-            make_own(self._folder)
-            self.journal = Journal(self._folder / "journal")
-            make_own(self.model)
+            make_own(self.folder)
+            with ExitStack() as opened:
+                self.journal = opened.enter_context(Journal(self.folder / "journal"))
+                make_own(self.model)
+                opened.pop_all()
         except OSError as exc:
             raise ConfigurationError(
                 f"{target} cannot be made: {exc.strerror or exc}",
                 code="output-unwritable",
                 field=str(target),
-                hint="name a folder below one that is there, that you may write to and that has room",
+                hint="name a folder below an existing one with write access and room",
             ) from exc
 
-    @property
-    def folder(self) -> Path:
-        """Where the work is done."""
-        return self._folder
-
     def finish(self) -> None:
-        """Give the folder its name, and remove what was only for the way.
+        """Rename the folder to its target, and remove the rest.
 
         Raises:
             ConfigurationError: ``output-exists``.
@@ -91,20 +78,19 @@ class Workplace:
             self.model.rename(self._target)
             flush_folder(self._target.parent)
         except OSError as exc:
-            raise _unwritable(self._target, exc) from exc
+            raise unwritable(self._target, exc) from exc
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Let others work here. Twice is allowed."""
+        """Unlock it for other processes; repeated calls are harmless."""
         self.journal.close()
 
 
 def make_own(folder: Path) -> None:
-    """Make a folder that nobody else can write to, or take up one that is (``OSError``).
+    """Create a folder that no other user can write to, or accept an existing one with this property (``OSError``).
 
-    Beside a target in ``/dev/shm`` anybody may make folders. One that is somebody else's would let him exchange what is
-    written there.
+    Any user can create folders beside a target in ``/dev/shm``, and the owner of a folder can exchange its files.
 
     Raises:
         ConfigurationError: ``sealed-work-unsafe``.
@@ -114,24 +100,24 @@ def make_own(folder: Path) -> None:
     if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE:
         return
     raise ConfigurationError(
-        f"{folder} belongs to somebody else, or others may write to it",
+        f"{folder} belongs to another user, or others can write to it",
         code="sealed-work-unsafe",
         field=str(folder),
-        expected="a folder of this user, to which nobody else may write",
-        hint=f"find out who made it; then remove {folder}, or name another target",
+        expected="a folder of this user that no other user can write to",
+        hint=f"look at its owner; then remove {folder}, or name another target",
     )
 
 
 def workplace_of(target: Path, *, kind: str) -> Path:
-    """Return where a target is made: beside it.
+    """Return the folder beside a target in which it is made.
 
     Raises:
-        ConfigurationError: ``output-unwritable``: there is no place beside it.
+        ConfigurationError: ``output-unwritable``: nothing can be beside it.
     """
     named = target.resolve() if target.name in {"", ".."} else target
     if not named.name:
         raise ConfigurationError(
-            f"nothing lies beside {target}",
+            f"{target} has no parent folder",
             code="output-unwritable",
             field=str(target),
             hint="name a folder below another one",
@@ -140,7 +126,7 @@ def workplace_of(target: Path, *, kind: str) -> Path:
 
 
 def require_new(target: Path, *, kind: str) -> None:
-    """Require a target not to be there, and tidy up beside one that was made by a run that was killed right after.
+    """Require a target that does not exist; remove the remains of a run that was killed after it was renamed.
 
     Raises:
         ConfigurationError: ``output-exists``.
@@ -152,7 +138,7 @@ def require_new(target: Path, *, kind: str) -> None:
 
 
 def remove_unlisted(folder: Path, keep: Collection[str]) -> None:
-    """Remove every file below a folder whose name is not among these: half files, and files that are done again."""
+    """Remove all files below a folder except these: the incomplete ones, and those that are made again."""
     for top, _, names in os.walk(folder):
         for name in names:
             path = Path(top) / name
@@ -160,18 +146,8 @@ def remove_unlisted(folder: Path, keep: Collection[str]) -> None:
                 path.unlink()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all.
-
-    Raises:
-        SealedSourceError: ``sealed-target-unwritable``.
-    """
-    with whole_file(path, mode=None) as file:
-        file.write(data)
-
-
 def require_room(folder: Path, size: int) -> None:
-    """Require a file system to have room for so many bytes more.
+    """Require a file system with room for this many bytes.
 
     Raises:
         ConfigurationError: ``output-no-room``.
@@ -185,26 +161,20 @@ def require_room(folder: Path, size: int) -> None:
     free = found.f_bavail * found.f_frsize
     if free < size:
         raise ConfigurationError(
-            f"{folder} has room for {free} bytes, and {size} are needed",
+            f"{folder} has room for {free} bytes, and {size} are necessary",
             code="output-no-room",
             field=str(folder),
             expected=f"{size} bytes",
             got=f"{free} bytes",
-            hint="make room, or name a target elsewhere; what is done already is kept",
+            hint="make room, or name a target elsewhere; finished work is kept",
         )
 
 
 def is_memory(folder: Path) -> bool:
-    """Say whether a folder lies in memory: tmpfs or ramfs, by ``statfs``. What cannot be asked does not."""
+    """Return True if a folder is in memory: tmpfs or ramfs, by ``statfs``. A folder that cannot be examined is not."""
     statfs = ctypes.CDLL(None, use_errno=True).statfs
     buffer = ctypes.create_string_buffer(_STATFS_BYTES)
     if statfs(os.fsencode(folder), buffer) != 0:
         return False
     kind = int.from_bytes(buffer.raw[: ctypes.sizeof(ctypes.c_long)], "little") & 0xFFFFFFFF
     return kind in {_TMPFS, _RAMFS}
-
-
-def _unwritable(path: Path, exc: OSError) -> SealedSourceError:
-    return SealedSourceError(
-        f"{path} cannot be written: {exc.strerror or exc}", code="sealed-target-unwritable", field=str(path)
-    )

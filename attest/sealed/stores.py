@@ -7,21 +7,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
-from attest.errors import SealedFileError, SealedSourceError
+from attest.errors import SealedFileError
 from attest.sealed.names import MAX_FILES
-from attest.sealed.sources import FileSource, Source, unreadable
-
-__all__ = ["FileStore", "FolderStore", "read_whole"]
+from attest.sealed.sources import FileSource, Source, read_at_most, unreadable
 
 _MAX_ENTRIES: Final = 4 * MAX_FILES
-"""Largest number of entries in a folder, subfolders included; sealed models have fewer."""
-_OF_GIT: Final = frozenset({".git", ".github"})
+"""Largest number of files in a folder, subfolders included; sealed models have fewer."""
+LEFT_OUT: Final = frozenset({".git", ".github"})
 """Top-level folders outside the model, by the format of its signature."""
+
+
+def folder_entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], str]]:
+    """Walk a folder without git's folders at its top; yield each entry that is no folder, and its relative path.
+
+    Links are not followed: one to a folder is yielded as a link.
+    """
+    pending = [(folder, "")]
+    while pending:
+        top, prefix = pending.pop()
+        with os.scandir(top) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                if not entry.is_dir(follow_symlinks=False):
+                    yield entry, path
+                elif path not in LEFT_OUT:
+                    pending.append((Path(entry.path), f"{path}/"))
 
 
 @runtime_checkable
 class FileStore(Protocol):
-    """Files by name; ``FolderStore`` and any object with these members implement it."""
+    """Files by name; any object with these members implements it."""
 
     @property
     def name(self) -> str:
@@ -55,14 +70,9 @@ class FileStore(Protocol):
 
 
 class FolderStore:
-    """A local folder.
-
-    Args:
-        folder: its path.
-    """
+    """A local folder."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Keep the path."""
         self.folder = Path(folder)
 
     @property
@@ -73,28 +83,18 @@ class FolderStore:
     def sizes(self) -> Mapping[str, int]:
         """List the folder; see ``FileStore``. Git's files at its top are left out."""
         found: dict[str, int] = {}
-        for count, entry in enumerate(self._entries(self.folder, top=True)):
-            if count >= _MAX_ENTRIES:
-                raise self._unsafe(f"it has more than {_MAX_ENTRIES} entries")
-            found[os.path.relpath(entry.path, self.folder)] = entry.stat(follow_symlinks=False).st_size
-        return found
-
-    def _entries(self, folder: Path, *, top: bool = False) -> Iterator[os.DirEntry[str]]:
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if top and entry.name in _OF_GIT:
-                        continue
-                    if entry.is_file(follow_symlinks=False):
-                        yield entry
-                    elif entry.is_dir(follow_symlinks=False):
-                        yield from self._entries(Path(entry.path))
-                    else:
-                        raise self._unsafe(f"{os.path.relpath(entry.path, self.folder)!r} is no regular file")
+            for entry, path in folder_entries(self.folder):
+                if path in LEFT_OUT:
+                    continue
+                if not entry.is_file(follow_symlinks=False):
+                    raise self._unsafe(f"{path!r} is no regular file")
+                if len(found) >= _MAX_ENTRIES:
+                    raise self._unsafe(f"it has more than {_MAX_ENTRIES} files")
+                found[path] = entry.stat(follow_symlinks=False).st_size
         except OSError as exc:
-            raise unreadable(str(folder), exc) from exc
-        except RecursionError as exc:
-            raise self._unsafe("its folders nest too deep") from exc
+            raise unreadable(str(exc.filename or self.folder), exc) from exc
+        return found
 
     def _unsafe(self, problem: str) -> SealedFileError:
         return SealedFileError(
@@ -107,33 +107,12 @@ class FolderStore:
 
     def read_small(self, name: str, limit: int) -> bytes:
         """Read a whole file; see ``FileStore``."""
-        source = self.open(name)
-        try:
-            return read_whole(source, limit=limit)
-        finally:
-            source.close()
+        with self.open(name) as source:
+            return read_at_most(source, limit)
 
-    def open(self, name: str) -> Source:
+    def open(self, name: str) -> FileSource:
         """Open a file; see ``FileStore``."""
         return FileSource(self.folder / name)
 
     def close(self) -> None:
         """Do nothing; remote stores close their connections here."""
-
-
-def read_whole(source: Source, *, limit: int) -> bytes:
-    """Return the content of a source, or limit + 1 bytes of a larger one.
-
-    Raises:
-        SealedSourceError: unreadable.
-    """
-    buffer = bytearray(min(source.size, limit + 1))
-    source.read_into(0, memoryview(buffer))
-    return bytes(buffer)
-
-
-def missing(store: FileStore, name: str) -> SealedSourceError:
-    """Return the error for a missing file."""
-    return SealedSourceError(
-        f"{store.name} has no file {name!r}", code="sealed-file-missing", field=name, hint="is this a sealed model?"
-    )

@@ -15,7 +15,7 @@ Spec: huggingface/safetensors, README, section "Format"; its library in version 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -24,15 +24,6 @@ from typing import Final, NoReturn
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError, SealedFileError
-
-__all__ = [
-    "DTYPE_BITS",
-    "LENGTH_BYTES",
-    "MAX_HEADER_BYTES",
-    "TensorHeader",
-    "TensorInfo",
-    "header_length",
-]
 
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
@@ -100,7 +91,7 @@ class TensorInfo:
 
     @property
     def packed(self) -> bool:
-        """Whether several numbers share a byte, which prevents slicing."""
+        """True if several numbers share a byte, which prevents slicing."""
         return DTYPE_BITS[self.dtype] % 8 != 0
 
 
@@ -120,20 +111,15 @@ class TensorHeader:
 
     @staticmethod
     def parse(raw: bytes, *, data_size: int) -> TensorHeader:
-        """Parse a header.
-
-        Args:
-            raw: the JSON with trailing spaces, without the eight bytes of its length.
-            data_size: bytes after it.
+        """Parse a header: the JSON with trailing spaces, without its length, before ``data_size`` bytes.
 
         Raises:
             SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.
         """
         members = _members(raw)
         metadata = _metadata(members.pop(_METADATA)) if _METADATA in members else {}
-        infos = sorted(
-            (_tensor(name, value) for name, value in members.items()), key=lambda info: (info.begin, info.end)
-        )
+        infos = [_tensor(name, value) for name, value in members.items()]
+        infos.sort(key=lambda info: (info.begin, info.end))
         _require_gapless(infos, data_size)
         return TensorHeader(
             tensors=MappingProxyType({info.name: info for info in infos}),
@@ -143,11 +129,7 @@ class TensorHeader:
 
 
 def header_length(raw: bytes, *, file_size: int) -> int:
-    """Return the length of the header, from the first eight bytes of the file.
-
-    Args:
-        raw: the first eight bytes, or a shorter file as a whole.
-        file_size: of the whole file, in bytes.
+    """Return the length of the header, from the first eight bytes of the file, or from a shorter file as a whole.
 
     Raises:
         SealedFileError: ``safetensors-malformed``.
@@ -195,7 +177,7 @@ def _tensor(name: str, value: JsonValue) -> TensorInfo:
         _refuse(f"{where}.dtype", "text", type(dtype).__name__)
     if dtype not in DTYPE_BITS:
         raise SealedFileError(
-            f"safetensors: {where}.dtype: this version knows no {dtype[:40]!r}",
+            f"safetensors: {where}.dtype: unknown type {dtype[:40]!r}",
             code="safetensors-dtype-unknown",
             field=f"{where}.dtype",
             expected=", ".join(DTYPE_BITS),
@@ -220,8 +202,7 @@ def _numbers(value: JsonValue, where: str) -> tuple[int, ...]:
     return numbers
 
 
-def _size(shape: Iterable[int], bits: int, where: str) -> int:
-    axes = tuple(shape)
+def _size(axes: tuple[int, ...], bits: int, where: str) -> int:
     if len(axes) > _MAX_AXES:
         _refuse(f"{where}.shape", f"at most {_MAX_AXES} axes", str(len(axes)))
     if prod(filter(None, axes)) * bits >= 8 * _MAX_ARRAY_BYTES:

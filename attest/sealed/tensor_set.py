@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, Final, Protocol
 
 from attest.context_managers import ClosedOnExit
 from attest.encoding import json_value
 from attest.errors import ConfigurationError, EvidenceError, SealedFileError
 from attest.sealed.arrays import Framework
-from attest.sealed.safetensors import Plaintext, Progress, TensorFile, TensorSlice, unknown_tensor
+from attest.sealed.safetensors import Progress, TensorFile, TensorSlice, unknown_tensor
+from attest.sealed.sources import Readable, read_at_most
 from attest.sealed.tensor_header import TensorInfo
-
-__all__ = ["INDEX_NAME", "ModelFiles", "TensorSet", "load_model", "open_model"]
 
 INDEX_NAME: Final = "model.safetensors.index.json"
 SINGLE_NAME: Final = "model.safetensors"
@@ -35,20 +34,15 @@ class ModelFiles(Protocol):
         """Its files by their paths."""
         ...
 
-    def open(self, path: str, /) -> Plaintext:
+    def open(self, path: str, /) -> Readable:
         """Open a file."""
         ...
 
 
 class TensorSet(ClosedOnExit):
-    """The tensors of several files as one set; see ``TensorFile``.
-
-    Args:
-        files: by path; closed with this object.
-    """
+    """The tensors of several files as one set, which closes them; see ``TensorFile``."""
 
     def __init__(self, files: Mapping[str, TensorFile]) -> None:
-        """Keep the files."""
         self._files = dict(files)
         self._homes = {name: file for file in self._files.values() for name in file.header.tensors}
 
@@ -97,10 +91,6 @@ class TensorSet(ClosedOnExit):
 def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSet:
     """Open the tensors of a model: ``model.safetensors``, or the shards in its index.
 
-    Args:
-        model: its files.
-        framework: of the arrays.
-
     Raises:
         SealedFileError: ``safetensors-malformed``, ``safetensors-dtype-unknown`` or ``safetensors-index-mismatch``: the
             index is malformed, or disagrees with the shards.
@@ -112,7 +102,7 @@ def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSe
             raise ConfigurationError(
                 f"{model.name} has neither {SINGLE_NAME} nor {INDEX_NAME}",
                 code="safetensors-missing",
-                hint="open a file of another name by itself, with open_tensors",
+                hint="open a file of another name with open_tensors",
             )
         return TensorSet({SINGLE_NAME: TensorFile(model.open(SINGLE_NAME), framework=framework)})
     homes = _read_index(model)
@@ -120,7 +110,7 @@ def open_model(model: ModelFiles, *, framework: Framework = "numpy") -> TensorSe
         files: dict[str, TensorFile] = {}
         for path in sorted(set(homes.values())):
             if path not in model.entries:
-                raise _index_mismatch(f"a shard that is there, not {path[:200]!r}")
+                raise _index_mismatch(f"a shard of the model, not {path[:200]!r}")
             files[path] = opened.enter_context(TensorFile(model.open(path), framework=framework))
         _require_agreement(homes, files)
         opened.pop_all()
@@ -144,21 +134,13 @@ def _shifted(progress: Progress | None, before: int) -> Progress | None:
 
 
 def _read_index(model: ModelFiles) -> dict[str, str]:
-    """Return the path of each tensor, from the index.
-
-    Raises:
-        SealedFileError: ``safetensors-index-mismatch``.
-    """
-    index = model.open(INDEX_NAME)
-    try:
+    """Return the path of each tensor, from the index."""
+    with closing(model.open(INDEX_NAME)) as index:
         if index.size > MAX_INDEX_BYTES:
             raise _index_mismatch(f"an index of at most {MAX_INDEX_BYTES} bytes, not {index.size}")
-        raw = bytearray(index.size)
-        index.read_into(0, memoryview(raw))
-    finally:
-        index.close()
+        raw = read_at_most(index, MAX_INDEX_BYTES)
     try:
-        document = json_value(bytes(raw), what=INDEX_NAME)
+        document = json_value(raw, what=INDEX_NAME)
     except EvidenceError as exc:
         raise _index_mismatch(exc.message) from exc
     weights = document.get("weight_map") if isinstance(document, dict) else None
@@ -184,7 +166,7 @@ def _require_agreement(homes: Mapping[str, str], files: Mapping[str, TensorFile]
 
 def _index_mismatch(expected: str) -> SealedFileError:
     return SealedFileError(
-        f"{INDEX_NAME} does not fit the model: expected {expected}",
+        f"{INDEX_NAME} does not match the model: expected {expected}",
         code="safetensors-index-mismatch",
         field=INDEX_NAME,
         expected=expected[:400],

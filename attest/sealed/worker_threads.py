@@ -1,7 +1,7 @@
-"""Threads that share the segments of one file, and the memory that they work in.
+"""Threads that share the segments of one file, and their buffers.
 
-The cipher, reading and hashing all release the interpreter's lock, so threads are enough. Each takes the next segment
-as soon as it has done one: a counter costs nothing beside a MiB of work, and no thread waits for a slower one.
+The cipher, reading and hashing release the interpreter's lock, so threads suffice. Each takes the next segment when it
+has finished one: a counter costs nothing compared with a MiB of work, and no thread waits for a slower one.
 """
 
 from __future__ import annotations
@@ -17,29 +17,27 @@ from itertools import count as counting
 
 from attest.sealed.layout import SEGMENT_BYTES
 
-__all__ = ["SPARE_SLOTS", "Scratch", "in_order", "spread", "thread_count", "wipe"]
-
 _HUGE_PAGE_BYTES = 2 << 20
 _ZEROS = bytes(SEGMENT_BYTES)
 _MAX_DEFAULT_THREADS = 16
 SPARE_SLOTS = 2
-"""More slots than threads, so that one that has to wait for its turn keeps none from working."""
+"""Slots in addition to one for each thread, so that a segment that waits for its turn blocks no thread."""
 
 
-def thread_count(asked: int | None) -> int:
-    """Return how many threads to use: what was asked for, or one for each processor that this process may use.
+def thread_count(requested: int | None) -> int:
+    """Return the number of threads: the requested one, or one for each processor that this process may use.
 
-    By itself it takes no more than 16: they fill the memory bus of any machine, and each one has buffers.
+    The default is at most 16: they saturate the memory bus of any machine, and each one has buffers.
 
     Raises:
         ValueError: fewer than one.
     """
-    if asked is None:
+    if requested is None:
         return max(1, min(_MAX_DEFAULT_THREADS, len(os.sched_getaffinity(0))))
-    if asked < 1:
-        msg = f"at least one thread has to do it, not {asked}"
+    if requested < 1:
+        msg = f"at least one thread is necessary, not {requested}"
         raise ValueError(msg)
-    return asked
+    return requested
 
 
 def wipe(buffer: memoryview) -> None:
@@ -50,28 +48,23 @@ def wipe(buffer: memoryview) -> None:
 
 
 class Scratch:
-    """Buffers for one segment each, used again and again, and overwritten with zeros at the end.
-
-    Args:
-        largest: bytes of the largest segment that will be there, at most 1 MiB.
-    """
+    """Reusable buffers for one segment of at most ``largest`` bytes each, overwritten with zeros at the end."""
 
     def __init__(self, largest: int = SEGMENT_BYTES) -> None:
-        """Begin without any; each is made when it is first needed."""
         self._bytes = max(1, min(largest, SEGMENT_BYTES))
         self._lock = threading.Lock()
         self._free: list[memoryview] = []
         self._all: list[tuple[mmap.mmap, memoryview]] = []
 
     def take(self) -> memoryview:
-        """Give a buffer of one segment, whose content is anything."""
+        """Return a buffer for one segment, with any content."""
         with self._lock:
             if not self._free:
                 self._add()
             return self._free.pop()
 
     def _add(self) -> None:
-        # Two in what is asked to be one huge page: the kernel copies into it and the cipher reads it faster.
+        # Two in one huge page, if the kernel grants it: copying into it and reading from it are faster.
         whole = self._bytes == SEGMENT_BYTES
         pages = mmap.mmap(-1, _HUGE_PAGE_BYTES if whole else self._bytes)
         if whole:
@@ -82,18 +75,18 @@ class Scratch:
         self._free += [view[at : at + self._bytes] for at in range(0, len(view), self._bytes)]
 
     def give(self, buffer: memoryview) -> None:
-        """Take a buffer back."""
+        """Return a buffer for reuse."""
         with self._lock:
             self._free.append(buffer)
 
     def wipe(self) -> None:
-        """Overwrite all of them and let them go; none may be in use."""
+        """Overwrite and release all of them; none may be in use."""
         with self._lock:
             for part in self._free:
                 part.release()
             for pages, view in self._all:
                 wipe(view)
-                with suppress(BufferError):  # Somebody kept a part of it; its content is gone all the same.
+                with suppress(BufferError):  # A caller kept a part of it; its content is overwritten all the same.
                     view.release()
                     pages.close()
             self._all.clear()
@@ -101,24 +94,24 @@ class Scratch:
 
 
 def spread(count: int, work: Callable[[int], object], *, threads: int) -> None:
-    """Call ``work`` for 0 to ``count - 1``, on so many threads, of which the calling one is the first.
+    """Call ``work`` for 0 to ``count - 1`` on several threads, the calling one included.
 
-    When one call raises, no further one begins. All have ended when this returns or raises, and when it is interrupted.
+    After a failure no further call starts. All calls have ended when this returns or raises, also when interrupted.
 
     Raises:
-        BaseException: what the first call to fail raised.
+        BaseException: the first failure.
     """
     indexes = counting()
     failures: list[BaseException] = []
 
-    def labour() -> None:
+    def share() -> None:
         try:
             while not failures and (index := next(indexes)) < count:
                 work(index)
-        except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
+        except BaseException as exc:  # noqa: BLE001 - raised again in the calling thread
             failures.append(exc)
 
-    _together([labour] * (min(threads, count) - 1), labour, failures, lambda: None)
+    _together([share] * (min(threads, count) - 1), share, failures, lambda: None)
 
 
 def in_order(
@@ -129,18 +122,18 @@ def in_order(
     slots: int,
     threads: int,
 ) -> None:
-    """Produce 0 to ``count - 1`` on several threads while consumers take them in order, each on a thread of its own.
+    """Produce 0 to ``count - 1`` on several threads, and consume them in order, each consumer on its own thread.
 
     Args:
-        count: how many.
-        produce: gets an index and a slot number; fills the slot. Called in any order.
-        consumers: each gets every index and its slot, in order; a slot is filled again when all had it. The first one
+        count: of the items.
+        produce: called with an index and a slot number, in any order; fills the slot.
+        consumers: called with every index and its slot, in order; a slot is reused after all of them. The first one
             runs in the calling thread.
-        slots: how many may be filled or waiting at a time; at least 1.
-        threads: how many produce.
+        slots: largest number of slots in use; at least 1.
+        threads: for production.
 
     Raises:
-        BaseException: what the first call to fail raised; all have ended by then.
+        BaseException: the first failure; all calls have ended by then.
     """
     line = _Line(count, slots, len(consumers))
     first, *others = (partial(line.guard, partial(line.consume, consume)) for consume in consumers)
@@ -149,7 +142,7 @@ def in_order(
 
 
 class _Line:
-    """Slots that go from producers to consumers and back."""
+    """Slots that pass from producers to consumers and back."""
 
     def __init__(self, count: int, slots: int, consumers: int) -> None:
         self.failures: list[BaseException] = []
@@ -171,7 +164,7 @@ class _Line:
 
     def _take(self) -> tuple[int, int] | None:
         with self._state:
-            # The slot comes with the index: whoever holds the lowest index holds a slot, so somebody can go on.
+            # The slot comes with the index: the thread with the lowest index has a slot, so there is always progress.
             self._state.wait_for(lambda: self._free or self.failures or self._next >= self._count)
             if self.failures or self._next >= self._count:
                 return None
@@ -199,10 +192,10 @@ class _Line:
                 self._free.append(slot)
                 self._state.notify_all()
 
-    def guard(self, labour: Callable[[], None]) -> None:
+    def guard(self, work: Callable[[], None]) -> None:
         try:
-            labour()
-        except BaseException as exc:  # noqa: BLE001 - it is raised again, in the calling thread
+            work()
+        except BaseException as exc:  # noqa: BLE001 - raised again in the calling thread
             self.failures.append(exc)
             self.wake()
 
@@ -212,27 +205,27 @@ class _Line:
 
 
 def _together(
-    labours: Sequence[Callable[[], None]],
+    others: Sequence[Callable[[], None]],
     own: Callable[[], None],
     failures: list[BaseException],
     wake: Callable[[], None],
 ) -> None:
-    """Do labours in threads and the own one here, and wait for all, whatever interrupts: the memory is the caller's."""
+    """Run the others in threads and ``own`` here; wait for all even if interrupted: the memory is the caller's."""
     ends: list[threading.Event] = []
     threads: list[threading.Thread] = []
     try:
-        for labour in labours:
+        for work in others:
             end = threading.Event()
             ends.append(end)
-            threads.append(_start(labour, end))
+            threads.append(_start(work, end))
         own()
-    except BaseException as exc:  # noqa: BLE001 - it is raised again below, after the last has ended
+    except BaseException as exc:  # noqa: BLE001 - raised again below, after the last thread has ended
         failures.append(exc)
         wake()
     for end in ends:
         while not end.is_set():
             try:
-                # Not Thread.join yet: when it is interrupted, Python 3.11 takes the thread for ended.
+                # Not Thread.join yet: after an interrupted join, Python 3.11 regards the thread as ended.
                 end.wait()
             except BaseException as exc:  # noqa: BLE001 - as above
                 failures.append(exc)
@@ -243,17 +236,17 @@ def _together(
         raise failures[0]
 
 
-def _start(labour: Callable[[], None], end: threading.Event) -> threading.Thread:
-    def whole() -> None:
+def _start(work: Callable[[], None], end: threading.Event) -> threading.Thread:
+    def run() -> None:
         try:
-            labour()
+            work()
         finally:
             end.set()
 
-    thread = threading.Thread(target=whole, name="sealed")
+    thread = threading.Thread(target=run, name="sealed")
     try:
         thread.start()
     except RuntimeError:
-        end.set()  # The system has no room for another thread.
+        end.set()  # no further thread available
         raise
     return thread

@@ -509,7 +509,7 @@ def test_the_log_says_who_got_what_and_holds_no_key(running: Running, caplog: py
     documents = [json.loads(line) for line in lines]
     (got,) = [one for one in documents if one.get("target") == f"/v1/keys/{KEY}"]
     assert (got["uid"], got["status"], got["bytes"], got["outcome"]) == (os.geteuid(), 200, 32, "sent")
-    assert any("is given to nobody any more" in one["message"] for one in documents)
+    assert any("is no longer served" in one["message"] for one in documents)
     assert all("\n" not in line for line in lines)
     assert "of-somebody" not in "".join(lines)
     assert found_in_texts({"log": "\n".join(lines)}, [MATERIAL]) == []

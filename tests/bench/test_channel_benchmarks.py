@@ -2,7 +2,7 @@
 
 import pytest
 
-from attest.channel.hpke import KEM_HYBRID, KEM_X25519
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from benchmarks.channel import round_trip
 
 

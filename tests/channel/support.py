@@ -27,7 +27,6 @@ from attest.channel import (
     channel_binding,
     verify_offer,
 )
-from attest.channel.bhttp_decoder import ResponseHead
 from attest.channel.records import evidence_proof
 from attest.endorsements.anchors import TrustAnchors
 from attest.policy import load_policy
@@ -133,7 +132,7 @@ def opened(opener: AnswerOpener, body: bytes | Iterable[bytes]) -> Response:
     events = [event for one in ([body] if isinstance(body, bytes) else body) for event in opener.feed(one)]
     events += opener.finish()
     head = events[0]
-    assert isinstance(head, ResponseHead)
+    assert isinstance(head, Response)
     content = b"".join(event for event in events if isinstance(event, bytes))
     return Response(status=head.status, fields=head.fields, content=content, trailers=opener.trailers)
 

@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel.bhttp import (
-    decode_request,
-    decode_response,
     encode_request,
     encode_response,
     section,
     varint,
     written_content,
 )
-from attest.channel.bhttp_decoder import MessageDecoder, RequestHead, ResponseHead
+from attest.channel.bhttp_decoder import MessageDecoder
 from attest.channel.messages import LIMITS, Fields, MessageLimits, Request, Response, field_values
 from attest.errors import ChannelError
 from tests.channel.support import vectors
+from tests.channel.whole_messages import decode_request, decode_response
 
 EXAMPLES = vectors("rfc9292")
 REQUEST = Request(
@@ -128,7 +127,7 @@ def test_any_request_is_read_as_it_was_written(indeterminate: bool, request: Req
     decoder = MessageDecoder("request")
     events = [event for at in range(0, len(raw), step) for event in decoder.feed(raw[at : at + step])]
     events += decoder.finish()
-    assert isinstance(events[0], RequestHead)
+    assert isinstance(events[0], Request)
     assert b"".join(event for event in events if isinstance(event, bytes)) == request.content
     assert decoder.trailers == request.trailers
 
@@ -155,7 +154,7 @@ def test_what_is_read_early_is_the_head_and_then_the_content_as_it_comes() -> No
     decoder = MessageDecoder("response")
     at = raw.index(b"because")
     head, piece = decoder.feed(raw[: at + 3])
-    assert head == ResponseHead(status=200, fields=RESPONSE.fields, interim=RESPONSE.interim)
+    assert head == Response(status=200, fields=RESPONSE.fields, interim=RESPONSE.interim)
     assert piece == b"bec"
     assert decoder.feed(raw[at + 3 :]) == (b"ause",)
     assert decoder.finish() == ()

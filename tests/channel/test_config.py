@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel import KEM_HYBRID, KEM_X25519, KeyConfig, KeyDocument, parse_key_document
-from attest.channel.config import MAX_CONFIGS, MAX_DOCUMENT_BYTES, OFFERED, ForeignConfig, choose, parse_key_config
+from attest.channel.config import MAX_CONFIGS, MAX_DOCUMENT_BYTES, OFFERED, ForeignConfig, choose
 from attest.channel.hpke import AES_256_GCM, CHACHA20_POLY1305, HpkeKey
 from attest.errors import ChannelError
 from tests.channel.support import vectors
+from tests.channel.whole_messages import only_config
 
 CURVE = HpkeKey.from_seed(KEM_X25519, bytes(32)).public
 HYBRID = HpkeKey.from_seed(KEM_HYBRID, vectors("xwing")["seed"]).public
@@ -53,7 +54,7 @@ def test_the_document_of_our_own_vector_is_made() -> None:
 @pytest.mark.parametrize("name", ["rfc9458", "chunked-08"])
 def test_published_configurations_are_read_and_written_again(name: str) -> None:
     raw = vectors(name)["config"]
-    config = parse_key_config(raw)
+    config = only_config(raw)
     assert config.to_bytes() == raw
     assert (config.kem, config.pairs) == (KEM_X25519, ((1, 1), (1, 3)))
 
@@ -133,12 +134,6 @@ def test_a_configuration_that_cannot_be_encoded_cannot_be_made(wrong: dict[str, 
     fields = {"key_id": 1, "kem": KEM_X25519, "public_key": CURVE} | wrong
     with pytest.raises(ValueError, match=r"key|ids"):
         KeyConfig(**fields)  # type: ignore[arg-type]
-
-
-def test_a_single_configuration_is_refused_when_it_is_none_or_foreign() -> None:
-    assert code_of(lambda: parse_key_config(TWO.to_bytes() + b"\0")) == "channel-keys-malformed"
-    assert code_of(lambda: parse_key_config(b"")) == "channel-keys-malformed"
-    assert code_of(lambda: parse_key_config(ALIEN.to_bytes())) == "channel-keys-unsupported"
 
 
 # -- choosing

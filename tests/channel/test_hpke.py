@@ -18,8 +18,6 @@ from attest.channel.hpke import (
     AES_256_GCM,
     CHACHA20_POLY1305,
     ENC_BYTES,
-    KEM_HYBRID,
-    KEM_X25519,
     MAX_SEQUENCE,
     HpkeContext,
     HpkeKey,
@@ -28,6 +26,7 @@ from attest.channel.hpke import (
 )
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
 from attest.release import WorkloadKey, seal
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from tests.channel.support import vectors
 
 SEED = bytes(range(32))

@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel.chunked import MAX_CHUNK_BYTES, PIECE_BYTES, ChunkOpener, ChunkSealer
-from attest.channel.config import OFFERED, KeyChoice, KeyConfig, parse_key_config
+from attest.channel.config import OFFERED, KeyChoice, KeyConfig
 from attest.channel.hpke import (
     AES_128_GCM,
     AES_256_GCM,
     CHACHA20_POLY1305,
     ENC_BYTES,
-    KEM_HYBRID,
-    KEM_X25519,
     CountedAead,
     HpkeContext,
     HpkeKey,
@@ -30,13 +28,13 @@ from attest.channel.ohttp import (
     begin_opening,
     begin_sealing,
     open_answer,
-    open_request,
     read_header,
     seal_answer,
-    seal_request,
 )
 from attest.errors import ChannelError, ChannelTamperError
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from tests.channel.support import vectors
+from tests.channel.whole_messages import only_config, open_request, seal_request
 
 SEED = bytes(range(32))
 PIECES = st.lists(st.binary(min_size=1, max_size=300), max_size=6)
@@ -54,7 +52,7 @@ def choice(config: KeyConfig, aead: int = AES_256_GCM) -> KeyChoice:
 
 def test_the_vector_of_rfc_9458_is_made_and_opened() -> None:
     found = vectors("rfc9458")
-    config, key = parse_key_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
+    config, key = only_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
     assert config.to_bytes() == found["config"]
     ephemeral = X25519PrivateKey.from_private_bytes(found["skE"])
     sealing = begin_sealing(choice(config, AES_128_GCM), MessageForm.SINGLE, dangerous_ephemeral=ephemeral)
@@ -77,7 +75,7 @@ def test_the_derivation_of_the_answers_key_is_the_published_one() -> None:
 
 def test_the_vector_of_the_chunked_draft_is_made_and_opened() -> None:
     found = vectors("chunked-08")
-    config, key = parse_key_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
+    config, key = only_config(found["config"]), HpkeKey.from_seed(KEM_X25519, found["skR"])
     ephemeral = X25519PrivateKey.from_private_bytes(found["skE"])
     sealing = begin_sealing(choice(config, AES_128_GCM), MessageForm.CHUNKED, dangerous_ephemeral=ephemeral)
     sealer, request = ChunkSealer(sealing.context), found["request"]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from attest.channel import Request, RequestSealer, Response
 from attest.channel.chunked import PIECE_BYTES, ChunkOpener, ChunkSealer
-from attest.channel.hpke import AES_256_GCM, KEM_HYBRID, HpkeContext, Suite
+from attest.channel.hpke import AES_256_GCM, HpkeContext, Suite
 from attest.channel.padding import GrowingMessage, WholeMessage, padded, padded_length
+from attest.release.sealed_key import KEM_HYBRID
 from tests.channel.support import ASK, Service, opened, opener_of, sealed
 from tests.samples import AT
 

@@ -23,7 +23,7 @@ from attest.channel import (
     verify_offer,
 )
 from attest.channel.config import KeyConfig, parse_key_document
-from attest.channel.hpke import KEM_HYBRID, KEM_X25519, HpkeKey
+from attest.channel.hpke import HpkeKey
 from attest.channel.keys import LIFETIME, OVERLAP, Proofs
 from attest.channel.prompt import prompt_document
 from attest.channel.records import evidence_proof
@@ -34,6 +34,7 @@ from attest.errors import AttestError, ConfigurationError, EvidenceError
 from attest.evidence.envelope import EvidenceItem, parse_envelope
 from attest.policy import load_policy
 from attest.release.prompt_keys import PromptKey
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from attest.verification import ExpectedFreshness, verify
 from tests.channel.support import ASK, POLICY, SECOND, WORLD, Service, expectation, offer_of, sealed
 from tests.release.test_prompt_keys import SERVICE, material_of, note_of

@@ -30,7 +30,7 @@ from typing import NoReturn
 from cryptography.hazmat.primitives.serialization import Encoding
 from safetensors.numpy import save as save_tensors
 
-from attest.channel.bhttp import decode_request, decode_response, encode_request, encode_response
+from attest.channel.bhttp import encode_request, encode_response
 from attest.channel.chunked import ChunkSealer
 from attest.channel.config import KeyDocument, choose, parse_key_document
 from attest.channel.ohttp import MessageForm, begin_sealing
@@ -78,6 +78,7 @@ from attest_simulator.nvidia import SimulatedBoard
 from attest_simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from tests.channel.support import ASK, SAID, offer_of
 from tests.channel.support import Service as ChannelService
+from tests.channel.whole_messages import decode_request, decode_response
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.policy.corim_made import amd, intel, launch_measurement
 from tests.results import services

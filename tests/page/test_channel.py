@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from attest.channel import ChannelKey, KeyDocument, KeyOffer
-from attest.channel.hpke import KEM_HYBRID, KEM_X25519
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519
 from attest_simulator.revocation_lists import simulated_crl
 from tests.channel.support import AUDIENCE, AUTHORITY, WORLD, Service, offer_of
 from tests.channel.test_served import SECRET, Site, serving, site_of

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from attest.errors import AttestError, ConfigurationError, SealedFileError, SealedSourceError, SealedTamperError
 from attest.sealed import FolderStore, SealingNames, rewrap, unseal_directory
 from attest.sealed import stores as stores_module
+from attest.sealed.atomic_file import write_whole
 from attest.sealed.journal import Journal
 from attest.sealed.key_rotation import finish_rewrap
 from attest.sealed.names import names_problem
-from attest.sealed.staging import write_whole
 from tests.sealed.made import KEY, NAMES, OTHER_KEY, OWNER, Place, read_files
 
 TRUSTED = (OWNER.public_key(),)
@@ -224,3 +224,17 @@ def test_a_workplace_of_another_user_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         place.seal()
     assert refused.value.code == "sealed-work-unsafe"
+
+
+def test_a_refused_workplace_is_free_for_the_next_run(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    model = tmp_path / ".sealed.sealing" / "model"
+    model.mkdir(parents=True, mode=0o700)
+    model.parent.chmod(0o700)
+    model.chmod(0o777)
+    with pytest.raises(ConfigurationError) as refused:
+        place.seal()
+    assert refused.value.code == "sealed-work-unsafe"
+    model.chmod(0o700)
+    place.seal()
+    place.open(digests=True).close()

@@ -131,7 +131,7 @@ def test_a_name_that_no_reader_would_take_is_refused(tmp_path: Path, name: str) 
 def test_names_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     place = Place(tmp_path)
     (place.model / "CONFIG.json").write_bytes(b"")
-    assert "one name" in refused_sealing(place).message
+    assert "the same name" in refused_sealing(place).message
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:

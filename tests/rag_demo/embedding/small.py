@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from attest.sealed.safetensors import Plaintext
+from attest.sealed.sources import Readable
 
 Document = dict[str, Any]  # Any: JSON that a test is about to spoil
 
@@ -126,7 +126,7 @@ class SmallModel:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.entries = files
 
-    def open(self, path: str, /) -> Plaintext:
+    def open(self, path: str, /) -> Readable:
         return _Bytes(path, self.entries[path])
 
 
