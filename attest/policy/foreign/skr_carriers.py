@@ -14,11 +14,8 @@ from types import MappingProxyType
 
 from attest.encoding import JsonValue
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Loss
-from attest.policy.foreign.skr import Operator, SkrValue
+from attest.policy.foreign.skr import Operator, SkrValue, integer_of, values_equal
 from attest.policy.foreign.skr_claims import why_lost
-from attest.policy.foreign.skr_evaluation import integer_of, values_equal
-
-__all__ = ["TCB_PARTS", "NeverHoldsError", "SkrDraft", "WantedClaim", "is_carriable"]
 
 TEE_PREFIX, SNP_PREFIX, TDX_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-", "tdx_"
 MAX_EXACT_TCBS = 64
