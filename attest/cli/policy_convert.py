@@ -110,8 +110,8 @@ def convert(
     """
     from attest.cli.files import read_file
     from attest.cli.policies import read_reference_documents
+    from attest.policy.document import MAX_POLICY_BYTES, read_document
     from attest.policy.foreign.convert import export_skr, recognised
-    from attest.policy.loader import MAX_POLICY_BYTES, read_document
     from attest.policy.model import decode_policy
 
     data = read_file(file, limit=MAX_POLICY_BYTES, what="FILE")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from attest.cli.policy_documents import PolicyText
     from attest.encoding import JsonValue
-    from attest.policy.authoring.lint import LintFinding
+    from attest.policy.authoring.lint_findings import LintFinding
 
 __all__ = ["lint"]
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from attest.encoding import JsonValue
-    from attest.policy.signatures import DocumentIdentity, DocumentSignature, PolicyPublicKey
+    from attest.policy.signatures import DocumentIdentity, DocumentSignature
+    from attest.policy.signing_keys import PolicyPublicKey
 
 __all__ = ["sign", "verify"]
 
@@ -52,7 +53,8 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
     from attest.clock import this_second
-    from attest.policy.signatures import read_private_key, sign_policy, signature_json
+    from attest.policy.signatures import sign_policy, signature_json
+    from attest.policy.signing_keys import read_private_key
 
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
@@ -128,7 +130,8 @@ def verify(
     from attest.cli.files import STDIN
     from attest.cli.output import print_document
     from attest.cli.policy_documents import read_signable
-    from attest.policy.signatures import key_id, require_newer, verify_signatures
+    from attest.policy.signatures import require_newer, verify_signatures
+    from attest.policy.signing_keys import key_id
 
     if [file, *signatures, *keys, newer_than].count(STDIN) > 1:
         raise click.UsageError("standard input can be read once: give '-' once")
@@ -155,7 +158,7 @@ def verify(
 
 def _public_key(file: str) -> PolicyPublicKey:
     from attest.cli.files import read_file
-    from attest.policy.signatures import read_public_key
+    from attest.policy.signing_keys import read_public_key
 
     return read_public_key(read_file(file, limit=_MAX_KEY_BYTES, what="--key"))
 

@@ -21,8 +21,6 @@ from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log,
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import Rule, Test, is_, one_of, reference_rule, rule_for
 
-__all__ = ["PCR_KEYS", "VM_SWITCHES", "AzureDemands", "azure_rules", "decode_azure", "rules_of_cpu"]
-
 PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
 """Keys of the registers, which take names of reference values with 32-byte digests: the bank is SHA-256."""
 _PCR_BYTES = 32

@@ -11,26 +11,6 @@ from typing import Generic, TypeVar
 from attest.encoding import JsonValue, hex_bytes, rfc3339
 from attest.errors import EvidenceError, InvalidValueError
 
-__all__ = [
-    "Decoder",
-    "Demand",
-    "RelaxedDemand",
-    "Section",
-    "boolean",
-    "choice",
-    "demand",
-    "hex_of",
-    "integer",
-    "list_of",
-    "moment",
-    "must_be",
-    "named_bits",
-    "nearest",
-    "refuse",
-    "table_of",
-    "text",
-]
-
 T = TypeVar("T")
 Decoder = Callable[[JsonValue, str], T]
 MAX_TEXT_CHARACTERS = 4096

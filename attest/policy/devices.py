@@ -16,8 +16,6 @@ from attest.evidence.gpu.device_set import device_set_claim
 from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
 from attest.policy.rules import Rule, Test, is_, one_of, rule_for
 
-__all__ = ["Count", "DeviceSetDemands", "cpu_rule", "decode_devices", "device_set_rules"]
-
 MAX_DEVICES = 64
 """More than any machine has; an evidence of more items is refused before this counts."""
 

@@ -10,8 +10,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
 from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
-__all__ = ["MAX_POLICY_BYTES", "placed", "read_document"]
-
 MAX_POLICY_BYTES = 1024 * 1024
 
 

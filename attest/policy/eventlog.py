@@ -32,17 +32,6 @@ from attest.policy.decoder import (
 )
 from attest.policy.rules import Rule, Subject, Test, is_, rule_for
 
-__all__ = [
-    "AZURE_LOG",
-    "LOADER_LISTS",
-    "TDX_LOG",
-    "ApplicationEvents",
-    "EventLogDemands",
-    "EventLogKey",
-    "decode_event_log",
-    "event_log_rules",
-]
-
 _CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
 _EVENT_LOG = "eventlog"
 """The relaxation under which no log need come along."""

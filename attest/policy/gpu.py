@@ -27,18 +27,6 @@ from attest.policy.gpu_references import GPU_RIMS, SWITCH_RIMS, comparison_rule,
 from attest.policy.rules import Rule, Test, denial_rule, is_, one_of, rule_for
 from attest.policy.versions import Numbering, VersionRange, in_ranges, ranges_of, ranges_text
 
-__all__ = [
-    "BASELINE_GPU_RULES",
-    "BASELINE_SWITCH_RULES",
-    "GpuDemands",
-    "SwitchDemands",
-    "decode_gpu",
-    "decode_nvswitch",
-    "gpu_rules",
-    "switch_rules",
-    "tolerances_of",
-]
-
 ARCHITECTURES = ("hopper", "blackwell")
 MODES = ("spt", "mpt", "protected-pcie")
 IDENTITY_BYTES = 9

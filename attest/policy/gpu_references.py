@@ -13,8 +13,6 @@ from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.rules import Rule, Test, is_, one_of, rule_for
 
-__all__ = ["GPU_RIMS", "SWITCH_RIMS", "comparison_rule", "measurement_rules"]
-
 _EQUAL = "every measurement equal to a reference value that NVIDIA signed"
 GPU_RIMS: tuple[str, ...] = ("driver_rim", "vbios_rim")
 SWITCH_RIMS: tuple[str, ...] = ("vbios_rim",)

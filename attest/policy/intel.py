@@ -40,17 +40,6 @@ from attest.policy.rules import (
     rule_for,
 )
 
-__all__ = [
-    "BASELINE_SGX_RULES",
-    "BASELINE_TDX_RULES",
-    "SgxDemands",
-    "TdxDemands",
-    "decode_sgx",
-    "decode_tdx",
-    "sgx_rules",
-    "tdx_rules",
-]
-
 _MRENCLAVE_BYTES = 32
 _MODULE_VERSIONS = tuple(str(version) for version in range(256))
 _STRICT_TD_ATTRIBUTES = {"debug": False, "sept_ve_disable": True, "migratable": False}

@@ -26,8 +26,6 @@ from attest.policy.decoder import (
 )
 from attest.policy.rules import Rule, Test, denial_rule, is_, minimum_rule, one_of, rule_for
 
-__all__ = ["AcceptedAdvisory", "TcbDemands", "decode_tcb", "tcb_rules", "tcb_status_rule"]
-
 _TCB = "tcb"
 """The relaxation under which there are no claims about the TCB."""
 _ALLOWED_STATUSES = tuple(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)

@@ -41,8 +41,6 @@ from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
 from attest.policy.verifiers import AcceptedVerifier, decode_verifiers
 
-__all__ = ["MAX_BRANCHES", "MAX_NESTING", "SCHEMA", "AtLeastOf", "PolicyBody", "PolicyDocument", "decode_policy"]
-
 SCHEMA = "attest.policy/1"
 MAX_NESTING = 4
 """Levels of branches below the policy itself."""

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Located", "TextPosition", "json_places", "yaml_places"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextPosition:

@@ -17,8 +17,6 @@ from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, No
 from attest.policy.rules import Rule
 from attest.policy.snp import snp_rules
 
-__all__ = ["CPU_KINDS", "prepared", "tolerated"]
-
 CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
 _References = Mapping[str, ReferenceValues]
 

@@ -12,16 +12,6 @@ import rfc8785
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decoder import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
-__all__ = [
-    "IncompleteReferences",
-    "ReferenceValues",
-    "decode_reference_values",
-    "ends_of",
-    "names_in",
-    "reference_digest",
-    "reference_text",
-]
-
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
 

@@ -12,19 +12,6 @@ from typing import TypeAlias
 
 from attest.policy.rules import Rule
 
-__all__ = [
-    "SET",
-    "AllBranch",
-    "AnyBranch",
-    "AtLeast",
-    "Leaf",
-    "Node",
-    "PlacedRule",
-    "kinds_of",
-    "paths_of",
-    "placed_rules",
-]
-
 SET = "set"
 """Kind of the rules over all GPUs and NVSwitches together, and over their CPU."""
 

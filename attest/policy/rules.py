@@ -18,22 +18,6 @@ from attest.evidence.claims import Claim, ClaimValue, value_text
 from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.references import ReferenceValues, ends_of, reference_text
 
-__all__ = [
-    "Rule",
-    "Subject",
-    "Test",
-    "denial_rule",
-    "has_bits",
-    "is_",
-    "list_text",
-    "matches",
-    "minimum_rule",
-    "none_of",
-    "one_of",
-    "reference_rule",
-    "rule_for",
-]
-
 Test = Callable[[Any, datetime], bool]  # Any: the claim's own type, which the rule's maker knows
 
 

@@ -33,32 +33,7 @@ from attest.policy.signing_keys import (
     is_signed,
     key_id,
     raw_signature,
-    read_private_key,
-    read_public_key,
 )
-
-__all__ = [
-    "ALGORITHMS",
-    "MAX_KEYS",
-    "MAX_SIGNATURES",
-    "MAX_SIGNATURE_BYTES",
-    "SIGNATURE_SCHEMA",
-    "DocumentIdentity",
-    "DocumentSignature",
-    "PolicyPrivateKey",
-    "PolicyPublicKey",
-    "VerifiedSignatures",
-    "identity_of",
-    "key_id",
-    "read_private_key",
-    "read_public_key",
-    "read_signature",
-    "require_newer",
-    "sign_policy",
-    "signature_json",
-    "signed_bytes",
-    "verify_signatures",
-]
 
 SIGNATURE_SCHEMA: Final = "attest.policy-signature/1"
 MAX_SIGNATURE_BYTES: Final = 16 * 1024

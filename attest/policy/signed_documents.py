@@ -7,14 +7,8 @@ from collections.abc import Iterable
 from attest.errors import ConfigurationError, InvalidValueError, SignatureError
 from attest.policy.document import placed, read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.signatures import (
-    DocumentIdentity,
-    DocumentSignature,
-    PolicyPublicKey,
-    verify_signatures,
-)
-
-__all__ = ["identity_in", "read_signed_document"]
+from attest.policy.signatures import DocumentIdentity, DocumentSignature, verify_signatures
+from attest.policy.signing_keys import PolicyPublicKey
 
 
 def read_signed_document(

@@ -19,19 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
 
 from attest.errors import ConfigurationError
 
-__all__ = [
-    "ALGORITHMS",
-    "KINDS",
-    "PolicyPrivateKey",
-    "PolicyPublicKey",
-    "algorithm_of",
-    "is_signed",
-    "key_id",
-    "raw_signature",
-    "read_private_key",
-    "read_public_key",
-]
-
 PolicyPrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
 PolicyPublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
 

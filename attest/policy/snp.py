@@ -40,8 +40,6 @@ from attest.policy.snp_tcb import (
     tcb_of_product,
 )
 
-__all__ = ["BASELINE_SNP_RULES", "SnpDemands", "decode_snp", "snp_rules"]
-
 _HIGHEST_VMPL = 3
 _LARGEST_EXACT = 2**53 - 1
 """Canonical JSON (RFC 8785) has no larger integers."""

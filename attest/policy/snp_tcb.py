@@ -19,21 +19,6 @@ from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.decoder import Section, integer, list_of, refuse, table_of
 from attest.policy.rules import Test
 
-__all__ = [
-    "TCB_DEMANDS",
-    "ExactTcbs",
-    "ProductTcb",
-    "TcbMinimums",
-    "covers",
-    "exact_tcbs",
-    "exact_tcbs_text",
-    "is_one_of",
-    "minimum_tcbs",
-    "minimum_tcbs_text",
-    "shortfall",
-    "tcb_of_product",
-]
-
 _T = TypeVar("_T")
 _PARTS = frozenset({"bootloader", "tee", "snp", "microcode"})
 TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]

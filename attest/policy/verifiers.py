@@ -16,8 +16,6 @@ from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
 from attest.policy.decoder import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
 
-__all__ = ["LARGEST_STATED", "LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
-
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 LARGEST_STATED = 2**53 - 1
 """Canonical JSON (RFC 8785), by which a policy has its digest, has no larger integers."""

@@ -15,8 +15,6 @@ from attest.encoding import JsonValue
 from attest.policy.decoder import Decoder, Section, list_of, refuse
 from attest.policy.rules import Test
 
-__all__ = ["Numbering", "Version", "VersionRange", "in_ranges", "parse_version", "ranges_of", "ranges_text"]
-
 MAX_COMPONENTS = 6
 _COMPONENT = r"[0-9]{1,9}"
 _HEX_COMPONENT = r"[0-9A-Fa-f]{1,2}"

@@ -27,8 +27,6 @@ from attest.session.steps import KeyRequest, Received, obtain, renew
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncSession"]
-
 _T = TypeVar("_T")
 
 

@@ -14,7 +14,8 @@ from attest.collect import THIS_MACHINE, collect_machine
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
-from attest.policy.loader import MAX_POLICY_BYTES, Policy, load_policy
+from attest.policy.document import MAX_POLICY_BYTES
+from attest.policy.loader import Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
@@ -23,8 +24,6 @@ from attest.session.verification_inputs import anchors_given, asking_vendors, en
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["attester_of", "expectation_of", "open_async_http", "open_http", "trusting", "watch_of"]
 
 
 def open_http(settings: SessionSettings) -> httpx.Client:

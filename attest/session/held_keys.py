@@ -19,8 +19,6 @@ from attest.session.key import Held, SessionLease
 from attest.session.retry import pause_after
 from attest.session.schedule import Moment, SessionTiming
 
-__all__ = ["Holdings"]
-
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between attempts to renew: a recovered service is noticed within a minute."""
 

@@ -13,8 +13,6 @@ from attest.release.names import KeyReference
 from attest.release.released_key import ReleasedKey
 from attest.session.schedule import Moment
 
-__all__ = ["Held", "SessionKey", "SessionLease"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLease:

@@ -12,8 +12,6 @@ from typing import Final
 from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
 from attest.session.schedule import Deadline
 
-__all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
-
 FIRST_SECONDS: Final = 0.25
 LONGEST_SECONDS: Final = 30.0
 MOST_STALE_CHALLENGES: Final = 3

@@ -10,8 +10,6 @@ from typing import Final
 
 from attest.clock import since_boot, system_clock
 
-__all__ = ["IDLE_SECONDS", "SYSTEM_TIMING", "Deadline", "Moment", "SessionTiming"]
-
 IDLE_SECONDS: Final = 60.0
 """How long whoever renews sleeps at most: within a minute it notices that nobody has its session any more, or that the
 clock was set."""

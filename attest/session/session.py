@@ -28,8 +28,6 @@ from attest.session.steps import KeyRequest, Received, obtain, renew
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Session"]
-
 JOIN_SECONDS: Final = 5.0
 """Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 

@@ -24,8 +24,6 @@ from typing import Any, Final
 from attest.errors import ConfigurationError
 from attest.release.notes import VerifierKey
 
-__all__ = ["CONFIG_VARIABLE", "FILE_NAME", "VARIABLES", "SessionSettings", "load_settings", "settings_files"]
-
 FILE_NAME: Final = "attest.toml"
 CONFIG_VARIABLE: Final = "ATTEST_CONFIG"
 MACHINE_FILE: Final = Path("/etc/attest") / FILE_NAME

@@ -28,8 +28,6 @@ from attest.session.schedule import SYSTEM_TIMING, Deadline, SessionTiming
 from attest.session.settings import SessionSettings, load_settings
 from attest.session.steps import KeyRequest
 
-__all__ = ["Given", "OnLost", "OnRenewed", "SessionState", "log", "references_of"]
-
 OnLost = Callable[[SessionKey, LeaseLostError], object]
 OnRenewed = Callable[[SessionKey], object]
 log = logging.getLogger("attest.session")

@@ -30,8 +30,6 @@ from attest.session.key import Held
 from attest.session.retry import Attempts
 from attest.session.schedule import Deadline, Moment
 
-__all__ = ["KeyRequest", "Obtaining", "Received", "Renewing", "obtain", "renew"]
-
 LEAST_SECONDS: Final = 1.0
 """For a renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})

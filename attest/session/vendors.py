@@ -26,8 +26,6 @@ from attest.fetch import (
     gather_for_evidence,
 )
 
-__all__ = ["fetch_from_vendors"]
-
 
 def fetch_from_vendors(
     evidence: Evidence, *, at: datetime, pool: Endorsements, environ: Mapping[str, str]

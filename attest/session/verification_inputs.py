@@ -17,8 +17,6 @@ from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.session.vendors import fetch_from_vendors
 
-__all__ = ["anchors_given", "asking_vendors", "endorsements_given", "read_given", "unreadable"]
-
 MAX_ANCHOR_BYTES: Final = 1024 * 1024
 
 

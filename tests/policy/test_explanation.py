@@ -21,7 +21,7 @@ from attest.policy.authoring.explanation import (
 )
 from attest.policy.authoring.rule_descriptions import FIXES, SENTENCES, longest_prefix, words_for
 from attest.policy.azure import PCR_KEYS, VM_SWITCHES
-from attest.policy.loader import read_document
+from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from tests.policy.documents import policy_of
 from tests.policy.drafts import drafted, verified_fixture

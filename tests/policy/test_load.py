@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attest.checks import Unchecked
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
-from attest.policy.loader import MAX_POLICY_BYTES
+from attest.policy.document import MAX_POLICY_BYTES
 from attest.policy.snp import BASELINE_SNP_RULES
 from tests.policy.documents import MEASUREMENT, STRICT, document
 

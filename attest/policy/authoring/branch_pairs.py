@@ -6,8 +6,6 @@ from dataclasses import fields
 
 from attest.policy.model import PolicyBody
 
-__all__ = ["branch_pairs"]
-
 
 def branch_pairs(old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...]) -> list[tuple[int, int]]:
     """Pair branches of one name, then those of one content, then what is left without names, in order."""

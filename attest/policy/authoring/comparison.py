@@ -20,20 +20,6 @@ from attest.policy.intel_tcb import AcceptedAdvisory
 from attest.policy.snp import SnpAbi
 from attest.policy.versions import VersionRange, ranges_text
 
-__all__ = [
-    "Compared",
-    "Effect",
-    "Resolved",
-    "combined",
-    "compare_values",
-    "maximum",
-    "minimum",
-    "reasons",
-    "shown",
-    "spans",
-    "switches",
-]
-
 _K = TypeVar("_K")
 _Ordered = TypeVar("_Ordered", int, datetime, SnpAbi)
 _Values = tuple[Any, ...]  # Any: members of any list that a policy can have

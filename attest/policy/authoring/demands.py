@@ -12,21 +12,6 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.model import PolicyBody
 from attest.policy.references import ReferenceValues, ends_of
 
-__all__ = [
-    "INLINE",
-    "NAMED",
-    "NESTED",
-    "SECTIONS",
-    "TABLES",
-    "demands_of",
-    "join",
-    "members",
-    "names_in_use",
-    "resolved",
-    "resolved_names",
-    "value_of",
-]
-
 SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 """Demands on one kind of machine or device each."""
 NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})

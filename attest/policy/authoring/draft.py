@@ -32,8 +32,6 @@ from attest.policy.model import SCHEMA
 from attest.policy.rule_tree import SET
 from attest.policy.rules import Subject
 
-__all__ = ["FIELDS", "DraftField", "DraftSource", "PolicyDraft", "SourceItem", "choose", "draft_policy", "fields_of"]
-
 SCHEMA_FILE = "attest-policy.schema.json"
 """The file for the output of ``attest policy schema``, beside the policy."""
 EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"

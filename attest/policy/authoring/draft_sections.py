@@ -25,8 +25,6 @@ from attest.policy.azure import VM_SWITCHES
 from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import Numbering, Version, parse_version
 
-__all__ = ["KEYS_OF_KIND", "DraftSection", "azure_section", "device_sections", "intel_section", "snp_section"]
-
 KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "sev-snp": ("snp",),
     "tdx": ("tdx",),

@@ -11,23 +11,13 @@ from dataclasses import dataclass
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
 from attest.evidence.claims import value_text
-from attest.policy.authoring.rule_descriptions import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.authoring.rule_descriptions import FIXES, longest_prefix, words_for
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.loader import Policy
 from attest.policy.references import ReferenceValues
 from attest.policy.rule_tree import SET, AllBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
 from attest.policy.verifiers import AcceptedVerifier
-
-__all__ = [
-    "FIXES",
-    "SENTENCES",
-    "explanation_document",
-    "explanation_text",
-    "failures_document",
-    "failures_text",
-    "fix_for",
-]
 
 EXPLANATION_SCHEMA = "attest.policy-explanation/1"
 _KINDS: Mapping[str, str] = {

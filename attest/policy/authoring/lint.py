@@ -14,7 +14,7 @@ from typing import cast
 from attest.policy.authoring.comparison import Effect, shown
 from attest.policy.authoring.demands import demands_of
 from attest.policy.authoring.lint_documents import document_findings
-from attest.policy.authoring.lint_findings import SOON, LintContext, LintFinding, Severity
+from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.policy_diff import diff_bodies
@@ -23,8 +23,6 @@ from attest.policy.decoder import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues
-
-__all__ = ["SOON", "LintFinding", "Severity", "lint_policy"]
 
 _GRAVE_UNCHECKED = ("revocation", "freshness")
 _GRAVE = {

@@ -14,8 +14,6 @@ from attest.policy.reference_values.accepted_documents import accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.references import ReferenceValues
 
-__all__ = ["document_findings"]
-
 _Documents = Mapping[str, ReferenceDocument]
 
 

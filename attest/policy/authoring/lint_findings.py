@@ -12,8 +12,6 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 
-__all__ = ["SOON", "LintContext", "LintFinding", "Severity"]
-
 SOON = timedelta(days=30)
 """The time before an expiry from which it is a warning."""
 

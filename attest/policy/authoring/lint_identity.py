@@ -12,8 +12,6 @@ from attest.policy.model import PolicyBody
 from attest.policy.rules import Rule, Subject
 from attest.policy.snp import snp_rules
 
-__all__ = ["identity_findings"]
-
 _SIGNED = frozenset({"id_key_digest", "author_key_digest", "mr_signer"})
 """Claims of the guest's owner that are signed; the hardware has checked the signature."""
 _CHOSEN = frozenset({Origin.HOST, Origin.GUEST, Origin.OWNER})

@@ -10,8 +10,6 @@ from attest.policy.azure import PCR_KEYS
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.references import ReferenceValues
 
-__all__ = ["reference_findings"]
-
 _MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
 """Registers of what runs after the firmware, which nothing may have extended."""
 

@@ -23,8 +23,6 @@ from attest.policy.model import PolicyBody
 from attest.policy.snp import SnpDemands
 from attest.policy.versions import VersionRange
 
-__all__ = ["section_findings"]
-
 _T = TypeVar("_T")
 _BROKEN = "Milan"
 _OUT_OF_DATE = frozenset({str(TcbStatus.OUT_OF_DATE), str(TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED)})

@@ -11,8 +11,6 @@ from attest.policy.authoring.tcb_sets import stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums
 
-__all__ = ["tcb_findings"]
-
 MANY_TCBS = 4
 """A roll-out goes from one level to the next; with more than these a list is no list of exact levels any more."""
 

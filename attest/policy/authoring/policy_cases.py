@@ -16,18 +16,6 @@ from attest.errors import EvidenceError, InvalidValueError
 from attest.policy.decoder import Decoder, Section, boolean, choice, list_of, moment, refuse, table_of, text
 from attest.policy.document import placed, read_document
 
-__all__ = [
-    "SCHEMA",
-    "SUFFIX",
-    "CaseResult",
-    "PolicyCase",
-    "PolicyTests",
-    "ReferenceFiles",
-    "differences",
-    "load_tests",
-    "policy_name_of",
-]
-
 SCHEMA = "attest.policy-tests/1"
 SUFFIX = ".tests.yaml"
 """``my-policy.tests.yaml`` stands beside ``my-policy.yaml``."""

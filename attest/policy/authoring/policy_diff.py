@@ -41,14 +41,6 @@ from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier
 
-__all__ = [
-    "PolicyChange",
-    "PolicyDifference",
-    "diff_bodies",
-    "diff_policies",
-    "kinds_in",
-]
-
 _CPUS = ("snp", "tdx", "sgx")
 _References = Mapping[str, ReferenceValues]
 

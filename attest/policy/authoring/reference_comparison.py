@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from attest.policy.authoring.comparison import Compared, Effect, minimum
 from attest.policy.reference_values.accepted_documents import AcceptedDocument
 
-__all__ = ["compare_documents"]
-
 _Rows = tuple[AcceptedDocument, ...]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["FIXES", "SENTENCES", "longest_prefix", "words_for"]
-
 _IMAGE = (
     "Compare the build: 'attest measure' says what an image should have. If this one is wanted, add its value under "
     "reference_values, with its origin; otherwise start the image that is wanted."

@@ -16,8 +16,6 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text
 
-__all__ = ["have_common_tcb", "joined_tcbs", "stated"]
-
 _Pair = tuple[Demand[TcbMinimums] | None, Demand[ExactTcbs] | None]
 
 

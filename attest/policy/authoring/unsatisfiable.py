@@ -20,8 +20,6 @@ from attest.policy.references import ReferenceValues
 from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import VersionRange
 
-__all__ = ["contradictions"]
-
 _NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
 """Lists and tables that demand nothing of a single value."""
 _PARTNERS = {one: other for pair in TCB_DEMANDS.values() for one, other in (pair, pair[::-1])}

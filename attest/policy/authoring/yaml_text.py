@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 
 from attest.encoding import JsonValue
 
-__all__ = ["comment_lines", "yaml_text"]
-
 _WIDTH = 110
 _COMMENT_WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]{1,39}")

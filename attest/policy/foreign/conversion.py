@@ -17,18 +17,6 @@ from attest.errors import ConfigurationError
 from attest.policy.loader import load_policy
 from attest.policy.model import SCHEMA
 
-__all__ = [
-    "CannotCarryError",
-    "Carried",
-    "Conversion",
-    "ConvertedSection",
-    "Loss",
-    "accepted_losses",
-    "finish_policy",
-    "impossible",
-    "not_demanded",
-]
-
 _LONGEST_DESCRIPTION = 4096
 
 

@@ -24,8 +24,6 @@ from attest.policy.foreign.conversion import (
 from attest.policy.foreign.nvidia_json import NvidiaPolicy, leaves
 from attest.policy.versions import Numbering, parse_version
 
-__all__ = ["convert_nvidia"]
-
 _SOURCE = "NVIDIA policy"
 _VERIFICATION, _REVOCATION, _FRESHNESS = "verification", "verification (revocation)", "verification (freshness)"
 _PREFIXES = {"gpu": "x-nvidia-gpu-", "nvswitch": "x-nvidia-switch-"}

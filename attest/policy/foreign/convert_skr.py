@@ -27,8 +27,6 @@ from attest.policy.foreign.skr import AllOf, AnyOf, SkrAuthority, SkrPolicy, can
 from attest.policy.foreign.skr_carriers import TCB_PARTS, NeverHoldsError, SkrDraft
 from attest.policy.foreign.skr_choices import Alternative, Factors, SkrAlternatives
 
-__all__ = ["convert_skr"]
-
 _SOURCE = "Azure release policy"
 _TCB_LINES = ("Milan", "Genoa")
 """Product lines whose TCB has exactly the four parts that Azure's claims name."""

@@ -35,8 +35,6 @@ from attest.policy.references import ReferenceValues
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
-__all__ = ["GuestLayout", "export_skr"]
-
 GuestLayout = Literal["cvm", "container"]
 """Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
 _PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": "x-ms-isolation-tee.", "container": ""})

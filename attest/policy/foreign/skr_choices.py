@@ -16,8 +16,6 @@ from attest.policy.foreign.skr import AllOf, AnyOf, ClaimTest, Condition, Operat
 from attest.policy.foreign.skr_carriers import NeverHoldsError, SkrDraft, WantedClaim, is_carriable
 from attest.policy.model import MAX_BRANCHES
 
-__all__ = ["Alternative", "Factors", "SkrAlternatives"]
-
 _Placed = tuple[str, Condition]
 """A condition with its place in the source."""
 

@@ -7,8 +7,6 @@ from types import MappingProxyType
 
 from attest.policy.foreign.skr_review import is_guest_chosen, is_init_time
 
-__all__ = ["why_lost"]
-
 _TOKEN = frozenset(
     {"iss", "iat", "nbf", "exp", "jti", "aud", "sub", "x-ms-ver", "x-ms-policy-hash", "x-ms-policy-signer"}
 )

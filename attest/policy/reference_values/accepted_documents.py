@@ -15,14 +15,6 @@ from attest.policy.decoder import Section, hex_of, integer, list_of, refuse, tex
 from attest.policy.reference_values.reference_documents import DIGEST_BYTES, MAX_VERSION, ReferenceDocument
 from attest.policy.references import IncompleteReferences, ReferenceValues
 
-__all__ = [
-    "AcceptedDocument",
-    "accept_document",
-    "decode_accepted_document",
-    "merge_at_hand",
-    "merge_references",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedDocument:

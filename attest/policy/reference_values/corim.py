@@ -22,19 +22,6 @@ from attest.endorsements.cose import CoseKey, algorithm_numbers, cose_signature_
 from attest.errors import EvidenceError, SignatureError
 from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue, read_tagged
 
-__all__ = [
-    "AMD_PROFILE",
-    "INTEL_PROFILES",
-    "MAX_CORIM_BYTES",
-    "CorimMap",
-    "ParsedCorim",
-    "corim_text",
-    "malformed",
-    "parse_corim",
-    "require_map",
-    "verify_corim",
-]
-
 MAX_CORIM_BYTES = 4 * 1024 * 1024
 MAX_TRIPLES = 10_000
 AMD_PROFILE = "tag:amd.com,2024:snp-corim-profile"

@@ -36,8 +36,6 @@ from attest.policy.reference_values.reference_documents import (
 )
 from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue
 
-__all__ = ["ImportedCorim", "references_from_corim"]
-
 MAX_TRIPLES = 5_000
 _BASE_FIELDS = frozenset(range(16)) - {12}
 _INTEL_FIELDS = frozenset({-73, -82, -83, -84, -85, -86})

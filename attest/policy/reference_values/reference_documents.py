@@ -35,20 +35,6 @@ from attest.policy.decoder import (
 )
 from attest.policy.document import placed, read_document
 
-__all__ = [
-    "KIND_BYTES",
-    "MAX_REFERENCE_BYTES",
-    "NO_REFERENCE_DOCUMENTS",
-    "REFERENCES_SCHEMA",
-    "DocumentState",
-    "ReferenceDocument",
-    "ReferenceEntry",
-    "RevokedValue",
-    "decode_reference_document",
-    "read_reference_document",
-    "reference_json",
-]
-
 REFERENCES_SCHEMA = "attest.references/1"
 MAX_REFERENCE_BYTES = 1024 * 1024
 """The same as of policies; some eight thousand values."""

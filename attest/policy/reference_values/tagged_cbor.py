@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 from attest.errors import EvidenceError
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Tagged", "TaggedKey", "TaggedValue", "read_tagged"]
-
 TaggedKey: TypeAlias = "int | str | bytes"
 TaggedValue: TypeAlias = (
     "bool | int | str | bytes | tuple[TaggedValue, ...] | Mapping[TaggedKey, TaggedValue] | Tagged | None"
