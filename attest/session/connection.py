@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,26 +34,33 @@ def open_http(settings: SessionSettings) -> httpx.Client:
     Raises:
         ConfigurationError: ``tls-ca-unusable``, ``url-invalid`` or ``http-client-missing``.
     """
-    try:
+    with _client_errors(settings):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
         return httpx.Client(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
-    except ImportError as exc:
-        raise _no_httpx() from exc
-    except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
-        raise _no_url(settings, exc) from exc
 
 
 def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
     """Return an HTTP client for asyncio; errors as ``open_http``."""
-    try:
+    with _client_errors(settings):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
         return httpx.AsyncClient(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
+
+
+@contextmanager
+def _client_errors(settings: SessionSettings) -> Iterator[None]:
+    try:
+        yield
     except ImportError as exc:
-        raise _no_httpx() from exc
-    except ValueError as exc:  # as above
-        raise _no_url(settings, exc) from exc
+        raise ConfigurationError(
+            "a session needs the package httpx",
+            code="http-client-missing",
+            expected="the extra 'session' of this package",
+            hint="pip install 'attest-kms[session]'",
+        ) from exc
+    except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
+        raise ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url") from exc
 
 
 def trusting(tls_ca: Path | None) -> ssl.SSLContext:
@@ -133,19 +142,6 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
         configuration=settings.configuration,
         unchecked_tls=settings.unchecked_tls,
     )
-
-
-def _no_httpx() -> ConfigurationError:
-    return ConfigurationError(
-        "a session needs the package httpx",
-        code="http-client-missing",
-        expected="the extra 'session' of this package",
-        hint="pip install 'attest-kms[session]'",
-    )
-
-
-def _no_url(settings: SessionSettings, exc: Exception) -> ConfigurationError:
-    return ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url")
 
 
 def _no_evidence(problem: str, exc: Exception) -> CollectionError:

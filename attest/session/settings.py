@@ -111,6 +111,21 @@ def load_settings(
     return SessionSettings(service=service, origins=origins, **values)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
+def effective_settings(settings: SessionSettings | None, **given: object) -> SessionSettings:
+    """Return settings that are given as a whole, or those of single arguments as ``load_settings``.
+
+    Raises:
+        ConfigurationError: as ``load_settings``.
+        TypeError: settings together with single arguments.
+    """
+    if settings is None:
+        return load_settings(given, environ=os.environ)
+    if any(value is not None for value in given.values()):
+        msg = "settings say it all: give them, or the single arguments"
+        raise TypeError(msg)
+    return settings
+
+
 def settings_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the settings files, the most specific first; one in the environment is the only one."""
     named = environ.get(CONFIG_VARIABLE)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from attest.errors import (
     AppraisalError,
@@ -30,6 +30,7 @@ from attest.session.key import Held
 from attest.session.retry import Attempts
 from attest.session.schedule import Deadline, Moment
 
+_T = TypeVar("_T")
 LEAST_SECONDS: Final = 1.0
 """For a renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
@@ -76,6 +77,16 @@ Obtaining = Generator[KeyRequest | float, Received | None, tuple[Held, ...]]
 Renewing = Generator[KeyRequest, Received | None, None]
 OnLost = Callable[[Held, LeaseLostError], None]
 OnRenewed = Callable[[Held], None]
+
+
+def resumed(steps: Generator[_T, Received | None, object], outcome: Received | AttestError | None) -> _T:
+    """Continue steps with the outcome of the last one, None to begin with; return the next one.
+
+    Raises:
+        AttestError: as the steps.
+        StopIteration: the steps are over.
+    """
+    return steps.throw(outcome) if isinstance(outcome, AttestError) else steps.send(outcome)
 
 
 def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str, deadline: Deadline) -> Obtaining:
