@@ -6,21 +6,20 @@ that the VM booted, so a policy has to judge them, or a log that replays to them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from attest.encoding import JsonValue
 from attest.evidence.azure.claims import azure_claim, of_cpu
 from attest.evidence.azure.runtime import VM_CONFIGURATION
-from attest.evidence.claims import Claim
 from attest.evidence.tpm.structure import MAX_PCRS
 from attest.policy.decoder import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
 from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import Rule, Test, is_, one_of, reference_rule, rule_for
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
+_AZURE = RuleMaker("azure", azure_claim)
 PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
 """Keys of the registers, which take names of reference values with 32-byte digests: the bank is SHA-256."""
 _PCR_BYTES = 32
@@ -108,21 +107,20 @@ def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
 def _boot(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the booted software. A register that the quote does not select is absent, and fails."""
     for index, key in enumerate(PCR_KEYS):
-        claim = azure_claim(f"pcrs.{index}")
-        yield from reference_rule(f"policy.azure.{key}", azure.pcrs[key], references, claim)
+        yield from _AZURE.reference(key, azure.pcrs[key], references, claim=f"pcrs.{index}")
 
 
 def _vm(azure: AzureDemands) -> Iterator[Rule]:
     """Make the rules for the settings that the paravisor states, and for the data that the VM gave to the paravisor."""
     for name, switch in azure.vm_configuration.items():
-        yield from _rule(f"vm_configuration.{name}", switch, is_, category="configuration")
+        yield from _AZURE.rule(f"vm_configuration.{name}", switch, is_, category="configuration")
     for key, values, name in (
         ("vm_unique_ids", azure.vm_unique_ids, "vm_unique_id"),
         ("root_cert_thumbprints", azure.root_cert_thumbprints, "root_cert_thumbprint"),
     ):
-        claim = azure_claim(f"vm_configuration.{name}")
-        yield from _rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
-    yield from _rule("user_data", azure.user_data, one_of, category="configuration")
+        claim = f"vm_configuration.{name}"
+        yield from _AZURE.rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
+    yield from _AZURE.rule("user_data", azure.user_data, one_of, category="configuration")
 
 
 def _one_of_caseless(values: tuple[str, ...]) -> Test:
@@ -131,28 +129,13 @@ def _one_of_caseless(values: tuple[str, ...]) -> Test:
 
 def _tpm(azure: AzureDemands) -> Iterator[Rule]:
     """Make the rules for the state of the virtual TPM, which shows that a VM was suspended or set back."""
-    yield from _rule(
-        "tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim=azure_claim("tpm.safe")
-    )
+    yield from _AZURE.rule("tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim="tpm.safe")
     highest = None if azure.maximum_restart_count is None else Demand(azure.maximum_restart_count)
-    yield from _rule(
+    yield from _AZURE.rule(
         "maximum_restart_count",
         highest,
         lambda high: lambda value, _at: value <= high,
         category="configuration",
-        claim=azure_claim("tpm.restart_count"),
+        claim="tpm.restart_count",
         expected=lambda high: f"at most {high}",
     )
-
-
-def _rule(
-    name: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim | None = None,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    of = claim or azure_claim(name)
-    return rule_for(f"policy.azure.{name}", wanted, test, category=category, claim=of, expected=expected)

@@ -6,16 +6,16 @@ that the CPU's signed report commits to all of them: without that, a GPU may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
 from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
-from attest.policy.rules import Rule, Test, is_, one_of, rule_for
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
+_DEVICES = RuleMaker("devices", device_set_claim)
 MAX_DEVICES = 64
 """More than any machine has; an evidence of more items is refused before this counts."""
 
@@ -124,34 +124,23 @@ def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpu
 
 def cpu_rule(kinds: Iterable[str]) -> tuple[Rule, ...]:
     """Return the rule that evidence of a CPU of one of these kinds came along. Nothing relaxes it."""
-    return tuple(_rule("cpu", "cpu_kind", Demand(tuple(kinds)), one_of, category="instance-identity"))
+    return tuple(_DEVICES.rule("cpu", Demand(tuple(kinds)), one_of, category="instance-identity", claim="cpu_kind"))
 
 
 def _rules(devices: DeviceSetDemands, cpu_kinds: tuple[str, ...], *, gpus: bool) -> Iterator[Rule]:
     if cpu_kinds:
         yield from cpu_rule(cpu_kinds)
     for name, count in (("gpus", devices.gpus), ("switches", devices.switches)):
-        yield from _rule(name, name, count, _within, category="hardware", expected=str)
-    yield from _rule("bound", "bound", devices.bound, is_, category="instance-identity")
+        yield from _DEVICES.rule(name, count, _within, category="hardware", expected=str)
+    yield from _DEVICES.rule("bound", devices.bound, is_, category="instance-identity")
     if gpus:
         for name, claim, same in (
             ("same_architecture", "architectures", devices.same_architecture),
             ("same_driver_version", "driver_versions", devices.same_driver_version),
         ):
-            yield from _rule(name, claim, same, _all_one, category="hardware", expected=lambda _: "one for all GPUs")
-
-
-def _rule(
-    name: str,
-    claim: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    of = device_set_claim(claim)
-    return rule_for(f"policy.devices.{name}", wanted, test, category=category, claim=of, expected=expected)
+            yield from _DEVICES.rule(
+                name, same, _all_one, category="hardware", claim=claim, expected=lambda _: "one for all GPUs"
+            )
 
 
 def _within(count: Count) -> Test:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from attest.encoding import JsonValue
@@ -30,7 +32,7 @@ from attest.policy.decoder import (
     table_of,
     text,
 )
-from attest.policy.rules import Rule, Subject, Test, is_, rule_for
+from attest.policy.rules import Rule, RuleMaker, Subject, Test, is_
 
 _CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
 _EVENT_LOG = "eventlog"
@@ -202,33 +204,23 @@ def _word(value: JsonValue, path: str) -> str:
 
 def event_log_rules(log: EventLogDemands, *, key: EventLogKey) -> Iterator[Rule]:
     """Yield the rules on the event log of an Attester."""
-    for name, wanted, test, claim, expected in _asked(log, key):
-        yield from rule_for(
-            f"policy.{key.section}.event_log.{name}",
-            wanted,
-            test,
-            category="configuration" if name in _OF_CONFIGURATION else "executables",
-            claim=claim,
-            expected=expected,
-            subject=Subject.EVENT_LOG,
-            tolerated_by=_EVENT_LOG,
-        )
-
-
-_Asked = tuple[str, Demand[Any] | None, Callable[[Any], Test], Claim, Callable[[Any], str] | None]
-"""Name, demand, test, claim and words of a rule; Any is the demand's own type, which is paired with its test."""
-
-
-def _asked(log: EventLogDemands, key: EventLogKey) -> Iterator[_Asked]:
-    yield "required", log.required, lambda _: _is_there, _EVENT_COUNT, lambda _: "a log that replays"
-    yield "secure_boot", log.secure_boot, is_, _SECURE_BOOT, None
+    make = RuleMaker(f"{key.section}.event_log", _CLAIMS.__getitem__)
+    settings, executables = (
+        partial(make.rule, category=category, subject=Subject.EVENT_LOG, tolerated_by=_EVENT_LOG)
+        for category in ("configuration", "executables")
+    )
+    yield from settings("required", log.required, lambda _: _is_there, expected=lambda _: "a log that replays")
+    yield from settings("secure_boot", log.secure_boot, is_)
     for store, digests in log.signature_stores.items():
-        yield f"signature_stores.{store}", digests, _all_of, _store(store, key), _all_text
+        yield from settings(f"signature_stores.{store}", digests, _all_of, claim=_store(store, key), expected=_all_text)
     for name, shown in _LISTS.items():
-        wanted: Demand[tuple[str, ...]] | None = getattr(log, name)
-        yield name, wanted, _all_of, _list(name, _facts_named(name), shown), _all_text
-    applications = _list("application_events", lambda facts: facts.application_events, *_APPLICATION)
-    yield "application_events", log.application_events, _all_application, applications, _application_text
+        rule = settings if name == "boot_variables" else executables
+        claim = _list(name, attrgetter(name), shown)
+        yield from rule(name, getattr(log, name), _all_of, claim=claim, expected=_all_text)
+    claim = _list("application_events", attrgetter("application_events"), "domain", "operation", "content")
+    yield from executables(
+        "application_events", log.application_events, _all_application, claim=claim, expected=_application_text
+    )
 
 
 _LISTS: Mapping[str, str] = {
@@ -241,12 +233,6 @@ _LISTS: Mapping[str, str] = {
     "other_runtime_events": _DIGEST,
 }
 """The compared part of each fact of a list; texts and values are present only where they were hashed."""
-_APPLICATION = ("domain", "operation", "content")
-
-
-_OF_CONFIGURATION = frozenset(
-    {"required", "secure_boot", "boot_variables", *(f"signature_stores.{s}" for s in _STORES)}
-)
 
 
 def _is_there(_count: int, _at: datetime) -> bool:
@@ -293,14 +279,6 @@ def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValu
     return Claim(name=f"eventlog.{name}", type=kind, origin=Origin.GUEST, clause=_CLAUSE, get=get)
 
 
-def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...] | None]:
-    def facts_named(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
-        found: tuple[EventFact, ...] | None = getattr(facts, name)
-        return found
-
-    return facts_named
-
-
 def _store(name: str, key: EventLogKey) -> Claim:
     def members(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
         stores = facts.signature_stores
@@ -337,5 +315,7 @@ def _secure_boot(facts: EventLogFacts) -> ClaimValue:
     return dict(facts.secure_boot.values).get("enabled", "the variable SecureBoot has no known value")
 
 
-_EVENT_COUNT = _claim("event_count", ClaimType.INTEGER, lambda facts: facts.event_count)
-_SECURE_BOOT = _claim("secure_boot", ClaimType.BOOLEAN, _secure_boot)
+_CLAIMS = {
+    "required": _claim("event_count", ClaimType.INTEGER, lambda facts: facts.event_count),
+    "secure_boot": _claim("secure_boot", ClaimType.BOOLEAN, _secure_boot),
+}

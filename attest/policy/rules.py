@@ -141,82 +141,92 @@ def matches(references: Iterable[ReferenceValues]) -> Test:
 # -- making
 
 
-def rule_for(
-    rule_id: str,
-    demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim,
-    expected: Callable[[Any], str] | None = None,
-    subject: Subject = Subject.DEVICE,
-    tolerated_by: str | None = None,
-    told: Callable[[Any], Callable[[Any], str]] | None = None,
-) -> Iterator[Rule]:
-    """Make the rule for a demand; for one that is not made at all, none."""
-    if demand is None:
-        return
-    value = demand.value
-    holds: Test
-    if isinstance(value, RelaxedDemand):
-        text, holds, relaxed = "", _never, value.reason
-    else:
-        text, holds, relaxed = (expected or list_text)(value), test(value), None
-    yield Rule(
-        id=rule_id,
-        category=category,
-        claim=claim,
-        expected=text,
-        holds=holds,
-        relaxed=relaxed,
-        subject=subject,
-        tolerated_by=tolerated_by,
-        told=None if told is None or isinstance(value, RelaxedDemand) else told(value),
-    )
+@dataclass(frozen=True, slots=True)
+class RuleMaker:
+    """Maker of the rules of one section. Each method makes no rule for a demand that is not made.
 
+    A claim is given by its name, or itself where it is made of several; without one it has the name of the rule.
 
-def reference_rule(
-    rule_id: str,
-    names: Demand[tuple[str, ...]] | None,
-    references: Mapping[str, ReferenceValues],
-    claim: Claim,
-) -> Iterator[Rule]:
-    """Make the rule for a measurement that must be among reference values, which are shown by their names."""
-    return rule_for(
-        rule_id,
-        names,
-        lambda chosen: matches([references[name] for name in chosen]),
-        category="executables",
-        claim=claim,
-        expected=lambda chosen: "; ".join(reference_text(name, references[name]) for name in chosen),
-    )
+    Attributes:
+        section: the section as in the ids of its rules: ``snp`` for ``policy.snp.measurement``.
+        claim_of: the section's claims, by name.
+    """
 
+    section: str
+    claim_of: Callable[[str], Claim]
 
-def minimum_rule(
-    rule_id: str, minimum: int | None, claim: Claim, *, category: str, tolerated_by: str | None = None
-) -> Iterator[Rule]:
-    """Make the rule for a least value, which is included; for None, none."""
-    return rule_for(
-        rule_id,
-        None if minimum is None else Demand(minimum),
-        at_least,
-        category=category,
-        claim=claim,
-        expected=lambda least: f"at least {least}",
-        tolerated_by=tolerated_by,
-    )
+    def rule(
+        self,
+        name: str,
+        demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+        test: Callable[[Any], Test],
+        *,
+        category: str,
+        claim: Claim | str | None = None,
+        expected: Callable[[Any], str] | None = None,
+        subject: Subject = Subject.DEVICE,
+        tolerated_by: str | None = None,
+        told: Callable[[Any], Callable[[Any], str]] | None = None,
+    ) -> Iterator[Rule]:
+        """Make the rule for a demand."""
+        if demand is None:
+            return
+        value = demand.value
+        holds: Test
+        if isinstance(value, RelaxedDemand):
+            text, holds, relaxed, shown = "", _never, value.reason, None
+        else:
+            text, holds, relaxed = (expected or list_text)(value), test(value), None
+            shown = None if told is None else told(value)
+        yield Rule(
+            id=f"policy.{self.section}.{name}",
+            category=category,
+            claim=claim if isinstance(claim, Claim) else self.claim_of(claim or name),
+            expected=text,
+            holds=holds,
+            relaxed=relaxed,
+            subject=subject,
+            tolerated_by=tolerated_by,
+            told=shown,
+        )
 
+    def reference(
+        self, name: str, names: Demand[tuple[str, ...]] | None, values: Mapping[str, ReferenceValues], *, claim: str
+    ) -> Iterator[Rule]:
+        """Make the rule for a measurement that must be among reference values, which are shown by their names."""
+        return self.rule(
+            name,
+            names,
+            lambda chosen: matches([values[one] for one in chosen]),
+            category="executables",
+            claim=claim,
+            expected=lambda chosen: "; ".join(reference_text(one, values[one]) for one in chosen),
+        )
 
-def denial_rule(rule_id: str, denied: tuple[bytes, ...], claim: Claim) -> Iterator[Rule]:
-    """Make the rule that refuses named instances; for an empty list, none."""
-    return rule_for(
-        rule_id,
-        Demand(denied) if denied else None,
-        none_of,
-        category="instance-identity",
-        claim=claim,
-        expected=lambda values: "none of " + ", ".join(value.hex() for value in values),
-    )
+    def minimum(
+        self, name: str, minimum: int | None, *, category: str, claim: str, tolerated_by: str | None = None
+    ) -> Iterator[Rule]:
+        """Make the rule for a least value, which is included."""
+        return self.rule(
+            name,
+            None if minimum is None else Demand(minimum),
+            at_least,
+            category=category,
+            claim=claim,
+            expected=lambda least: f"at least {least}",
+            tolerated_by=tolerated_by,
+        )
+
+    def denial(self, name: str, denied: tuple[bytes, ...], *, claim: str) -> Iterator[Rule]:
+        """Make the rule that refuses named instances; for an empty list, none."""
+        return self.rule(
+            name,
+            Demand(denied) if denied else None,
+            none_of,
+            category="instance-identity",
+            claim=claim,
+            expected=lambda values: "none of " + ", ".join(value.hex() for value in values),
+        )
 
 
 def _never(_value: ClaimValue, _at: datetime) -> bool:
