@@ -238,7 +238,6 @@ LIMITS: dict[str, dict[str, object]] = {
     },
     "attest.policy.reference_values.corim": {
         "MAX_CORIM_BYTES": 4_194_304,
-        "MAX_TRIPLES": 10_000,
         "_LATEST_SECONDS": 253_402_300_799,
     },
     "attest.policy.reference_values.corim_import": {

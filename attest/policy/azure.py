@@ -59,16 +59,15 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     """
     section = Section(value, path)
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
-    no_log: EventLogDemands | None = None
     demands = AzureDemands(
         pcrs={key: section.stated(key, named) for key in PCR_KEYS},
-        vm_configuration=named_bits(section, "vm_configuration", VM_SWITCHES, strict=_STRICT_CONFIGURATION),
+        vm_configuration=named_bits(section, "vm_configuration", dict(VM_SWITCHES), strict=_STRICT_CONFIGURATION),
         vm_unique_ids=section.stated("vm_unique_ids", demand(list_of(_caseless))),
         root_cert_thumbprints=section.stated("root_cert_thumbprints", demand(list_of(_caseless))),
         user_data=section.stated("user_data", demand(list_of(hex_of(64)))),
         tpm_clock_safe=section.stated("tpm_clock_safe", must_be(strict=True)),
         maximum_restart_count=section.stated("maximum_restart_count", integer(0, _LARGEST_COUNT)),
-        event_log=section.optional("event_log", partial(decode_event_log, key=AZURE_LOG), default=no_log),
+        event_log=section.stated("event_log", partial(decode_event_log, key=AZURE_LOG)),
     )
     section.finish()
     if not demands.says_what_booted:

@@ -276,10 +276,10 @@ _NO_BITS: Mapping[str, Demand[bool]] = {}
 
 
 def named_bits(
-    section: Section, name: str, bits: tuple[tuple[str, int], ...], *, strict: Mapping[str, bool]
+    section: Section, name: str, bits: Iterable[str], *, strict: Mapping[str, bool]
 ) -> Mapping[str, Demand[bool]]:
     """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
-    stated = section.optional(name, table_of(demand(boolean), keys=[bit for bit, _ in bits]), default=_NO_BITS)
+    stated = section.optional(name, table_of(demand(boolean), keys=bits), default=_NO_BITS)
     for bit, wanted in strict.items():
         found = stated.get(bit)
         if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:

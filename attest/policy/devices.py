@@ -98,9 +98,9 @@ def _number(value: JsonValue, path: str) -> Count:
     if not isinstance(value, dict):
         exactly = number(value, path)
         return Count(at_least=exactly, at_most=exactly)
-    section, no_bound = Section(value, path), None
+    section = Section(value, path)
     low = section.required("at_least", number)
-    high: int | None = section.optional("at_most", number, default=no_bound)
+    high = section.stated("at_most", number)
     section.finish()
     if high is not None and high < low:
         raise refuse(f"{path}.at_most", f"at least {low}", high)

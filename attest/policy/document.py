@@ -55,7 +55,7 @@ def _is_json(data: bytes) -> bool:
 
 def _places(data: bytes) -> Located:
     if _is_json(data):
-        return json_places(data.decode(), json.loads)
+        return json_places(data.decode())
     return yaml_places(_reader("policy").compose, data)
 
 
@@ -73,7 +73,7 @@ def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition |
     try:
         text = data.decode()
         json.loads(text)  # well formed, with a defect that this reader forgives
-        return json_places(text, json.loads).repeated
+        return json_places(text).repeated
     except (ValueError, RecursionError):
         return None
 

@@ -52,7 +52,7 @@ class EventLogKey:
     Attributes:
         section: the section that it stands in.
         digest_bytes: of a digest of the log's bank.
-        runtime: whether such a log has a register for what the guest's software measures.
+        runtime: true if such a log has a register for what the guest's software measures.
     """
 
     section: str
@@ -147,7 +147,7 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
         required=section.switch("required", strict=True),
         secure_boot=section.stated("secure_boot", must_be(strict=True)),
         signature_stores=section.optional("signature_stores", stores, default=_NO_STORES),
-        boot_variables=section.optional("boot_variables", demand(list_of(_hex)), default=None),
+        boot_variables=section.stated("boot_variables", demand(list_of(_hex))),
         **loader,
         **runtime,
     )
@@ -159,8 +159,7 @@ def _register(
     section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
 ) -> dict[str, Demand[tuple[Any, ...]] | None]:
     """Read the lists of one register; once one is stated, those that are left out have to be empty."""
-    nothing: Demand[tuple[Any, ...]] | None = None
-    stated = {name: section.optional(name, demand(decoder), default=nothing) for name, decoder in lists.items()}
+    stated = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
     if all(wanted is None for wanted in stated.values()):
         return stated
     return {name: wanted or Demand(()) for name, wanted in stated.items()}
@@ -183,11 +182,10 @@ def _hex(value: JsonValue, path: str) -> str:
 
 def _application_events(value: JsonValue, path: str) -> ApplicationEvents:
     section = Section(value, path)
-    contents: tuple[str, ...] | None = None
     found = ApplicationEvents(
         domain=section.required("domain", _word),
         operation=section.required("operation", _word),
-        contents=section.optional("contents", list_of(text), default=contents),
+        contents=section.stated("contents", list_of(text)),
     )
     section.finish()
     return found
@@ -295,12 +293,12 @@ def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...] |
 
     def read(facts: EventLogFacts) -> ClaimValue:
         found = facts_of(facts)
-        return None if found is None else tuple(_said(fact, values) for fact in found)
+        return None if found is None else tuple(_compared_text(fact, values) for fact in found)
 
     return _claim(name, ClaimType.LIST, read)
 
 
-def _said(fact: EventFact, names: tuple[str, ...]) -> str:
+def _compared_text(fact: EventFact, names: tuple[str, ...]) -> str:
     """Return the compared part of a fact; facts have only values that were hashed."""
     if names == (_DIGEST,):
         return fact.digest.hex()

@@ -39,7 +39,6 @@ GPU_MEASUREMENTS, SWITCH_MEASUREMENTS = 64, 31
 _HARDWARE, _EXECUTABLES, _CONFIGURATION, _IDENTITY = "hardware", "executables", "configuration", "instance-identity"
 _Ranges = tuple[VersionRange, ...]
 _NO_WAIVERS: Mapping[str, str] = {}
-_NOBODY: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ def _shared(section: Section, measurements: int, rim: Demand[bool]) -> dict[str,
         "rim": section.optional("rim", must_be(strict=True), default=rim),
         "fwids": section.stated("fwids", demand(list_of(hex_of(FWID_BYTES)))),
         "device_identities": section.stated("device_identities", demand(identities)),
-        "denied_device_identities": section.optional("denied_device_identities", identities, default=_NOBODY),
+        "denied_device_identities": section.stated("denied_device_identities", identities) or (),
         "waived_measurements": section.optional("waived_measurements", waivers, default=_NO_WAIVERS),
         "held_rim_signers": section.switch("held_rim_signers", strict=False),
     }

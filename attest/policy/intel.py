@@ -89,7 +89,7 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         mr_td=section.required("mr_td", named),
         tcb=decode_tcb(section),
         rtmrs={f"rtmr{i}": section.stated(f"rtmr{i}", named) for i in range(4)},
-        td_attributes=named_bits(section, "td_attributes", TD_ATTRIBUTE_BITS, strict=_STRICT_TD_ATTRIBUTES),
+        td_attributes=named_bits(section, "td_attributes", dict(TD_ATTRIBUTE_BITS), strict=_STRICT_TD_ATTRIBUTES),
         unnamed_attributes=section.switch("unnamed_attributes", strict=False),
         unknown_xfam=section.switch("unknown_xfam", strict=False),
         service_td=section.optional("service_td", must_be(strict=False), default=_no_service_td(mr_service_td)),
@@ -117,7 +117,7 @@ def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
     demands = SgxDemands(
         mr_enclave=section.required("mr_enclave", demand(list_of(names_in(references, size=_MRENCLAVE_BYTES)))),
         tcb=decode_tcb(section),
-        attributes=named_bits(section, "attributes", ATTRIBUTE_BITS, strict=_STRICT_ENCLAVE_ATTRIBUTES),
+        attributes=named_bits(section, "attributes", dict(ATTRIBUTE_BITS), strict=_STRICT_ENCLAVE_ATTRIBUTES),
         mr_signer=section.stated("mr_signer", demand(list_of(hex_of(32)))),
         isv_prod_id=section.stated("isv_prod_id", demand(list_of(integer(0, 0xFFFF)))),
         minimum_isv_svn=section.stated("minimum_isv_svn", integer(0, 0xFFFF)),

@@ -76,7 +76,6 @@ def decode_tcb(section: Section) -> TcbDemands:
     """Read the keys of a policy that TDX and SGX share."""
     up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
     nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand(_NO_ADVISORIES)
-    platform = tuple((name, 0) for name in _PLATFORM_SWITCHES)
     return TcbDemands(
         tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
         accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
@@ -84,8 +83,8 @@ def decode_tcb(section: Section) -> TcbDemands:
         minimum_tcb_evaluation_data_number=section.stated("minimum_tcb_evaluation_data_number", integer(1, 2**31)),
         fmspcs=section.stated("fmspcs", demand(list_of(hex_of(6)))),
         ppids=section.stated("ppids", demand(list_of(hex_of(16)))),
-        denied_ppids=section.optional("denied_ppids", list_of(hex_of(16)), default=()),
-        platform=named_bits(section, "platform", platform, strict={}),
+        denied_ppids=section.stated("denied_ppids", list_of(hex_of(16))) or (),
+        platform=named_bits(section, "platform", _PLATFORM_SWITCHES, strict={}),
     )
 
 

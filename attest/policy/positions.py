@@ -5,10 +5,11 @@ Only a refused policy is read a second time for this; a position decides nothing
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -72,12 +73,7 @@ class Located:
 
 
 def yaml_places(compose: Callable[[bytes], Any], data: bytes) -> Located:  # Any: the library's nodes are untyped
-    """Return the places of a YAML document that has been read before.
-
-    Args:
-        compose: the library's composer.
-        data: the document.
-    """
+    """Return the places of a YAML document that has been read before, by the library's composer."""
     root = compose(data)
     return Located() if root is None else _yaml(root, _START)
 
@@ -102,30 +98,22 @@ def _yaml(node: Any, key: TextPosition) -> Located:  # noqa: ANN401  see above
 _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 
 
-def json_places(text: str, unquote: Callable[[str], str]) -> Located:
-    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object.
-
-    Args:
-        text: the document.
-        unquote: reads a string literal.
-    """
-    return _Json(text, unquote).document()
+def json_places(text: str) -> Located:
+    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object."""
+    return _Json(text).document()
 
 
 class _Json:
     """A reader of tokens that keeps places and drops values."""
 
-    def __init__(self, text: str, unquote: Callable[[str], str]) -> None:
+    def __init__(self, text: str) -> None:
         self._lines = [-1, *(match.start() for match in re.finditer("\n", text))]
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
-        self._unquote = unquote
         self._repeated: TextPosition | None = None
 
     def document(self) -> Located:
         found = self._value(next(self._tokens), None)
-        return Located(
-            key=found.key, value=found.value, members=found.members, items=found.items, repeated=self._repeated
-        )
+        return replace(found, repeated=self._repeated)
 
     def _place(self, token: re.Match[str]) -> TextPosition:
         line = bisect_left(self._lines, token.start())
@@ -144,7 +132,7 @@ class _Json:
         while (token := next(self._tokens)).group() != "}":
             if token.group() == ",":
                 continue
-            key, name = self._place(token), self._unquote(token.group())
+            key, name = self._place(token), json.loads(token.group())
             if name in members and self._repeated is None:
                 self._repeated = key
             next(self._tokens)  # the colon

@@ -67,7 +67,7 @@ def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
     found = AcceptedVerifier(
         issuer=section.required("issuer", text),
         maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
-        policy_ids=section.optional("policy_ids", demand(list_of(text)), default=None),
+        policy_ids=section.stated("policy_ids", demand(list_of(text))),
         statements=section.optional("statements", table_of(list_of(_value)), default=_NO_STATEMENTS),
     )
     section.finish()
@@ -101,23 +101,23 @@ def verifier_checks(
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)
-    who = _check(
+    known = _check(
         "policy.verifier",
         f"one of {names}" if names else "Evidence: the policy takes no token",
         issuer,
         holds=verifier is not None,
     )
     if verifier is None:
-        return (who,)
+        return (known,)
     age = None if issued is None else at - issued
     limit = timedelta(seconds=verifier.maximum_age)
-    old = _check(
+    recent = _check(
         "policy.verifier.age",
         f"at most {verifier.maximum_age} s",
         "not stated" if age is None else f"{int(age.total_seconds())} s",
         holds=age is not None and age <= limit,
     )
-    return (who, old, *_by_policy(verifier, policy_ids), *_says(verifier, statements))
+    return (known, recent, *_by_policy(verifier, policy_ids), *_statement_checks(verifier, statements))
 
 
 def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
@@ -138,7 +138,7 @@ def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple
     return (_check("policy.verifier.policy_ids", f"one of {', '.join(wanted)}", applied, holds=holds),)
 
 
-def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
+def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
     """Judge statements: each has to be made of one TEE or device at least, and to fit wherever it is made."""
     for name, wanted in verifier.statements.items():
         found = [made[name] for made in statements if name in made]

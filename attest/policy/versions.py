@@ -104,11 +104,11 @@ def ranges_of(numbering: Numbering) -> Decoder[tuple[VersionRange, ...]]:
 def _range(value: JsonValue, path: str, numbering: Numbering) -> VersionRange:
     """Read one range; one that nothing can be in, or everything, is a mistake."""
     section = Section(value, path)
-    version, nothing = _version(numbering), None
+    version = _version(numbering)
     found = VersionRange(
-        at_least=section.optional("at_least", version, default=nothing),
-        below=section.optional("below", version, default=nothing),
-        exactly=section.optional("exactly", version, default=nothing),
+        at_least=section.stated("at_least", version),
+        below=section.stated("below", version),
+        exactly=section.stated("exactly", version),
     )
     section.finish()
     bounds = (found.at_least, found.below)
@@ -120,7 +120,7 @@ def _range(value: JsonValue, path: str, numbering: Numbering) -> VersionRange:
     return found
 
 
-def _version(numbering: Numbering) -> Decoder[Version | None]:
+def _version(numbering: Numbering) -> Decoder[Version]:
     def decode(value: JsonValue, path: str) -> Version:
         version = parse_version(value, numbering) if isinstance(value, str) else None
         if version is None:

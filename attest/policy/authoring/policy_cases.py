@@ -13,7 +13,7 @@ from datetime import datetime
 from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes
 from attest.errors import EvidenceError, InvalidValueError
-from attest.policy.decoder import Decoder, Section, boolean, choice, list_of, moment, refuse, table_of, text
+from attest.policy.decoder import Section, boolean, choice, list_of, moment, refuse, table_of, text
 from attest.policy.document import placed, read_document
 
 SCHEMA = "attest.policy-tests/1"
@@ -21,8 +21,6 @@ SUFFIX = ".tests.yaml"
 """``my-policy.tests.yaml`` stands beside ``my-policy.yaml``."""
 AFFIRMED, NOT_AFFIRMED, REFUSED = "affirmed", "not-affirmed", "refused"
 _LONGEST_NONCE = 64
-_NONE: tuple[str, ...] = ()
-_NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +134,8 @@ def _tests(document: JsonValue) -> PolicyTests:
     schema = top.required("schema", text)
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema)
-    policy: str | None = top.stated("policy", _text)
-    references = top.optional("references", list_of(_reference_files), default=_NO_DOCUMENTS)
+    policy = top.stated("policy", text)
+    references = top.stated("references", list_of(_reference_files)) or ()
     cases = top.required("cases", list_of(_case))
     top.finish()
     for index, case in enumerate(cases):
@@ -150,8 +148,8 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
     section, files = Section(value, path), list_of(text)
     found = ReferenceFiles(
         document=section.required("document", text),
-        signatures=section.optional("signatures", files, default=_NONE),
-        keys=section.optional("keys", files, default=_NONE),
+        signatures=section.stated("signatures", files) or (),
+        keys=section.stated("keys", files) or (),
     )
     section.finish()
     if bool(found.signatures) is not bool(found.keys):
@@ -163,20 +161,18 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
 def _case(value: JsonValue, path: str) -> PolicyCase:
     section = Section(value, path)
     files = list_of(text)
-    nonce: bytes | None = section.stated("nonce", _nonce)
-    unchecked = section.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
     case = PolicyCase(
         name=section.required("name", text),
         evidence=section.required("evidence", _one_or_more),
-        endorsements=section.optional("endorsements", files, default=_NONE),
-        event_log=section.optional("event_log", _text, default=None),
+        endorsements=section.stated("endorsements", files) or (),
+        event_log=section.stated("event_log", text),
         at=section.required("at", moment),
-        nonce=nonce,
-        unchecked=unchecked,
+        nonce=section.stated("nonce", _nonce),
+        unchecked=section.stated("unchecked", _unchecked) or (),
         allow_simulated=section.optional("allow_simulated", boolean, default=False),
         expect=section.required("expect", choice([AFFIRMED, NOT_AFFIRMED, REFUSED])),
-        failed=section.optional("failed", files, default=_NONE),
-        error=section.optional("error", _text, default=None),
+        failed=section.stated("failed", files) or (),
+        error=section.stated("error", text),
     )
     section.finish()
     _require_sense(case, section)
@@ -213,13 +209,8 @@ def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
     return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
 
 
-_NO_DOCUMENTS: tuple[ReferenceFiles, ...] = ()
-_text: Decoder[str | None] = text
-"""The same for a key that may be left out."""
-
-
 def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:
-    """Say where an answer is not what a case expects; nothing, where the case passes."""
+    """Return the differences between an answer and a case, one line each; nothing if the case passes."""
     if answer.outcome != case.expect:
         return (f"expected {case.expect}, got {answer.outcome}", *answer.details)
     found: list[str] = []
@@ -232,5 +223,5 @@ def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:
 
 def _sets(expected: Iterable[str], got: Iterable[str]) -> list[str]:
     missing, extra = sorted(set(expected) - set(got)), sorted(set(got) - set(expected))
-    told = [f"failed: {name} was expected to fail, and did not" for name in missing]
-    return told + [f"failed: {name} was not expected to fail" for name in extra]
+    lines = [f"failed: {name} was expected to fail, and did not" for name in missing]
+    return lines + [f"failed: {name} was not expected to fail" for name in extra]

@@ -41,7 +41,7 @@ def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
     found = AcceptedDocument(
         document=section.required("document", text),
         sha256=section.stated("sha256", hex_of(DIGEST_BYTES)),
-        signers=section.optional("signers", list_of(hex_of(DIGEST_BYTES)), default=()),
+        signers=section.stated("signers", list_of(hex_of(DIGEST_BYTES))) or (),
         at_least=section.optional("at_least", integer(1, 64), default=1),
         minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
     )

@@ -23,19 +23,8 @@ from attest.errors import EvidenceError, SignatureError
 from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue, read_tagged
 
 MAX_CORIM_BYTES = 4 * 1024 * 1024
-MAX_TRIPLES = 10_000
-AMD_PROFILE = "tag:amd.com,2024:snp-corim-profile"
-INTEL_OID = bytes.fromhex("6086480186f84d011001")
-"""2.16.840.1.113741.1.16.1."""
-INTEL_PROFILES = frozenset({INTEL_OID})
 CONTENT_TYPE = "application/rim+cbor"
-TAG_CORIM, TAG_COMID, TAG_OID, TAG_BYTES, TAG_TIME, TAG_URI = 501, 506, 111, 560, 1, 32
-SHA256_NUMBER, SHA384_NUMBER = 1, 7
-DIGEST_BYTES = {SHA256_NUMBER: 32, SHA384_NUMBER: 48}
-"""By number in IANA's registry of named information, which is what CoMID takes for a digest's algorithm."""
-AMD_MEASUREMENT = 641
-DIGESTS, RAW_VALUE, MASK, REGISTERS, MR_TEE, MR_SIGNER = 2, 4, 5, 14, -83, -84
-
+_TAG_CORIM, _TAG_COMID, _TAG_OID, _TAG_TIME, _TAG_URI = 501, 506, 111, 1, 32
 CORIM_CLAUSE = "draft-ietf-rats-corim; eat-ear.md 11"
 _LATEST_SECONDS = 253402300799
 
@@ -102,7 +91,7 @@ def _signed(protected: bytes, payload: bytes, signature: bytes) -> ParsedCorim:
     if header.get(3, CONTENT_TYPE) != CONTENT_TYPE:
         raise malformed("content type", CONTENT_TYPE, str(header.get(3))[:80])
     content = read_tagged(payload, what="the signed CoRIM")
-    corim = content.value if isinstance(content, Tagged) and content.tag == TAG_CORIM else content
+    corim = content.value if isinstance(content, Tagged) and content.tag == _TAG_CORIM else content
     signer = _signer(header)
     return _corim(require_map(corim, "the signed CoRIM"), (protected, payload, signature, algorithm, signer))
 
@@ -150,7 +139,7 @@ def _comids(tags: tuple[TaggedValue, ...]) -> tuple[tuple[CorimMap, ...], list[s
         content = read_tagged(tag, what=place) if isinstance(tag, bytes) else tag
         if not isinstance(content, Tagged):
             raise malformed(place, "a tagged item", "an item without a tag")
-        if content.tag != TAG_COMID:
+        if content.tag != _TAG_COMID:
             others.append(f"{place}: tag {content.tag}, which is no CoMID (506)")
             continue
         inner = content.value
@@ -162,7 +151,7 @@ def _profile(value: TaggedValue) -> str | bytes | None:
     """Return the profile; since draft 1 one, before a list of one."""
     if isinstance(value, tuple) and len(value) == 1:
         value = value[0]
-    inner = value.value if isinstance(value, Tagged) and value.tag in (TAG_URI, TAG_OID) else value
+    inner = value.value if isinstance(value, Tagged) and value.tag in (_TAG_URI, _TAG_OID) else value
     if inner is None or isinstance(inner, str | bytes):
         return inner
     raise malformed("profile", "a URI or an OID", "something else")
@@ -171,7 +160,7 @@ def _profile(value: TaggedValue) -> str | bytes | None:
 def _moment(value: TaggedValue, path: str) -> datetime | None:
     if value is None:
         return None
-    seconds = value.value if isinstance(value, Tagged) and value.tag == TAG_TIME else None
+    seconds = value.value if isinstance(value, Tagged) and value.tag == _TAG_TIME else None
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= _LATEST_SECONDS:
         raise malformed(path, "seconds since 1970 under tag 1", "something else")
     return datetime.fromtimestamp(seconds, UTC)

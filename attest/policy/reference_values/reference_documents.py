@@ -175,7 +175,7 @@ def decode_reference_document(document: JsonValue) -> ReferenceDocument:
         issued=section.required("issued", moment),
         expires=section.required("expires", demand(moment)),
         entries=section.required("values", table_of(_entry)),
-        revoked=section.optional("revoked", list_of(_revoked), default=()),
+        revoked=section.stated("revoked", list_of(_revoked)) or (),
         digest=_digest(document),
     )
     section.finish()
