@@ -52,11 +52,7 @@ class AzureDemands:
 
 
 def decode_azure(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> AzureDemands:
-    """Read the key ``azure`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``azure`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
     demands = AzureDemands(
@@ -94,12 +90,7 @@ def azure_rules(azure: AzureDemands, references: Mapping[str, ReferenceValues]) 
 
 
 def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
-    """Return the same rules for the CPU's report within Azure evidence.
-
-    Args:
-        rules: rules for a SEV-SNP or TDX Attester.
-        prefix: ``snp`` or ``tdx``, the place of the report's claims among those of the VM.
-    """
+    """Return the same rules for the CPU's report within Azure evidence; ``prefix`` is ``snp`` or ``tdx``."""
     return tuple(replace(rule, claim=of_cpu(rule.claim, prefix=prefix)) for rule in rules)
 
 

@@ -13,6 +13,7 @@ from attest.errors import EvidenceError, InvalidValueError
 
 T = TypeVar("T")
 Decoder = Callable[[JsonValue, str], T]
+"""Reads a value, given its path; raises ConfigurationError ``policy-invalid``."""
 MAX_TEXT_CHARACTERS = 4096
 
 

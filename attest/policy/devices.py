@@ -22,12 +22,7 @@ MAX_DEVICES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """A number of devices; both bounds are included.
-
-    Attributes:
-        at_least: the lowest number.
-        at_most: the highest; None for no such bound.
-    """
+    """A number of devices; both bounds are included. None: no upper bound."""
 
     at_least: int
     at_most: int | None
@@ -57,13 +52,10 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
     """Read the key ``devices``; what it leaves out is demanded strictly.
 
     Args:
-        value: what stands there, an empty mapping for a policy without the key.
-        path: where it stands.
-        gpus: the policy speaks of GPUs, which may be counted only then.
+        value: the value of the key; an empty mapping for a policy without it.
+        path: its place.
+        gpus: the policy has demands on GPUs, which may be counted only then.
         switches: likewise NVSwitches.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
     """
     if not gpus and not switches:
         raise refuse(path, "gpu or nvswitch beside it", "neither")
@@ -113,11 +105,8 @@ def _number(value: JsonValue, path: str) -> Count:
 def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpus: bool) -> tuple[Rule, ...]:
     """Return the rules over all devices of an Attester.
 
-    Args:
-        devices: the demands.
-        cpu_kinds: kinds of CPU evidence that the policy speaks of. Then one of them must have come along, or the
-            demands on it would be met by leaving it out.
-        gpus: the policy speaks of GPUs.
+    If the policy has demands on kinds of CPU, evidence of one of them must come along: otherwise these demands would be
+    met by leaving it out.
     """
     return tuple(_rules(devices, tuple(cpu_kinds), gpus=gpus))
 

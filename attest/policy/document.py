@@ -14,11 +14,7 @@ MAX_POLICY_BYTES = 1024 * 1024
 
 
 def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
-    """Read a policy's text as plain values.
-
-    Args:
-        data: the text.
-        name: its name in errors.
+    """Read a policy's text as plain values; ``name`` is its name in errors.
 
     Raises:
         ConfigurationError: ``policy-unreadable``.
@@ -29,13 +25,7 @@ def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
 
 
 def placed(error: InvalidValueError, data: bytes, *, name: str) -> ConfigurationError:
-    """Return an error with the line and column of its value.
-
-    Args:
-        error: the problem of a document that could be read.
-        data: its text.
-        name: its name in errors.
-    """
+    """Return the error for a value of a readable text, with its line and column; ``name`` is the text's name."""
     place = _places(data).find(error.field or "", key=error.at_key)
     return ConfigurationError(
         f"{name}:{place.line}:{place.column}: {error.message}",

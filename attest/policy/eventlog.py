@@ -50,7 +50,6 @@ class EventLogKey:
     """The kind of machine, and so of log, that a key ``event_log`` is about.
 
     Attributes:
-        section: the section that it stands in.
         digest_bytes: of a digest of the log's bank.
         runtime: true if such a log has a register for what the guest's software measures.
     """
@@ -66,13 +65,7 @@ AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationEvents:
-    """Application events that must and may be there.
-
-    Attributes:
-        domain: the first word of the event, without spaces.
-        operation: the second.
-        contents: what may follow; None: anything.
-    """
+    """Application events that must and may be there; without ``contents`` anything may follow their two first words."""
 
     domain: str
     operation: str
@@ -126,11 +119,7 @@ _NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
 
 
 def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventLogDemands:
-    """Read the key ``event_log`` of a section.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``event_log`` of a section."""
     section = Section(value, path)
     lines, digests = list_of(_line), list_of(_digest_of(key.digest_bytes))
     loader = _register(

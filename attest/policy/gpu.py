@@ -82,16 +82,7 @@ class SwitchDemands:
 
 
 def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
-    """Read the key ``gpu`` of a policy.
-
-    Args:
-        value: the value of the key.
-        path: its place.
-        rim: the default of its key ``rim``.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``gpu`` of a policy; ``rim`` is the default of that key."""
     section = Section(value, path)
     names = demand(list_of(text))
     demands = GpuDemands(
@@ -112,11 +103,7 @@ def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
 
 
 def decode_nvswitch(value: JsonValue, path: str, *, rim: Demand[bool]) -> SwitchDemands:
-    """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key."""
     section = Section(value, path)
     locked = section.switch("locked", strict=True)
     demands = SwitchDemands(locked=locked, **_shared(section, SWITCH_MEASUREMENTS, rim))

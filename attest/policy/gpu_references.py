@@ -36,13 +36,9 @@ class _MeasurementDemands(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tolerated:
-    """The deviations that one section of a policy tolerates.
+    """The deviations that one section of a policy tolerates: measurements by index, and signers of RIMs on hold.
 
     The evidence may have been verified under another policy, or as the other kind of device, that tolerates more.
-
-    Attributes:
-        indices: measurements that may differ.
-        held: signers of RIMs may be on hold.
     """
 
     indices: frozenset[int] = frozenset()

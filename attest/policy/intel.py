@@ -76,11 +76,7 @@ class SgxDemands:
 
 
 def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> TdxDemands:
-    """Read the key ``tdx`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``tdx`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references)))
     digests = demand(list_of(hex_of(48)))
@@ -108,11 +104,7 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 
 def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SgxDemands:
-    """Read the key ``sgx`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``sgx`` of a policy."""
     section = Section(value, path)
     demands = SgxDemands(
         mr_enclave=section.required("mr_enclave", demand(list_of(names_in(references, size=_MRENCLAVE_BYTES)))),

@@ -55,12 +55,11 @@ class PolicyBody:
     """Demands that all have to hold: the policy itself, or one branch of it.
 
     Attributes:
-        name: what its author calls it; empty for a branch without a name.
-        azure: what is demanded of an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no
-            machine of another cloud.
+        name: its author's name for it; empty for a branch without a name.
+        azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
+            another cloud.
         any_of: branches of which one has to hold; empty for no such choice.
         all_of: branches that all have to hold.
-        at_least: branches of which some have to hold, or None.
     """
 
     name: str
@@ -78,12 +77,7 @@ class PolicyBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeastOf:
-    """Branches of which some have to hold.
-
-    Attributes:
-        count: how many, from 1 to all of them.
-        of: the branches.
-    """
+    """Branches of which ``count`` have to hold, from 1 to all of them."""
 
     count: int
     of: tuple[PolicyBody, ...]

@@ -43,11 +43,9 @@ class Located:
     repeated: TextPosition | None = None
 
     def find(self, path: str, *, key: bool) -> TextPosition:
-        """Return the place of a path such as ``snp.vmpl[0]``; of one that is not there, that of what lacks it.
+        """Return the place of a path such as ``snp.vmpl[0]``, or of the part of it that is there.
 
-        Args:
-            path: as errors name it. Keys may themselves have dots in them: the longest one that is there is meant.
-            key: for what is wrong with the key, not with its value.
+        With ``key`` it is that of the key, not of its value. Keys may have dots in them: the longest one is meant.
         """
         here, rest = self, path
         while rest:

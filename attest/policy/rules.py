@@ -71,11 +71,11 @@ class Rule:
         """Return the check for one device, or for all of them together.
 
         Args:
-            subject: what ``self.subject`` names.
+            subject: the object that ``self.subject`` names.
             at: moment of appraisal.
             item: the device's name in the evidence; None for a rule over the evidence as a whole.
-            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
-            branch: the branch of the policy that the rule stands in; None for the policy itself.
+            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to its reason.
+            branch: the rule's branch of the policy; None for the policy itself.
         """
         value = self.claim.read(subject)
         reason = self.relaxed

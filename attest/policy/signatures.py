@@ -81,7 +81,6 @@ class VerifiedSignatures:
     """The signatures that ``verify_signatures`` accepted: enough keys signed.
 
     Attributes:
-        document: what they signed.
         signers: ids of the keys, each once, in the order of the keys that were given.
         threshold: the required number of signatures.
         ignored: ids of untrusted keys, whose signatures do not count.
@@ -234,17 +233,16 @@ def verify_signatures(
     keys: Iterable[PolicyPublicKey],
     threshold: int,
 ) -> VerifiedSignatures:
-    """Find out whether enough of these keys signed this document.
+    """Require that enough of these keys signed this document.
 
-    A key counts once, however many signatures of it there are. Signatures of other keys count for nothing. A signature
-    that claims one of these keys and does not hold, or that is over another document, refuses: somebody meant something
-    by it.
+    A key counts once, however many signatures of it there are. Signatures of other keys do not count. A signature that
+    claims one of these keys and does not verify, or that is over another document, refuses.
 
     Args:
-        document: what was read from YAML or JSON.
-        signatures: as ``read_signature`` gave them.
-        keys: who may sign; a key that stands twice is one key.
-        threshold: how many of them must have signed: 1 to their number.
+        document: parsed YAML or JSON.
+        signatures: as ``read_signature`` returns them.
+        keys: accepted signers; a key that is given twice is one key.
+        threshold: the required number of signers: 1 to their number.
 
     Raises:
         ConfigurationError: ``policy-invalid``, or ``policy-threshold-invalid``.
@@ -330,11 +328,9 @@ def _missing(signed: int, threshold: int, keys: int, ignored: Iterable[bytes]) -
 
 
 def require_newer(document: DocumentIdentity, *, than: int | DocumentIdentity) -> None:
-    """Refuse to go back: an old document has good signatures too.
+    """Require a newer version: an old document has valid signatures too.
 
-    Args:
-        document: what is about to be used.
-        than: the version in use, or the document in use, which must bear the same name.
+    ``than`` is the version in use, or the document in use, which must have the same name.
 
     Raises:
         ConfigurationError: ``policy-name-differs``.

@@ -19,7 +19,7 @@ def read_signed_document(
     Args:
         data: YAML or JSON.
         signatures: those that name other documents are ignored.
-        keys: the keys whose signatures are verified; each policy decides whether they suffice.
+        keys: the keys whose signatures are verified; each policy decides which of them it requires.
         name: its name in errors, such as the path of its file.
 
     Raises:

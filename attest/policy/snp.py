@@ -87,11 +87,7 @@ _STRICT_PLATFORM_INFO = {"alias_check_complete": True}
 
 
 def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SnpDemands:
-    """Read the key ``snp`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``snp`` of a policy."""
     section = Section(value, path)
     named = names_in(references)
     section.require_known(field.name for field in fields(SnpDemands))

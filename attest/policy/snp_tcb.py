@@ -38,20 +38,12 @@ TCB_DEMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def minimum_tcbs(value: JsonValue, path: str) -> TcbMinimums:
-    """Read one TCB for each product line.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read one TCB for each product line."""
     return _by_product(_tcb, value, path)
 
 
 def exact_tcbs(value: JsonValue, path: str) -> ExactTcbs:
-    """Read a list of TCBs for each product line; none of them twice.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read a list of TCBs for each product line; none of them twice."""
     return _by_product(_distinct_tcbs, value, path)
 
 

@@ -50,11 +50,7 @@ _NO_STATEMENTS: Mapping[str, tuple[StatementValue, ...]] = {}
 
 
 def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
-    """Read the key ``verifiers`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``verifiers`` of a policy."""
     found = list_of(_verifier)(value, path)
     for index, one in enumerate(found):
         if any(other.issuer == one.issuer for other in found[:index]):

@@ -64,13 +64,7 @@ def parse_version(text: str, numbering: Numbering) -> Version | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRange:
-    """The versions between two bounds, or one version alone.
-
-    Attributes:
-        at_least: the lowest one, included; None for no such bound.
-        below: the first one above them, excluded; None for no such bound.
-        exactly: the only one; then there are no bounds.
-    """
+    """The versions from ``at_least`` up to ``below``, which is excluded, None for no bound; or ``exactly`` one."""
 
     at_least: Version | None
     below: Version | None

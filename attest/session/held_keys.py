@@ -24,11 +24,7 @@ LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 class Holdings:
-    """The keys of one session, and the HPKE key pair that their leases are bound to.
-
-    Args:
-        timing: sources of time and randomness.
-    """
+    """The keys of one session, and the HPKE key pair that their leases are bound to."""
 
     def __init__(self, timing: SessionTiming) -> None:
         """Start without keys."""
@@ -51,12 +47,9 @@ class Holdings:
         return found if found is not None and found.valid else None
 
     def take(self, asked: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
-        """Add released keys: new ones, or new leases of held ones.
+        """Add released keys, new ones or new leases of held ones, for references in the same order.
 
-        Args:
-            asked: the references, in the order of ``released``.
-            released: the keys.
-            begun: start of the request.
+        ``begun`` is the start of the request.
         """
         share = RENEW_AT - JITTER * self._timing.random()
         with self._lock:
@@ -94,11 +87,7 @@ class Holdings:
         return tuple(tuple(due[first : first + MAX_KEYS]) for first in range(0, len(due), MAX_KEYS))
 
     def delay(self, group: tuple[Held, ...], error: AttestError) -> tuple[Held, ...]:
-        """Record a failed renewal, to be retried later.
-
-        Returns:
-            the keys whose leases have ended.
-        """
+        """Record a failed renewal, to be retried later; return the keys whose leases have ended."""
         at, chance = self._timing.moment(), self._timing.random()
         over = []
         with self._lock:

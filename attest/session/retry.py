@@ -22,14 +22,14 @@ _AWAY = frozenset({"service-unreachable", "service-evidence-unavailable"})
 
 
 def _is_busy(error: AttestError) -> bool:
-    """Return whether the service was unreachable or undecided, which may change quickly."""
+    """Return True if the service was unreachable or undecided, which may change quickly."""
     if isinstance(error, ReleaseRefusedError):
         return error.status in _BUSY
     return isinstance(error, EndorsementError) and error.code in _AWAY
 
 
 def _may_pass(error: AttestError) -> bool:
-    """Return whether an immediate retry is useful.
+    """Return True if an immediate retry is useful.
 
     A missing endorsement of the service's machine is not retried: its fetch had retries already.
     """
@@ -37,12 +37,9 @@ def _may_pass(error: AttestError) -> bool:
 
 
 def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
-    """Return the seconds to wait.
+    """Return the seconds to wait after the given number of failed attempts, the last one with this error.
 
-    Args:
-        attempt: number of failed ones, from 1.
-        error: of the last one.
-        chance: from 0 to 1.
+    ``chance`` is a random number from 0 to 1.
     """
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 16))
     asked: float | None = getattr(error, "retry_after", None)
@@ -50,12 +47,7 @@ def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
 
 
 class Attempts:
-    """The attempts of one call.
-
-    Args:
-        url: of the service.
-        deadline: of the call.
-    """
+    """The attempts of one call."""
 
     def __init__(self, *, url: str, deadline: Deadline) -> None:
         """Start without attempts."""

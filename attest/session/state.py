@@ -81,7 +81,7 @@ class SessionState:
 
     @property
     def closed(self) -> bool:
-        """Whether the session is closed."""
+        """True if the session is closed."""
         return self.closing.is_set()
 
     def require_open(self) -> None:

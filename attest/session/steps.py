@@ -39,12 +39,7 @@ _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """Released keys.
-
-    Attributes:
-        keys: in the order of the request.
-        begun: start of the request.
-    """
+    """Released keys in the order of the request, and the start of the request."""
 
     keys: tuple[ReleasedKey, ...]
     begun: Moment
@@ -55,10 +50,9 @@ class KeyRequest:
     """Keys for one request.
 
     Attributes:
-        references: of the keys.
         renews: leases to renew.
         seconds: limit of the request; None: the session's limit of a call.
-        needed: returns whether it is still necessary at its turn: another thread may have sent it.
+        needed: returns True if it is still necessary at its turn: another thread may have sent it.
     """
 
     references: tuple[KeyReference, ...]
@@ -90,13 +84,7 @@ def resumed(steps: Generator[_T, Received | None, object], outcome: Received | A
 
 
 def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str, deadline: Deadline) -> Obtaining:
-    """Return currently usable keys; request the missing ones.
-
-    Args:
-        holdings: of the session.
-        references: of the keys, without repetition.
-        url: of the service, for errors.
-        deadline: of the call.
+    """Return currently usable keys for references without repetition; request the missing ones.
 
     Raises:
         ReleaseRefusedError: the service refuses.
@@ -132,14 +120,7 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
 
 
 def renew(holdings: Holdings, *, url: str, lost: OnLost, renewed: OnRenewed) -> Renewing:
-    """Renew the leases that are due, as far as possible now.
-
-    Args:
-        holdings: of the session.
-        url: of the service, for errors.
-        lost: called with each lost key.
-        renewed: called with each key with a new lease.
-    """
+    """Renew the leases that are due, as far as possible now; call ``lost`` and ``renewed`` with each affected key."""
     for group in holdings.due():
         yield from _renew_group(holdings, group, url=url, lost=lost, renewed=renewed)
 
@@ -181,7 +162,7 @@ def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Receive
 
 
 def _is_final(error: AttestError) -> bool:
-    """Return whether the service itself refuses. Other failures (no answer, or another service's) may pass."""
+    """Return True if the service itself refuses. Other failures (no answer, or another service's) may pass."""
     if not isinstance(error, ReleaseRefusedError) or error.retryable or error.code == "service-error":
         return False
     return HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR

@@ -39,12 +39,11 @@ EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftField:
-    """A field of a draft with several possible demands.
+    """A field of a draft with several possible demands; the first one is usual.
 
     Attributes:
-        name: ``gpu.driver``: the key of the section, and what of it.
+        name: the key of its section, and what of it (``gpu.driver``).
         about: the question, for people.
-        choices: the possible demands; the first one is usual.
         follows_default: ``--default`` applies to it too.
     """
 
@@ -79,12 +78,10 @@ FIELDS: Mapping[str, DraftField] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceItem:
-    """One verified device.
+    """One verified device, under its name in the evidence.
 
     Attributes:
-        name: its name in the evidence.
-        kind: its kind (``sev-snp``).
-        verified: what the procedure of its format returned.
+        verified: the result of the procedure of its format.
         silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
         facts: the facts of its event log, or None.
     """
@@ -101,11 +98,10 @@ class DraftSource:
     """Verified evidence, as far as a draft uses it.
 
     Attributes:
-        items: the devices.
         devices: GPUs and NVSwitches together.
         digest: of the evidence.
         at: the moment for which it was verified.
-        simulated: whether a part of it rests on the simulator's roots.
+        simulated: true if a part of it rests on the simulator's roots.
         unchecked: the caller's relaxations of the verification; the draft does not take them over.
     """
 
@@ -128,9 +124,8 @@ class PolicyDraft:
     """A policy that affirms its source.
 
     Attributes:
-        document: the policy.
-        comments: what its text says above each key.
-        head: what its text starts with.
+        comments: the paragraphs above each key of its text.
+        head: the paragraphs above the document.
         weak: key and reason of each strict default that the machine does not meet.
         policy: the document, loaded.
     """
@@ -175,7 +170,7 @@ def _keys_of(kind: str) -> tuple[str, ...]:
 def choose(
     kinds: Iterable[str], *, exactly: Sequence[str] = (), or_newer: Sequence[str] = (), default: str | None = None
 ) -> dict[str, str]:
-    """Return the demand for each field of these kinds.
+    """Return the demand for each field of these kinds of devices.
 
     Args:
         kinds: kinds of devices in the evidence.
@@ -221,13 +216,13 @@ def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
 
 
 def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
-    """Write the policy that affirms exactly this.
+    """Write the policy that affirms exactly this source.
 
     Args:
         source: verified evidence.
-        name: name of the policy.
+        name: of the policy.
         reference: name of the reference values; those of registers have it in front.
-        chosen: what ``choose`` returned.
+        chosen: the result of ``choose``.
 
     Raises:
         ConfigurationError: ``policy-invalid``: a name is none.

@@ -52,11 +52,9 @@ _Get = Callable[[str], ClaimValue]
 
 @dataclass(slots=True, kw_only=True)
 class DraftSection:
-    """One section in the making.
+    """One section in the making, under its key of the policy.
 
     Attributes:
-        key: its key in the policy.
-        demands: its content.
         comments: comments above its keys; the empty path is the section itself.
         references: reference values that it uses, by name.
         weak: demands that are weaker than those of a strict policy, because the machine is: key and reason.

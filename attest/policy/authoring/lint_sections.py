@@ -51,13 +51,9 @@ _DENIED = {
 def section_findings(
     body: PolicyBody, path: str, around: LintContext, *, vouched: frozenset[str]
 ) -> Iterator[LintFinding]:
-    """Look at the sections of one body.
+    """Return the findings in the sections of one body.
 
-    Args:
-        body: the policy, or a branch.
-        path: where it stands; empty for the policy.
-        around: the policy and the moment.
-        vouched: kinds of CPU whose software a body around this one demands.
+    ``vouched`` are the kinds of CPU whose software a body around this one demands.
     """
     start = f"{path}." if path else ""
     for name in _NEVER_ZERO:

@@ -16,13 +16,7 @@ MANY_TCBS = 4
 
 
 def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> Iterator[LintFinding]:
-    """Look at every demand on a TCB.
-
-    Args:
-        snp: the section.
-        products: the product lines that it accepts; none where that is not demanded.
-        path: where the section stands.
-    """
+    """Return the findings in every demand on a TCB; without ``products`` no product line is demanded."""
     for keys in TCB_DEMANDS.values():
         for name, what in zip(keys, ("minimum", "exact TCB"), strict=True):
             listed = stated(getattr(snp, name))

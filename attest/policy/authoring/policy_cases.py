@@ -25,17 +25,17 @@ _LONGEST_NONCE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyCase:
-    """One case.
+    """One case. Paths are relative to the file of cases.
 
     Attributes:
-        name: what it is called in reports; unique in its file.
-        evidence: files of one Attester, relative to the file of cases.
-        endorsements: files and directories, likewise.
-        event_log: an event log beside the evidence, likewise, or None.
+        name: its name in reports; unique in its file.
+        evidence: files of one Attester.
+        endorsements: files and directories.
+        event_log: an event log beside the evidence, or None.
         at: moment of appraisal.
         nonce: the freshness value that the evidence carries, or None.
-        unchecked: what the caller leaves unchecked.
-        allow_simulated: whether the simulator's roots are accepted for verification; the policy decides for itself.
+        unchecked: the caller's relaxations.
+        allow_simulated: accept the simulator's roots for verification; the policy decides for itself.
         expect: ``affirmed``, ``not-affirmed``, or ``refused`` by verification.
         failed: the checks that fail, all of them, by id; for ``not-affirmed`` only. Empty: any.
         error: the code of the refusal; for ``refused`` only. None: any.
@@ -56,12 +56,9 @@ class PolicyCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFiles:
-    """A document of reference values that the policy takes values from.
+    """A document of reference values that the policy takes values from, its signatures, and public keys to verify them.
 
-    Attributes:
-        document: its file, relative to the file of cases.
-        signatures: files of detached signatures over it, likewise.
-        keys: files of public keys whose signatures count, likewise; whose are wanted is for the policy to say.
+    The paths are relative to the file of cases. The policy decides which signers it requires.
     """
 
     document: str
@@ -71,12 +68,10 @@ class ReferenceFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTests:
-    """The cases of one policy.
+    """The cases of one policy, and the documents of reference values that it names.
 
     Attributes:
         policy: file of the policy, relative to the file of cases; None for the one whose name it bears.
-        references: the documents of reference values that it names.
-        cases: what is tried, in order.
     """
 
     policy: str | None
@@ -92,7 +87,7 @@ class CaseResult:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
         failed: ids of the checks that failed.
         error: the code of the refusal, or None.
-        details: what a person needs to see why, one line each.
+        details: the reasons for people, one line each.
     """
 
     outcome: str
@@ -113,11 +108,7 @@ def policy_name_of(tests_name: str) -> str:
 
 
 def load_tests(data: bytes, *, name: str = "cases") -> PolicyTests:
-    """Read a file of cases, YAML or JSON.
-
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
+    """Read a file of cases, YAML or JSON; ``name`` is its name in errors, such as the path of its file.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and path of the value.

@@ -62,13 +62,7 @@ def _accepted(minimums: TcbMinimums | None, exact: ExactTcbs | None) -> Mapping[
 
 
 def have_common_tcb(exact: ExactTcbs, *, minimums: TcbMinimums | None = None, other: ExactTcbs | None = None) -> bool:
-    """Return True if a TCB of a list also meets another demand on the same TCB.
-
-    Args:
-        exact: the list.
-        minimums: a minimum that it has to meet, or None.
-        other: a list that it has to be in, or None.
-    """
+    """Return True if a TCB of a list also meets another demand on the same TCB: a minimum, or another list."""
     found = _accepted(minimums, exact) or {}
     return any(other is None or tcb in other.get(line, ()) for line, levels in found.items() for tcb in levels.exactly)
 
@@ -76,9 +70,7 @@ def have_common_tcb(exact: ExactTcbs, *, minimums: TcbMinimums | None = None, ot
 def joined_tcbs(old: object, new: object) -> dict[str, tuple[Compared, ...]]:
     """Compare demands on TCBs in pairs, where one of both policies lists exact ones.
 
-    Returns:
-        Differences by the key that they are told under. Where no exact TCB is demanded there is no entry: a minimum is
-        then compared with a minimum.
+    Return the differences by key. Without an exact TCB there is no entry: a minimum is compared with a minimum.
     """
     if not isinstance(old, SnpDemands) or not isinstance(new, SnpDemands):
         return {}

@@ -20,12 +20,7 @@ Path = tuple[str, ...]
 
 
 def yaml_text(document: Mapping[str, JsonValue], comments: Mapping[Path, tuple[str, ...]]) -> str:
-    """Write a document.
-
-    Args:
-        document: mappings, lists and scalars.
-        comments: what stands above a key, by its path; one entry a paragraph.
-    """
+    """Write a document of mappings, lists and scalars, with paragraphs above the keys at the paths of ``comments``."""
     return "".join(f"{line}\n" for line in _mapping(document, (), comments))
 
 

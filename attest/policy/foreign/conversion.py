@@ -22,12 +22,7 @@ _LONGEST_DESCRIPTION = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """A demand that stands in the outcome.
-
-    Attributes:
-        source: the claim or key that it came from.
-        target: the key or claim that it became; or the step of verification that demands it anyway.
-    """
+    """A demand of the source, by claim or key, and what has it in the outcome: a key, a claim, or verification."""
 
     source: str
     target: str
@@ -58,9 +53,7 @@ class Conversion:
 
     Attributes:
         document: the outcome, None while a loss is not accepted.
-        carried: demands in the draft.
-        losses: demands that are lost.
-        stricter: what it demands beyond its source, for people: it refuses more.
+        stricter: its demands beyond its source, for people: it refuses more.
     """
 
     document: dict[str, JsonValue] | None
@@ -79,8 +72,8 @@ class ConvertedSection:
     """One section of the outcome, in one of its branches or at its top.
 
     Attributes:
-        body: the section, with the reference values that it speaks of.
-        skeleton: the section with nothing in it but what is required: what it demands, we demand of ourselves.
+        body: the section, with its reference values.
+        skeleton: the section with the required keys alone: its demands do not come from the source.
         targets: keys that stand in it because the source demands them.
     """
 
@@ -146,11 +139,11 @@ def finish_policy(
     Args:
         body: its sections and reference values.
         name: its name.
-        source: what it was converted from, for people.
+        source: the origin of the conversion, for people.
         parts: its sections, each by itself.
-        carried: what stands in ``body``.
-        losses: what does not, the accepted ones marked.
-        notes: what ``body`` demands beyond its source by the way in which it is written.
+        carried: the demands in ``body``.
+        losses: the others, the accepted ones marked.
+        notes: demands of ``body`` beyond its source that follow from the way in which it is written.
 
     Raises:
         ConfigurationError: ``policy-invalid``, when the source's values fit its language and not ours.

@@ -130,11 +130,7 @@ class _Drafts:
 
     @staticmethod
     def of(choice: SkrAlternatives, *, left_out: Sequence[Alternative]) -> _Drafts:
-        """Read the alternatives of a choice.
-
-        Args:
-            choice: the choice.
-            left_out: alternatives of the source that our policies cannot say.
+        """Read the alternatives of a choice; ``left_out`` are those of the source that our policies cannot say.
 
         Raises:
             ConfigurationError: ``policy-conversion-impossible``, no machine meets any of those that are left.
@@ -161,13 +157,11 @@ class _Outcome:
     """A policy of ours in the making.
 
     Attributes:
-        origin: where its reference values come from.
+        origin: of its reference values.
         dropped: choices that are not carried.
-        references: reference values by name.
-        parts: its sections, each with what stands in it.
-        drafts: what they were made from.
+        drafts: the sources of ``parts``.
         never: alternatives that no machine meets.
-        notes: what they demand beyond the source.
+        notes: demands beyond the source.
     """
 
     origin: str

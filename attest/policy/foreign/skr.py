@@ -52,13 +52,7 @@ _OPERATORS = {str(operator): operator for operator in Operator}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTest:
-    """A test of one claim.
-
-    Attributes:
-        path: dotted path of the claim.
-        operator: the comparison.
-        value: the other side of the comparison. A boolean and its word mean the same; both are kept as written.
-    """
+    """A test of the claim at a dotted path. A boolean value and its word mean the same; both are kept as written."""
 
     path: str
     operator: Operator
@@ -84,12 +78,7 @@ Condition: TypeAlias = "ClaimTest | AllOf | AnyOf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrAuthority:
-    """An issuer of tokens, and the demands on its tokens.
-
-    Attributes:
-        url: the issuer as it was written.
-        conditions: the list below it.
-    """
+    """An issuer of tokens, its URL as it was written, and the conditions on its tokens."""
 
     url: str
     conditions: AllOf | AnyOf
@@ -254,10 +243,10 @@ def _list(value: JsonValue, path: str) -> list[JsonValue]:
 
 
 def parse_skr(data: bytes, *, extended: bool = False) -> SkrPolicy:
-    """Read a release policy.
+    """Read a release policy from UTF-8 JSON.
 
     Args:
-        data: UTF-8 JSON.
+        data: the document.
         extended: accept the operators beside ``equals``, which Azure's grammar knows and its service ignores. A
             policy that uses them is not portable; ``review_skr`` says so.
 

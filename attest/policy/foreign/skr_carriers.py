@@ -84,13 +84,11 @@ class SkrDraft:
     """Demands of ours in the making, which all have to hold together.
 
     Attributes:
-        lists: values that are accepted, by section and key.
+        lists: accepted values, by section and key.
         bits: bits that must be set or clear, by section, table and name.
         minimums: least numbers, by key.
-        levels: the levels of each part of the TCB that are accepted; for all four parts, or empty.
+        levels: the accepted levels of each part of the TCB; for all four parts, or empty.
         kinds: sections that are named by the kind of machine.
-        carried: demands in the draft.
-        losses: demands that are lost.
     """
 
     lists: dict[str, dict[str, list[JsonValue]]] = field(default_factory=dict[str, dict[str, list[JsonValue]]])

@@ -22,12 +22,7 @@ _Placed = tuple[str, Condition]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Demands that have to hold together.
-
-    Attributes:
-        path: where they stand in the source.
-        wanted: the demands.
-    """
+    """Demands that have to hold together, and their place in the source."""
 
     path: str
     wanted: tuple[WantedClaim, ...]
@@ -40,12 +35,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrAlternatives:
-    """Alternatives of which one has to hold.
-
-    Attributes:
-        path: where the choice stands in the source.
-        alternatives: at least one.
-    """
+    """Alternatives of which one has to hold, at least one, and the place of the choice in the source."""
 
     path: str
     alternatives: tuple[Alternative, ...]
@@ -75,11 +65,7 @@ class Factors:
 
     @staticmethod
     def of(members: Iterable[_Placed], path: str) -> Factors:
-        """Take conditions apart of which one has to hold.
-
-        Args:
-            members: the conditions with their places.
-            path: where their list stands.
+        """Take conditions apart of which one has to hold, each with its place; ``path`` is the place of their list.
 
         Raises:
             NeverHoldsError: no machine meets any of them.

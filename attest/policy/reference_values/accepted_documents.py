@@ -65,8 +65,7 @@ def merge_references(
     Args:
         own: the policy's ``reference_values``.
         accepted: the policy's ``references``.
-        documents: what the caller has, by name; one that the policy does not name counts for nothing, its revocations
-            included.
+        documents: those at hand, by name; one that the policy does not name has no effect, its revocations included.
 
     Raises:
         ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or

@@ -63,12 +63,7 @@ _TRIPLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCorim:
-    """The result of importing a CoRIM.
-
-    Attributes:
-        document: of ours; its digest is over our writing of it.
-        left_out: what the CoRIM says and the document does not.
-    """
+    """A document of ours from a CoRIM, with its own digest, and the parts of the CoRIM that it leaves out."""
 
     document: ReferenceDocument
     left_out: tuple[str, ...]
@@ -80,11 +75,11 @@ def references_from_corim(
     """Carry the reference values of a CoRIM over into a document of ours.
 
     Args:
-        parsed: verified or not; whether that matters is the caller's question.
+        parsed: verified or not; the caller decides whether that matters.
         at: when it is carried over; ``issued`` where the CoRIM names no beginning.
         name: of the document; the CoRIM's id by default.
         version: of the document.
-        how: how the caller made sure who wrote it, for the document's origin.
+        how: the caller's proof of its author, for the document's origin.
 
     Raises:
         EvidenceError: ``corim-malformed``; ``corim-empty``, nothing in it can be carried over.

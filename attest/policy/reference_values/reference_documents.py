@@ -74,12 +74,11 @@ class DocumentState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceEntry:
-    """Values under one name.
+    """Values under one name, in the document's order, without repetition.
 
     Attributes:
         kind: one of ``KIND_BYTES``.
-        values: in the document's order, without repetition.
-        origin: where they come from, where that differs from the document's.
+        origin: their origin, where that differs from the document's.
         expires: last moment at which they count, included, where that is earlier than the document's.
     """
 
@@ -144,11 +143,7 @@ NO_REFERENCE_DOCUMENTS: Mapping[str, ReferenceDocument] = MappingProxyType({})
 
 
 def read_reference_document(data: bytes, *, name: str = "reference values") -> ReferenceDocument:
-    """Read a document from YAML or JSON; both of one content have one digest.
-
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
+    """Read a document from YAML or JSON; both of one content have one digest. ``name`` is its name in errors.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and the path of the value.

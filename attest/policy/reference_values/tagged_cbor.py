@@ -124,7 +124,7 @@ class _Reader:
         return found
 
     def _ends(self, size: int | None, read: int) -> bool:
-        """Say whether an array or map is complete; one of indefinite length ends with a break."""
+        """Return True if an array or map is complete; one of indefinite length ends with a break."""
         if size is not None:
             return read == size
         if self._data[self.at : self.at + 1] == bytes([_BREAK]):
