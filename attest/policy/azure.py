@@ -43,9 +43,9 @@ class AzureDemands:
     event_log: EventLogDemands | None = None
 
     @property
-    def says_what_booted(self) -> bool:
+    def judges_boot(self) -> bool:
         """True if it judges the booted software: by a register, or by the events of the boot loader."""
-        return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.speaks_of_loader)
+        return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.lists_loader_events)
 
 
 # -- reading
@@ -66,7 +66,7 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
         event_log=section.stated("event_log", partial(decode_event_log, key=AZURE_LOG)),
     )
     section.finish()
-    if not demands.says_what_booted:
+    if not demands.judges_boot:
         expected = (
             "pcr0 to pcr23, one at least, or the boot loader's lists of event_log: nothing else measures what the VM "
             "booted; or {unchecked: reason} there"

@@ -61,8 +61,8 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
         raise refuse(path, "gpu or nvswitch beside it", "neither")
     section = Section(value, path)
     demands = DeviceSetDemands(
-        gpus=_count(section, "gpus", "gpu", spoken_of=gpus),
-        switches=_count(section, "switches", "nvswitch", spoken_of=switches),
+        gpus=_count(section, "gpus", "gpu", demanded=gpus),
+        switches=_count(section, "switches", "nvswitch", demanded=switches),
         same_architecture=section.switch("same_architecture", strict=True),
         same_driver_version=section.switch("same_driver_version", strict=True),
         bound=section.switch("bound", strict=True),
@@ -71,9 +71,9 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
     return demands
 
 
-def _count(section: Section, name: str, kind: str, *, spoken_of: bool) -> Demand[Count] | None:
+def _count(section: Section, name: str, kind: str, *, demanded: bool) -> Demand[Count] | None:
     """Read how many there must be: one at least, unless something else is stated."""
-    if not spoken_of:
+    if not demanded:
         return section.stated(name, _needs(kind))
     return section.optional(name, demand(_number), default=Demand(Count(at_least=1, at_most=None)))
 

@@ -99,7 +99,7 @@ class EventLogDemands:
     other_runtime_events: Demand[tuple[str, ...]] | None = None
 
     @property
-    def speaks_of_loader(self) -> bool:
+    def lists_loader_events(self) -> bool:
         """True if it states accepted events of the boot loader, even if some lists are relaxed."""
         return any(getattr(self, name) is not None for name in LOADER_LISTS)
 

@@ -116,7 +116,7 @@ class Policy:
             digest=sha256(f"attest baseline policy v1\n{rules}".encode()).digest(),
             tree=AllBranch(
                 path="",
-                members=tuple(Leaf(path="", kind=kind, rules=asked) for kind, asked in BASELINE_RULES.items()),
+                members=tuple(Leaf(path="", kind=kind, rules=baseline) for kind, baseline in BASELINE_RULES.items()),
             ),
             simulated=None,
             unchecked=(),

@@ -62,14 +62,14 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
     """Return the rules for each kind of Attester that a body has a section for."""
     rules: dict[str, tuple[Rule, ...]] = {}
     machines = () if body.azure is None else azure_rules(body.azure, references)
-    for key, kind, asked in (
+    for key, kind, section_rules in (
         ("snp", "sev-snp", None if body.snp is None else snp_rules(body.snp, references)),
         ("tdx", "tdx", None if body.tdx is None else tdx_rules(body.tdx, references)),
     ):
-        if asked is not None and body.azure is not None:
-            rules[f"azure-{key}"] = (*machines, *rules_of_cpu(asked, key))
-        elif asked is not None:
-            rules[kind] = asked
+        if section_rules is not None and body.azure is not None:
+            rules[f"azure-{key}"] = (*machines, *rules_of_cpu(section_rules, key))
+        elif section_rules is not None:
+            rules[kind] = section_rules
     if body.sgx is not None:
         rules["sgx"] = sgx_rules(body.sgx, references)
     if body.gpu is not None:

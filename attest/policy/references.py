@@ -102,10 +102,10 @@ def reference_text(name: str, reference: ReferenceValues) -> str:
 def reference_digest(references: Mapping[str, ReferenceValues]) -> bytes:
     """Return the SHA-256 of reference values as they count: canonical JSON (RFC 8785) of names, values, origins, ends.
 
-    Two policies that took their values from different places have one digest here when the values are the same ones
-    and are said to come from the same place. The order of values says nothing.
+    Two policies with values from different documents have one digest if the values and their stated origins are the
+    same. The order of values makes no difference.
     """
-    told = {
+    entries = {
         name: {
             "values": sorted(value.hex() for value in reference.values),
             "origin": reference.origin,
@@ -113,4 +113,4 @@ def reference_digest(references: Mapping[str, ReferenceValues]) -> bytes:
         }
         for name, reference in references.items()
     }
-    return sha256(rfc8785.dumps(told)).digest()
+    return sha256(rfc8785.dumps(entries)).digest()

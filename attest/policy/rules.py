@@ -45,7 +45,7 @@ class Rule:
         subject: the object that ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
             event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
-        told: writes a value for which the test does not hold; None: as any other value.
+        failure_text: writes a value for which the test does not hold; None: as any other value.
     """
 
     id: str
@@ -57,7 +57,7 @@ class Rule:
     relaxed: str | None = None
     subject: Subject = Subject.DEVICE
     tolerated_by: str | None = None
-    told: Callable[[Any], str] | None = None  # Any: as of ``Test``
+    failure_text: Callable[[Any], str] | None = None  # Any: as of ``Test``
 
     def judge(
         self,
@@ -90,7 +90,7 @@ class Rule:
             outcome, expected = Outcome.PASS, self.expected
         else:
             outcome, expected = self.otherwise, self.expected
-            got = got if value is None or self.told is None else self.told(value)
+            got = got if value is None or self.failure_text is None else self.failure_text(value)
         return Check(
             id=self.id,
             outcome=outcome,
@@ -166,7 +166,7 @@ class RuleMaker:
         expected: Callable[[Any], str] | None = None,
         subject: Subject = Subject.DEVICE,
         tolerated_by: str | None = None,
-        told: Callable[[Any], Callable[[Any], str]] | None = None,
+        failure_text: Callable[[Any], Callable[[Any], str]] | None = None,
     ) -> Iterator[Rule]:
         """Make the rule for a demand."""
         if demand is None:
@@ -177,7 +177,7 @@ class RuleMaker:
             text, holds, relaxed, shown = "", _never, value.reason, None
         else:
             text, holds, relaxed = (expected or list_text)(value), test(value), None
-            shown = None if told is None else told(value)
+            shown = None if failure_text is None else failure_text(value)
         yield Rule(
             id=f"policy.{self.section}.{name}",
             category=category,
@@ -187,7 +187,7 @@ class RuleMaker:
             relaxed=relaxed,
             subject=subject,
             tolerated_by=tolerated_by,
-            told=shown,
+            failure_text=shown,
         )
 
     def reference(

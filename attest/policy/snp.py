@@ -183,7 +183,13 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
         claim = tcb_of_product(which)
         lowest, listed = getattr(snp, minimum), getattr(snp, exact)
         yield from _SNP.rule(
-            minimum, lowest, covers, category="hardware", claim=claim, expected=minimum_tcbs_text, told=shortfall
+            minimum,
+            lowest,
+            covers,
+            category="hardware",
+            claim=claim,
+            expected=minimum_tcbs_text,
+            failure_text=shortfall,
         )
         yield from _SNP.rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
     yield from _SNP.rule("provisional_firmware", snp.provisional_firmware, is_, category="hardware")

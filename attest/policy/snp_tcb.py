@@ -141,7 +141,7 @@ def covers(minimums: TcbMinimums) -> Test:
 def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
     """Return how a TCB below its minimum is written: with the components that are too low."""
 
-    def told(value: ProductTcb) -> str:
+    def text(value: ProductTcb) -> str:
         if value.product is None:
             return str(value)
         if value.product not in minimums:
@@ -154,7 +154,7 @@ def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
         )
         return ": ".join(filter(None, (str(value), ", ".join(low))))
 
-    return told
+    return text
 
 
 def is_one_of(exact: ExactTcbs) -> Test:

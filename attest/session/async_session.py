@@ -90,7 +90,7 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
             while True:
                 wanted = resumed(steps, outcome)
                 try:
-                    outcome = await self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
+                    outcome = await self._released(wanted, self._state.deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
                     outcome = self._state.failure(exc)
         return self._state.holdings.seconds_until_due()
@@ -140,11 +140,11 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
 
     async def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
         try:
-            return await self._asked(wanted, deadline)
+            return await self._released(wanted, deadline)
         except AttestError as exc:
             return exc
 
-    async def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
+    async def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         async with self._when_its_turn(deadline):
             self._state.require_open()

@@ -46,7 +46,7 @@ class Holdings:
             found = self._held.get(reference)
         return found if found is not None and found.valid else None
 
-    def take(self, asked: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
+    def take(self, references: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
         """Add released keys, new ones or new leases of held ones, for references in the same order.
 
         ``begun`` is the start of the request.
@@ -55,7 +55,7 @@ class Holdings:
         with self._lock:
             if self._ended:
                 return  # closed while the request was under way
-            for reference, one in zip(asked, released, strict=True):
+            for reference, one in zip(references, released, strict=True):
                 self._take(reference, one, begun, share)
 
     def _take(self, reference: KeyReference, one: ReleasedKey, begun: Moment, share: float) -> None:

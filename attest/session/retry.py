@@ -42,8 +42,8 @@ def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
     ``chance`` is a random number from 0 to 1.
     """
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 16))
-    asked: float | None = getattr(error, "retry_after", None)
-    return chance * longest + (asked or 0.0)
+    stated: float | None = getattr(error, "retry_after", None)
+    return chance * longest + (stated or 0.0)
 
 
 class Attempts:

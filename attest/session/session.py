@@ -120,7 +120,7 @@ class Session(BaseSession["httpx.Client"]):
             while True:
                 wanted = resumed(steps, outcome)
                 try:
-                    outcome = self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
+                    outcome = self._released(wanted, self._state.deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
                     outcome = self._state.failure(exc)
         return self._state.holdings.seconds_until_due()
@@ -169,11 +169,11 @@ class Session(BaseSession["httpx.Client"]):
 
     def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
         try:
-            return self._asked(wanted, deadline)
+            return self._released(wanted, deadline)
         except AttestError as exc:
             return exc
 
-    def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
+    def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         with self._turn(deadline):
             self._state.require_open()

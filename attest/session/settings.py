@@ -276,9 +276,9 @@ def _service_in(file: object) -> VerifierKey | None:
 
 
 def _not_configured(name: str) -> ConfigurationError:
-    said = {"url": "where the key-release service is", "key": "the key-release service's verifier key"}[name]
+    missing = {"url": "where the key-release service is", "key": "the key-release service's verifier key"}[name]
     return ConfigurationError(
-        f"nothing says {said}",
+        f"nothing says {missing}",
         code="kms-not-configured",
         field=name,
         expected=f"an argument, {VARIABLES[name]}, or {name!r} in the table [{_TABLE}] of {FILE_NAME}",

@@ -122,16 +122,16 @@ class SessionState:
         """Call the program's ``on_lost``."""
         log.warning("%s is lost: %s [%s, %s]", held.reference, error.message, error.code, error.got)
         if self._on_lost is not None:
-            self._told(self._on_lost, held.key, error)
+            self._call_back(self._on_lost, held.key, error)
 
     def renewed(self, held: Held) -> None:
         """Call the program's ``on_renewed``."""
         log.debug("%s is renewed", held.reference)
         if self._on_renewed is not None:
-            self._told(self._on_renewed, held.key)
+            self._call_back(self._on_renewed, held.key)
 
     @staticmethod
-    def _told(callback: Callable[..., object], *arguments: object) -> None:
+    def _call_back(callback: Callable[..., object], *arguments: object) -> None:
         try:
             callback(*arguments)
         except Exception:  # the program's own code: its failure must not stop other renewals

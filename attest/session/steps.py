@@ -133,7 +133,7 @@ def _renew_group(
     try:
         # on_lost is called when the lease ends, not after waiting for an answer.
         seconds = max(LEAST_SECONDS, min(one.left() for one in group))
-        received = yield from _asked(KeyRequest(references=references, renews=leases, seconds=seconds))
+        received = yield from _requested(KeyRequest(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
         if not _is_final(exc):
             for held in holdings.delay(group, _for_program(exc, url=url)):
@@ -151,7 +151,7 @@ def _renew_group(
             renewed(held)
 
 
-def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
+def _requested(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
     """Request keys, and again without leases if the leases no longer exist."""
     try:
         return (yield wanted)

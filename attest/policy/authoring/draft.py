@@ -7,6 +7,7 @@ a reason for every strict default that the machine does not meet.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -115,8 +116,8 @@ class DraftSource:
     @property
     def origin(self) -> str:
         """The origin of reference values."""
-        shout = "SIMULATED: " if self.simulated else ""
-        return f"{shout}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
+        prefix = "SIMULATED: " if self.simulated else ""
+        return f"{prefix}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +247,7 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
         )
     for section in sections:
         document[section.key] = section.demands
-        comments |= {(section.key, *path): told for path, told in section.comments.items()}
+        comments |= {(section.key, *path): comment for path, comment in section.comments.items()}
     stated = [pair for section in sections for pair in section.weak.items()]
     relaxed, policy = _relax(document, comments, source)
     weak = (*stated, *relaxed)
@@ -268,22 +269,18 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
 
 
 def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:
-    kinds: dict[str, int] = {}
-    for item in source.items:
-        kinds[item.kind] = kinds.get(item.kind, 0) + 1
+    kinds = Counter(item.kind for item in source.items)
     devices = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    shout = (
-        ["SIMULATED evidence: this policy is for a laboratory, and for nothing that matters."]
-        if source.simulated
-        else []
-    )
-    told = [f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked."] if weak else []
+    warnings: list[str] = []
+    if source.simulated:
+        warnings.append("SIMULATED evidence: this policy is for a laboratory, and for nothing that matters.")
+    if weak:
+        warnings.append(f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked.")
     return [
         f"Drafted from one machine ({devices}), {source.origin}.",
         "It affirms that machine and its equals. Read it before you rely on it: what ran there is what it accepts.",
         f"'attest policy schema > {SCHEMA_FILE}' gives editors the keys; 'attest policy explain' tells it in words.",
-        *shout,
-        *told,
+        *warnings,
     ]
 
 

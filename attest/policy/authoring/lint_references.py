@@ -14,12 +14,12 @@ _MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
 """Registers of what runs after the firmware, which nothing may have extended."""
 
 
-def reference_findings(around: LintContext) -> Iterator[LintFinding]:
+def reference_findings(context: LintContext) -> Iterator[LintFinding]:
     """Find values that no demand uses, that have expired, that nothing has, or that are repeated.
 
     For values of a document, ``lint_documents`` reports the expiry, and the values that no demand uses.
     """
-    policy = around.policy
+    policy = context.policy
     used, seen = names_in_use(policy), dict[bytes, str]()
     late: list[tuple[str, ...]] = [
         names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, RelaxedDemand)
@@ -37,13 +37,13 @@ def reference_findings(around: LintContext) -> Iterator[LintFinding]:
                 remedy="remove it, or name it where it is to count",
             )
         elif own:
-            yield from _end(reference, path, around)
+            yield from _end(reference, path, context)
         if name not in of_guests:
             yield from _zeros(reference, path)
         yield from _same_digest(name, reference, path, seen)
 
 
-def _end(reference: ReferenceValues, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _end(reference: ReferenceValues, path: str, context: LintContext) -> Iterator[LintFinding]:
     if reference.expires is None:
         yield LintFinding(
             rule="reference-without-end",
@@ -53,7 +53,7 @@ def _end(reference: ReferenceValues, path: str, around: LintContext) -> Iterator
             remedy="add expires",
         )
     else:
-        yield from around.expiry("reference", path, reference.expires, "measure a current build")
+        yield from context.expiry("reference", path, reference.expires, "measure a current build")
 
 
 def _zeros(reference: ReferenceValues, path: str) -> Iterator[LintFinding]:

@@ -86,7 +86,7 @@ def _differences(old: _Pair, new: _Pair) -> Iterator[Compared]:
     if old == new:
         return
     before, after = (_accepted(stated(minimum), stated(exact)) for minimum, exact in (old, new))
-    text = f"{_told(old)}, now {_told(new)}"
+    text = f"{_pair_text(old)}, now {_pair_text(new)}"
     if before is None or after is None:
         yield Compared(effect=Effect.STRICTER if before is None else Effect.LOOSER, text=text)
         return
@@ -103,7 +103,7 @@ def _by_line(old: Mapping[SnpProduct, _Levels], new: Mapping[SnpProduct, _Levels
             yield Compared(effect=effect, text=f"{line}: {before}, now {after}")
 
 
-def _told(pair: _Pair) -> str:
+def _pair_text(pair: _Pair) -> str:
     minimum, exact = pair
     parts = (_text(minimum, minimum_tcbs_text), _text(exact, exact_tcbs_text))
     return "; ".join(part for part in parts if part) or "not demanded"

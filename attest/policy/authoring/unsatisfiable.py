@@ -1,6 +1,6 @@
 """Demands that no evidence meets together.
 
-A body is compared with its ``all_of`` branches, and every alternative with what is demanded around it.
+A body is compared with its ``all_of`` branches, and every alternative with the demands of the outer bodies.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def contradictions(policy: PolicyDocument) -> Iterator[LintFinding]:
 
 
 def _within(
-    body: PolicyBody, path: str, around: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
+    body: PolicyBody, path: str, outer: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
 ) -> Iterator[LintFinding]:
     """Compare a body with what has to hold beside it, then its branches with both."""
-    together = dict(around)
+    together = dict(outer)
     for inner, place in _conjuncts(body, path):
         own = _own(inner, place)
         for key, demand in own.items():

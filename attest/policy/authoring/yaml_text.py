@@ -50,8 +50,8 @@ def _mapping(members: Mapping[str, JsonValue], path: Path, comments: Mapping[Pat
 def _member(name: str, value: JsonValue, place: Path, comments: Mapping[Path, tuple[str, ...]]) -> Iterator[str]:
     pad = "  " * (len(place) - 1)
     flow = f"{pad}{_scalar(name)}: {_flow(value)}"
-    told_within = any(other[: len(place)] == place and other != place for other in comments)
-    short = len(flow) <= _WIDTH and len(place) > 1 and not told_within
+    comments_within = any(other[: len(place)] == place and other != place for other in comments)
+    short = len(flow) <= _WIDTH and len(place) > 1 and not comments_within
     if short or not isinstance(value, dict | list):
         yield flow
         return

@@ -1,7 +1,7 @@
 """Azure's release policies as policies of ours: from claims of a token to demands on the evidence itself.
 
 Azure's policy judges what a Verifier wrote into a token; ours judges what the hardware signed. So facts of the report
-are carried, and whatever the Verifier, the paravisor or the guest said beside them is not.
+are carried; statements of the Verifier, the paravisor or the guest beside them are not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def convert_skr(
         name=name,
         source=f"an {source.replace(', SHA-256', ' (SHA-256')})",
         parts=outcome.parts,
-        carried=tuple(outcome.told(factors)),
+        carried=tuple(outcome.carried(factors)),
         losses=accepted_losses(
             dict.fromkeys((*_issuers(policy, chosen), *factors.losses, *outcome.lost(factors))), accept
         ),
@@ -180,7 +180,7 @@ class _Outcome:
             body["all_of"] = [{"any_of": [*sections]} for sections in others]
         return {**({"reference_values": self.references} if self.references else {}), **body}
 
-    def told(self, factors: Factors) -> Iterator[Carried]:
+    def carried(self, factors: Factors) -> Iterator[Carried]:
         """Yield what is carried, and what is refused anyway because nothing meets it."""
         found = dict.fromkeys(one for draft in self.drafts for one in draft.carried)
         yield from found
@@ -197,12 +197,12 @@ class _Outcome:
 
     def _sections(self, choice: _Drafts, *, inner: bool) -> Iterator[dict[str, JsonValue]]:
         self.never += choice.never
-        told: list[dict[str, JsonValue]] = []
+        seen: list[dict[str, JsonValue]] = []
         for draft in choice.drafts:
             self.drafts.append(draft)
             section = self._section(draft, inner=inner)
-            if section not in told:
-                told.append(section)
+            if section not in seen:
+                seen.append(section)
                 yield section
 
     def _section(self, draft: SkrDraft, *, inner: bool) -> dict[str, JsonValue]:

@@ -90,8 +90,8 @@ class _Draft:
     stricter: list[str] = field(default_factory=list[str])
 
     def lose(self, name: str, demand: object, why: str, remedy: str) -> None:
-        said = ", ".join(map(str, cast("tuple[object, ...]", demand))) if isinstance(demand, tuple) else str(demand)
-        self.losses.append(Loss(name=name, demand=said[:1000], why=why, remedy=remedy))
+        text = ", ".join(map(str, cast("tuple[object, ...]", demand))) if isinstance(demand, tuple) else str(demand)
+        self.losses.append(Loss(name=name, demand=text[:1000], why=why, remedy=remedy))
 
 
 def export_skr(

@@ -245,12 +245,12 @@ def _grouped(members: Iterable[_Placed]) -> Iterator[tuple[str, Condition | Want
         path: WantedClaim(path=path, operator=Operator.EQUALS, values=tuple(found)) for path, found in values.items()
     }
     carriable = {path: found for path, found in lists.items() if is_carriable(found)}
-    told = set[str]()
+    listed_paths = set[str]()
     for place, member in flat:
         if not _is_value(member) or member.path not in carriable:
             yield place, member
-        elif member.path not in told:
-            told.add(member.path)
+        elif member.path not in listed_paths:
+            listed_paths.add(member.path)
             yield place, carriable[member.path]
 
 

@@ -96,11 +96,11 @@ def references_from_corim(
             got="; ".join(left_out[:5]) or "no reference triples",
             clause=CORIM_CLAUSE,
         )
-    told = None if parsed.signer is None else f"which names {parsed.signer} as its signer"
+    signer_note = None if parsed.signer is None else f"which names {parsed.signer} as its signer"
     document = make_reference_document(
         name=name or parsed.id,
         version=version,
-        origin=", ".join(part for part in (f"CoRIM {parsed.id}", told, how) if part is not None),
+        origin=", ".join(part for part in (f"CoRIM {parsed.id}", signer_note, how) if part is not None),
         issued=parsed.not_before or at,
         expires=parsed.not_after or RelaxedDemand(reason="the CoRIM names no end"),
         entries={
