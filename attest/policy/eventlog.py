@@ -121,7 +121,8 @@ _NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
 def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventLogDemands:
     """Read the key ``event_log`` of a section."""
     section = Section(value, path)
-    lines, digests = list_of(_line), list_of(_digest_of(key.digest_bytes))
+    # A text is compared as it was measured, spaces at its ends included.
+    lines, digests = list_of(text), list_of(_digest_of(key.digest_bytes))
     loader = _register(
         section,
         {name: lines if name in ("kernel_command_lines", "grub_commands") else digests for name in LOADER_LISTS},
@@ -152,11 +153,6 @@ def _register(
     if all(wanted is None for wanted in stated.values()):
         return stated
     return {name: wanted or Demand(()) for name, wanted in stated.items()}
-
-
-def _line(value: JsonValue, path: str) -> str:
-    """Decode a text as it was measured, spaces at its ends included."""
-    return text(value, path)
 
 
 def _digest_of(size: int) -> Decoder[str]:

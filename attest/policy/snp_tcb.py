@@ -50,13 +50,8 @@ def exact_tcbs(value: JsonValue, path: str) -> ExactTcbs:
 def _by_product(
     member: Callable[[JsonValue, str, SnpProduct], _T], value: JsonValue, path: str
 ) -> Mapping[SnpProduct, _T]:
-    lines = table_of(_raw, keys=SnpProduct)(value, path)
+    lines = table_of(lambda member, _: member, keys=SnpProduct)(value, path)
     return {SnpProduct(line): member(below, f"{path}.{line}", SnpProduct(line)) for line, below in lines.items()}
-
-
-def _raw(value: JsonValue, path: str) -> JsonValue:
-    del path
-    return value
 
 
 def _distinct_tcbs(value: JsonValue, path: str, product: SnpProduct) -> tuple[SnpTcbVersion, ...]:

@@ -91,7 +91,7 @@ def verifier_checks(
         accepted: the Verifiers of a policy.
         issuer: the issuer of the token.
         issued: its time of issue; None for a token that states none, which fails.
-        policy_ids: the policies that the token says were applied.
+        policy_ids: the policies that the token names as applied.
         at: the moment of appraisal.
         statements: the Verifier's statements beyond the report of each TEE and device.
     """
@@ -101,7 +101,7 @@ def verifier_checks(
         "policy.verifier",
         f"one of {names}" if names else "Evidence: the policy takes no token",
         issuer,
-        holds=verifier is not None,
+        _outcome(verifier is not None),
     )
     if verifier is None:
         return (known,)
@@ -111,27 +111,20 @@ def verifier_checks(
         "policy.verifier.age",
         f"at most {verifier.maximum_age} s",
         "not stated" if age is None else f"{int(age.total_seconds())} s",
-        holds=age is not None and age <= limit,
+        _outcome(age is not None and age <= limit),
     )
-    return (known, recent, *_by_policy(verifier, policy_ids), *_statement_checks(verifier, statements))
+    return (known, recent, *_policy_checks(verifier, policy_ids), *_statement_checks(verifier, statements))
 
 
-def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
+def _policy_checks(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> Iterator[Check]:
     if verifier.policy_ids is None:
-        return ()
-    wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids)[:_SHOWN] or "none"
+        return
+    check_id, applied = "policy.verifier.policy_ids", ", ".join(policy_ids)[:_SHOWN] or "none"
+    wanted = verifier.policy_ids.value
     if isinstance(wanted, RelaxedDemand):
-        return (
-            Check(
-                id="policy.verifier.policy_ids",
-                outcome=Outcome.NOT_EVALUATED,
-                expected=f"unchecked: {wanted.reason}",
-                got=applied,
-                clause=_CLAUSE,
-            ),
-        )
-    holds = not set(wanted).isdisjoint(policy_ids)
-    return (_check("policy.verifier.policy_ids", f"one of {', '.join(wanted)}", applied, holds=holds),)
+        yield _check(check_id, f"unchecked: {wanted.reason}", applied, Outcome.NOT_EVALUATED)
+    else:
+        yield _check(check_id, f"one of {', '.join(wanted)}", applied, _outcome(not set(wanted).isdisjoint(policy_ids)))
 
 
 def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
@@ -142,7 +135,7 @@ def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[s
             f"policy.verifier.statements.{name}",
             f"one of {', '.join(map(value_text, wanted))}",
             "; ".join(map(value_text, found))[:_SHOWN] or "absent",
-            holds=bool(found) and all(_fits(value, wanted) for value in found),
+            _outcome(bool(found) and all(_fits(value, wanted) for value in found)),
         )
 
 
@@ -154,6 +147,9 @@ def _fits(value: ClaimTree, wanted: tuple[StatementValue, ...]) -> bool:
     return any(type(plain) is type(one) and plain == one for one in wanted)
 
 
-def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
-    outcome = Outcome.PASS if holds else Outcome.FAIL
+def _outcome(holds: bool) -> Outcome:  # noqa: FBT001
+    return Outcome.PASS if holds else Outcome.FAIL
+
+
+def _check(check_id: str, expected: str, got: str, outcome: Outcome) -> Check:
     return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)

@@ -219,20 +219,7 @@ def _starts_signed_loaders(azure: AzureDemands) -> bool:
 
 def _tdx(tdx: TdxDemands, path: str, context: LintContext, *, boot: bool) -> Iterator[LintFinding]:
     yield from _tcb(tdx.tcb, path, context)
-    service_tds = _stated(tdx.mr_service_td)
-    if (
-        service_tds
-        and tdx.service_td is not None
-        and tdx.service_td.value is False
-        and any(map(_not_zero, service_tds))
-    ):
-        yield LintFinding(
-            rule="contradictory",
-            severity=Severity.ERROR,
-            path=f"{path}.mr_service_td",
-            why="service_td demands that none is bound",
-            remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
-        )
+    yield from _service_td(tdx, path)
     if boot and not _boot_is_measured(tdx, context):
         yield LintFinding(
             rule="boot-not-demanded",
@@ -243,8 +230,16 @@ def _tdx(tdx: TdxDemands, path: str, context: LintContext, *, boot: bool) -> Ite
         )
 
 
-def _not_zero(value: object) -> bool:
-    return value != bytes(48)
+def _service_td(tdx: TdxDemands, path: str) -> Iterator[LintFinding]:
+    none_is_bound = tdx.service_td is not None and tdx.service_td.value is False
+    if none_is_bound and any(value != bytes(48) for value in _stated(tdx.mr_service_td)):
+        yield LintFinding(
+            rule="contradictory",
+            severity=Severity.ERROR,
+            path=f"{path}.mr_service_td",
+            why="service_td demands that none is bound",
+            remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
+        )
 
 
 def _boot_is_measured(tdx: TdxDemands, context: LintContext) -> bool:

@@ -12,7 +12,7 @@ Spec: specs/eat-ear.md, section 11.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -54,12 +54,12 @@ class ParsedCorim:
     not_before: datetime | None
     not_after: datetime | None
     comids: tuple[CorimMap, ...]
-    protected: bytes | None
-    payload: bytes
-    signature: bytes
-    algorithm: int | None
-    signer: str | None
     left_out: tuple[str, ...]
+    protected: bytes | None = None
+    payload: bytes = b""
+    signature: bytes = b""
+    algorithm: int | None = None
+    signer: str | None = None
 
 
 def parse_corim(data: bytes) -> ParsedCorim:
@@ -72,7 +72,7 @@ def parse_corim(data: bytes) -> ParsedCorim:
         raise malformed("CoRIM", f"at most {MAX_CORIM_BYTES} bytes", f"{len(data)} bytes")
     match read_tagged(data, what="CoRIM"):
         case Tagged(tag=501, value=Mapping() as corim):
-            return _corim(corim, None)
+            return _corim(corim)
         case Tagged(tag=18, value=(bytes(protected), Mapping(), bytes(payload), bytes(signature))):
             return _signed(protected, payload, signature)
         case _:
@@ -92,8 +92,14 @@ def _signed(protected: bytes, payload: bytes, signature: bytes) -> ParsedCorim:
         raise malformed("content type", CONTENT_TYPE, str(header.get(3))[:80])
     content = read_tagged(payload, what="the signed CoRIM")
     corim = content.value if isinstance(content, Tagged) and content.tag == _TAG_CORIM else content
-    signer = _signer(header)
-    return _corim(require_map(corim, "the signed CoRIM"), (protected, payload, signature, algorithm, signer))
+    return replace(
+        _corim(require_map(corim, "the signed CoRIM")),
+        protected=protected,
+        payload=payload,
+        signature=signature,
+        algorithm=algorithm,
+        signer=_signer(header),
+    )
 
 
 def _signer(header: CorimMap) -> str | None:
@@ -106,7 +112,7 @@ def _signer(header: CorimMap) -> str | None:
     return corim_text(claims.get(1)) if isinstance(claims, Mapping) else None
 
 
-def _corim(corim: CorimMap, signed: tuple[bytes, bytes, bytes, int, str | None] | None) -> ParsedCorim:
+def _corim(corim: CorimMap) -> ParsedCorim:
     tags = corim.get(1)
     if not isinstance(tags, tuple) or not tags:
         raise malformed("tags", "at least one tag", "none")
@@ -114,18 +120,12 @@ def _corim(corim: CorimMap, signed: tuple[bytes, bytes, bytes, int, str | None] 
     comids, left_out = _comids(tags)
     if 2 in corim:
         left_out.append("dependent CoRIMs")
-    protected, payload, signature, algorithm, signer = signed or (None, b"", b"", None, None)
     return ParsedCorim(
         id=corim_text(corim.get(0)) or "without a name",
         profile=_profile(corim.get(3)),
         not_before=_moment(validity.get(0), "validity.not-before"),
         not_after=_moment(validity.get(1), "validity.not-after"),
         comids=comids,
-        protected=protected,
-        payload=payload,
-        signature=signature,
-        algorithm=algorithm,
-        signer=signer,
         left_out=tuple(left_out),
     )
 
