@@ -29,6 +29,7 @@ from attest.policy.foreign.skr import (
     canonical_bytes,
     parse_skr,
 )
+from attest.policy.foreign.skr_claims import BITS, DIGESTS, GUEST_SVN, TCB_CLAIMS, TCB_STATUS, TEE_PREFIX, VMPL
 from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import MAX_BRANCHES, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
@@ -37,40 +38,19 @@ from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
 GuestLayout = Literal["cvm", "container"]
 """Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
-_PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": "x-ms-isolation-tee.", "container": ""})
+_PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": TEE_PREFIX, "container": ""})
 _KINDS = {"snp": "sevsnpvm", "tdx": "tdxvm"}
-_SNP, _TDX = "x-ms-sevsnpvm-", "tdx_"
 
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
-        "snp.measurement": f"{_SNP}launchmeasurement",
-        "snp.host_data": f"{_SNP}hostdata",
-        "snp.author_key_digests": f"{_SNP}authorkeydigest",
-        "snp.id_key_digests": f"{_SNP}idkeydigest",
-        "snp.family_ids": f"{_SNP}familyId",
-        "snp.image_ids": f"{_SNP}imageId",
-        "snp.vmpl": f"{_SNP}vmpl",
-        "snp.guest_policy.debug": f"{_SNP}is-debuggable",
-        "snp.guest_policy.migrate_ma": f"{_SNP}migration-allowed",
-        "snp.guest_policy.smt": f"{_SNP}smt-allowed",
-        "tdx.mr_td": f"{_TDX}mrtd",
-        **{f"tdx.rtmrs.rtmr{number}": f"{_TDX}rtmr{number}" for number in range(4)},
-        "tdx.mr_seam": f"{_TDX}mrseam",
-        "tdx.mr_config_id": f"{_TDX}mrconfigid",
-        "tdx.mr_owner": f"{_TDX}mrowner",
-        "tdx.mr_owner_config": f"{_TDX}mrownerconfig",
-        "tdx.td_attributes.debug": f"{_TDX}td_attributes_debug",
-        "tdx.td_attributes.kl": f"{_TDX}td_attributes_key_locker",
-        "tdx.td_attributes.perfmon": f"{_TDX}td_attributes_perfmon",
-        "tdx.td_attributes.pks": f"{_TDX}td_attributes_protection_keys",
-        "tdx.td_attributes.sept_ve_disable": f"{_TDX}td_attributes_septve_disable",
-        "tdx.tcb_status": "attester_tcb_status",
+        **{key: claim for key, (claim, _) in (*DIGESTS.items(), *BITS.items())},
+        "snp.vmpl": VMPL,
+        "tdx.tcb_status": TCB_STATUS,
     }
 )
 """Keys with a list of values, or one, to the claim that must equal one of them."""
-_BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmrs.rtmr{number}" for number in range(4))})
+_BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmr{number}" for number in range(4))})
 _EVERY_SIGNING_KEY = {"vcek", "vlek"}
-_TCB_CLAIMS = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
 _COMBINATORS = ("any_of", "all_of", "at_least")
 _HEAD = frozenset(
     {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
@@ -225,7 +205,7 @@ def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition
         try:
             found = tuple(_condition(draft, name, value))
         except CannotCarryError as exc:
-            draft.lose(name.replace(".rtmrs.", "."), value, exc.why, exc.remedy)
+            draft.lose(name, value, exc.why, exc.remedy)
         else:
             yield from found
     if isinstance(demands, SnpDemands):
@@ -255,8 +235,9 @@ def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: t
             yield from _demands(path, value)  # its keys stand beside the others
         elif isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
+            start = path if one.name == "rtmrs" else f"{path}.{one.name}"
             for name, member in members.items():
-                yield from _demand(f"{path}.{one.name}.{name}", member)
+                yield from _demand(f"{start}.{name}", member)
         else:
             yield from _demand(f"{path}.{one.name}", value)
 
@@ -273,7 +254,7 @@ def _condition(draft: _Draft, name: str, value: Any) -> Iterator[Condition]:  # 
     if name == "snp.signing_key" and set(value) == _EVERY_SIGNING_KEY:
         return  # every report is signed by one of them
     if name == "snp.minimum_guest_svn":
-        yield _minimum(draft, name, f"{_SNP}guestsvn", value)
+        yield _minimum(draft, name, GUEST_SVN, value)
     elif name == "snp.minimum_tcb":
         yield from _tcb(draft, value)
     elif name == "snp.exact_tcb":
@@ -293,7 +274,7 @@ def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401 
     tests = tuple(
         ClaimTest(path=path, operator=Operator.EQUALS, value=_skr_value(one)) for one in dict.fromkeys(listed)
     )
-    draft.carried.append(Carried(source=name.replace(".rtmrs.", "."), target=path))
+    draft.carried.append(Carried(source=name, target=path))
     return tests[0] if len(tests) == 1 else AnyOf(conditions=tests)
 
 
@@ -322,13 +303,13 @@ def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
 def _tcb(draft: _Draft, minimums: TcbMinimums) -> Iterator[Condition]:
     (tcb,) = _of_every_line({line: (tcb,) for line, tcb in minimums.items()})
     for part, level in tcb.components().items():
-        yield _minimum(draft, "snp.minimum_tcb", _SNP + _TCB_CLAIMS[part], level)
+        yield _minimum(draft, "snp.minimum_tcb", TCB_CLAIMS[part], level)
 
 
 def _exact_tcb(draft: _Draft, exact: ExactTcbs) -> Iterator[Condition]:
     """Write each TCB as conditions on its four parts."""
     tcbs = _of_every_line(exact)
-    paths = {part: draft.prefix + _SNP + claim for part, claim in _TCB_CLAIMS.items()}
+    paths = {part: draft.prefix + claim for part, claim in TCB_CLAIMS.items()}
     draft.carried += (Carried(source="snp.exact_tcb", target=path) for path in paths.values())
     levels = [
         AllOf(

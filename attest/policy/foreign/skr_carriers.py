@@ -15,9 +15,17 @@ from types import MappingProxyType
 from attest.encoding import JsonValue
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Loss
 from attest.policy.foreign.skr import Operator, SkrValue, integer_of, values_equal
-from attest.policy.foreign.skr_claims import why_lost
+from attest.policy.foreign.skr_claims import (
+    BITS,
+    DIGESTS,
+    GUEST_SVN,
+    TCB_CLAIMS,
+    TCB_STATUS,
+    TEE_PREFIX,
+    VMPL,
+    why_lost,
+)
 
-TEE_PREFIX, SNP_PREFIX, TDX_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-", "tdx_"
 MAX_EXACT_TCBS = 64
 """Exact TCBs that are listed, as the combinations of the parts that a source accepts."""
 _MINIMUM = {Operator.EQUALS: 0, Operator.GREATER_OR_EQUALS: 0, Operator.GREATER: 1}
@@ -35,12 +43,8 @@ _STATUSES = (
     "TDRelaunchAdvised",
     "TDRelaunchAdvisedConfigurationNeeded",
 )
-TCB_PARTS: tuple[str, ...] = ("bootloader", "tee", "snp", "microcode")
-"""Parts of a TCB that Azure's claims name."""
-_PARTS = {
-    f"{SNP_PREFIX}{claim}": part
-    for claim, part in zip(("bootloader-svn", "tee-svn", "snpfw-svn", "microcode-svn"), TCB_PARTS, strict=True)
-}
+TCB_PARTS = tuple(TCB_CLAIMS)
+_PARTS = {claim: part for part, claim in TCB_CLAIMS.items()}
 HIGHEST_LEVEL = 255
 _LONGEST_DEMAND = 1000
 
@@ -202,11 +206,11 @@ def _hex_values(wanted: WantedClaim, size: int) -> list[JsonValue]:
     return list(values)
 
 
-def _hex(kind: str, key: str, size: int) -> _Carrier:
+def _hex(kind: str, key: str, *, size: int) -> _Carrier:
     return lambda draft, wanted: draft.narrow(kind, key, _hex_values(wanted, size))
 
 
-def _bit(kind: str, group: str, bit: str, *, only: bool | None = None) -> _Carrier:
+def _bit(kind: str, group: str, bit: str, *, only: bool | None) -> _Carrier:
     """Carry a boolean; ``only`` is the one that our policies can demand."""
 
     def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
@@ -287,39 +291,11 @@ _CARRIERS: Mapping[str, _Carrier] = MappingProxyType(
     {
         "x-ms-attestation-type": _kind,
         "eat_profile": _profile,
-        **{
-            SNP_PREFIX + suffix: carrier
-            for suffix, carrier in {
-                "launchmeasurement": _hex("snp", "measurement", 48),
-                "hostdata": _hex("snp", "host_data", 32),
-                "authorkeydigest": _hex("snp", "author_key_digests", 48),
-                "idkeydigest": _hex("snp", "id_key_digests", 48),
-                "familyId": _hex("snp", "family_ids", 16),
-                "imageId": _hex("snp", "image_ids", 16),
-                "vmpl": _vmpl,
-                "is-debuggable": _bit("snp", "guest_policy", "debug", only=False),
-                "migration-allowed": _bit("snp", "guest_policy", "migrate_ma", only=False),
-                "smt-allowed": _bit("snp", "guest_policy", "smt"),
-                "guestsvn": _at_least("minimum_guest_svn", 2**32 - 1),
-            }.items()
-        },
-        **{claim: _tcb_part(part) for claim, part in _PARTS.items()},
-        **{
-            TDX_PREFIX + suffix: carrier
-            for suffix, carrier in {
-                "mrtd": _hex("tdx", "mr_td", 48),
-                **{f"rtmr{number}": _hex("tdx", f"rtmr{number}", 48) for number in range(4)},
-                "mrseam": _hex("tdx", "mr_seam", 48),
-                "mrconfigid": _hex("tdx", "mr_config_id", 48),
-                "mrowner": _hex("tdx", "mr_owner", 48),
-                "mrownerconfig": _hex("tdx", "mr_owner_config", 48),
-                "td_attributes_debug": _bit("tdx", "td_attributes", "debug", only=False),
-                "td_attributes_key_locker": _bit("tdx", "td_attributes", "kl"),
-                "td_attributes_perfmon": _bit("tdx", "td_attributes", "perfmon"),
-                "td_attributes_protection_keys": _bit("tdx", "td_attributes", "pks"),
-                "td_attributes_septve_disable": _bit("tdx", "td_attributes", "sept_ve_disable", only=True),
-            }.items()
-        },
-        "attester_tcb_status": _status,
+        **{claim: _hex(*key.split("."), size=size) for key, (claim, size) in DIGESTS.items()},
+        **{claim: _bit(*key.split("."), only=only) for key, (claim, only) in BITS.items()},
+        **{claim: _tcb_part(part) for part, claim in TCB_CLAIMS.items()},
+        VMPL: _vmpl,
+        GUEST_SVN: _at_least("minimum_guest_svn", 2**32 - 1),
+        TCB_STATUS: _status,
     }
 )
