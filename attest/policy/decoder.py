@@ -273,14 +273,11 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
     return decode
 
 
-_NO_BITS: Mapping[str, Demand[bool]] = {}
-
-
 def named_bits(
     section: Section, name: str, bits: Iterable[str], *, strict: Mapping[str, bool]
 ) -> Mapping[str, Demand[bool]]:
     """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
-    stated = section.optional(name, table_of(demand(boolean), keys=bits), default=_NO_BITS)
+    stated = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
     for bit, wanted in strict.items():
         found = stated.get(bit)
         if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:

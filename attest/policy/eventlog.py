@@ -115,9 +115,6 @@ class EventLogDemands:
 # -- reading
 
 
-_NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
-
-
 def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventLogDemands:
     """Read the key ``event_log`` of a section."""
     section = Section(value, path)
@@ -136,7 +133,7 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
     demands = EventLogDemands(
         required=section.switch("required", strict=True),
         secure_boot=section.stated("secure_boot", must_be(strict=True)),
-        signature_stores=section.optional("signature_stores", stores, default=_NO_STORES),
+        signature_stores=section.stated("signature_stores", stores) or {},
         boot_variables=section.stated("boot_variables", demand(list_of(_hex))),
         **loader,
         **runtime,

@@ -38,7 +38,6 @@ GPU_MEASUREMENTS, SWITCH_MEASUREMENTS = 64, 31
 
 _HARDWARE, _EXECUTABLES, _CONFIGURATION, _IDENTITY = "hardware", "executables", "configuration", "instance-identity"
 _Ranges = tuple[VersionRange, ...]
-_NO_WAIVERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +120,7 @@ def _shared(section: Section, measurements: int, rim: Demand[bool]) -> dict[str,
         "fwids": section.stated("fwids", demand(list_of(hex_of(FWID_BYTES)))),
         "device_identities": section.stated("device_identities", demand(identities)),
         "denied_device_identities": section.stated("denied_device_identities", identities) or (),
-        "waived_measurements": section.optional("waived_measurements", waivers, default=_NO_WAIVERS),
+        "waived_measurements": section.stated("waived_measurements", waivers) or {},
         "held_rim_signers": section.switch("held_rim_signers", strict=False),
     }
 

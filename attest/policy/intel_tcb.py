@@ -69,13 +69,10 @@ class TcbDemands:
 # -- reading
 
 
-_NO_ADVISORIES: Mapping[str, AcceptedAdvisory] = {}
-
-
 def decode_tcb(section: Section) -> TcbDemands:
     """Read the keys of a policy that TDX and SGX share."""
     up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
-    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand(_NO_ADVISORIES)
+    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand({})
     return TcbDemands(
         tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
         accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),

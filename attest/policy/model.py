@@ -103,7 +103,6 @@ class PolicyDocument(PolicyBody):
 
 
 _KEYS = ("schema", *(field.name for field in fields(PolicyDocument)))
-_NO_REFERENCES: Mapping[str, ReferenceValues] = {}
 
 
 def decode_policy(
@@ -129,9 +128,10 @@ def decode_policy(
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema, near=[SCHEMA])
     accepted = top.stated("references", list_of(decode_accepted_document)) or ()
-    own = top.optional("reference_values", table_of(decode_reference_values), default=_NO_REFERENCES)
-    merge = merge_at_hand if incomplete else merge_references
-    references = merge(own, accepted, documents) if accepted else own
+    references = top.stated("reference_values", table_of(decode_reference_values)) or {}
+    if accepted:
+        merge = merge_at_hand if incomplete else merge_references
+        references = merge(references, accepted, documents)
     unchecked = top.stated("unchecked", _unchecked) or ()
     reader = _Reader(references=references, unchecked=unchecked)
     policy = PolicyDocument(

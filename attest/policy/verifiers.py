@@ -46,7 +46,6 @@ class AcceptedVerifier:
 
 
 StatementValue: TypeAlias = str | int | bool
-_NO_STATEMENTS: Mapping[str, tuple[StatementValue, ...]] = {}
 
 
 def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
@@ -64,7 +63,7 @@ def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
         issuer=section.required("issuer", text),
         maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
         policy_ids=section.stated("policy_ids", demand(list_of(text))),
-        statements=section.optional("statements", table_of(list_of(_value)), default=_NO_STATEMENTS),
+        statements=section.stated("statements", table_of(list_of(_value))) or {},
     )
     section.finish()
     return found

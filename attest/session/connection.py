@@ -109,27 +109,15 @@ def watch_of(settings: SessionSettings) -> LogWatch:
 
 
 def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectation | None) -> ServiceExpectation | None:
-    """Return the requirements for the service's machine; None without any.
-
-    Args:
-        settings: with the requirements.
-        policy: takes precedence over the settings.
+    """Return the requirements for the service's machine, if any; ``policy`` takes precedence over the settings.
 
     Raises:
         ConfigurationError: a missing or invalid file, or requirements without a policy.
     """
     if isinstance(policy, ServiceExpectation):
         return policy
-    if policy is None and settings.policy is not None:
-        policy = load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+    policy = policy or _policy_of(settings)
     if policy is None:
-        if settings.configuration is not None or settings.unchecked_tls is not None:
-            raise ConfigurationError(
-                "a configuration or unchecked_tls says nothing where the service proves nothing",
-                code="session-settings-invalid",
-                field="policy",
-                expected="a policy for the service's own machine",
-            )
         return None
     pool = endorsements_given(settings.endorsements, at=system_clock())
     return ServiceExpectation(
@@ -141,6 +129,19 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
         fetch=None if settings.offline else asking_vendors(pool),
         configuration=settings.configuration,
         unchecked_tls=settings.unchecked_tls,
+    )
+
+
+def _policy_of(settings: SessionSettings) -> Policy | None:
+    if settings.policy is not None:
+        return load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+    if settings.configuration is None and settings.unchecked_tls is None:
+        return None
+    raise ConfigurationError(
+        "a configuration or unchecked_tls says nothing where the service proves nothing",
+        code="session-settings-invalid",
+        field="policy",
+        expected="a policy for the service's own machine",
     )
 
 

@@ -216,6 +216,12 @@ def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
     )
 
 
+_ABOUT_REFERENCES = (
+    "That a machine had these values does not make them good. Give each an end:",
+    'expires: "2027-12-31T00:00:00Z"',
+)
+
+
 def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
     """Write the policy that affirms exactly this source.
 
@@ -235,16 +241,14 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
     if source.simulated:
         document["simulated"] = {"unchecked": "drafted from SIMULATED evidence, which proves nothing about hardware"}
         comments["simulated",] = ("SIMULATED: everybody can make such evidence. Delete this before it matters.",)
-    references = {at: digests for section in sections for at, digests in section.references.items()}
+    references: dict[str, JsonValue] = {
+        at: {"origin": source.origin, "values": [value.hex() for value in values]}
+        for section in sections
+        for at, values in section.references.items()
+    }
     if references:
-        document["reference_values"] = {
-            at: {"origin": source.origin, "values": [value.hex() for value in values]}
-            for at, values in references.items()
-        }
-        comments["reference_values",] = (
-            "That a machine had these values does not make them good. Give each an end:",
-            'expires: "2027-12-31T00:00:00Z"',
-        )
+        document["reference_values"] = references
+        comments["reference_values",] = _ABOUT_REFERENCES
     for section in sections:
         document[section.key] = section.demands
         comments |= {(section.key, *path): comment for path, comment in section.comments.items()}

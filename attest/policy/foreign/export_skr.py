@@ -99,17 +99,7 @@ def export_skr(
     found = _body(draft, policy, "")
     if found is None:
         raise impossible("it accepts neither SEV-SNP nor TDX guests", "Azure's tokens are about these two")
-    if not any(entry.check == "freshness" for entry in policy.unchecked):
-        draft.lose(
-            "freshness",
-            "evidence for this very question",
-            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
-            "release to a key that the evidence commits to, and only once",
-        )
-    for row in policy.references:
-        why = "a release policy has values and no documents: what they say today would count for ever"
-        name = f"references.{row.document}"
-        draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
+    _lose_head(draft, policy)
     conditions = AllOf(conditions=(found,)) if isinstance(found, ClaimTest) else found
     outcome = canonical_bytes(SkrPolicy(authorities=(SkrAuthority(url=authority, conditions=conditions),)))
     parse_skr(outcome, extended=extended)
@@ -121,6 +111,21 @@ def export_skr(
         losses=losses,
         stricter=(*(f"{entry.check}: not left unchecked by Azure" for entry in policy.unchecked), *draft.stricter),
     )
+
+
+def _lose_head(draft: _Draft, policy: PolicyDocument) -> None:
+    """Record the demands outside of the sections that no release policy can state."""
+    if not any(entry.check == "freshness" for entry in policy.unchecked):
+        draft.lose(
+            "freshness",
+            "evidence for this very question",
+            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
+            "release to a key that the evidence commits to, and only once",
+        )
+    for row in policy.references:
+        why = "a release policy has values and no documents: what they say today would count for ever"
+        name = f"references.{row.document}"
+        draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
 
 
 # -- bodies and branches
@@ -188,7 +193,7 @@ _SAY_NOTHING = {"azure": "a release policy judges the CPU's report, and no regis
 
 
 def _lose_the_rest(draft: _Draft, body: PolicyBody) -> None:
-    """Write down which kinds of devices, and which documents, Azure's tokens say nothing of."""
+    """Record the kinds of devices that Azure's tokens have no claims for."""
     for one in fields(body):
         value = getattr(body, one.name)
         if one.name in _HEAD or one.name in _KINDS or one.name in _COMBINATORS or value in (None, (), {}):
@@ -213,7 +218,7 @@ def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition
 
 
 def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
-    """Write down that a TCB which is demanded of some product lines refuses the others, and that no claim does.
+    """Record that a TCB which is demanded of some product lines refuses the others, and that no claim does.
 
     Where ``products`` is demanded that is lost anyway, by the same name.
     """

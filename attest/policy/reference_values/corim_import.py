@@ -89,13 +89,7 @@ def references_from_corim(
         _read_comid(comid, f"comid[{index}]", carried)
     left_out = (*parsed.left_out, *dict.fromkeys(carried.left_out))
     if not carried.entries:
-        raise EvidenceError(
-            f"nothing of CoRIM {parsed.id!r} can be carried over: {'; '.join(left_out[:5]) or 'it has no triples'}",
-            code="corim-empty",
-            expected="digests under AMD's or Intel's profile",
-            got="; ".join(left_out[:5]) or "no reference triples",
-            clause=CORIM_CLAUSE,
-        )
+        raise _empty(parsed.id, "; ".join(left_out[:5]))
     signer_note = None if parsed.signer is None else f"which names {parsed.signer} as its signer"
     document = make_reference_document(
         name=name or parsed.id,
@@ -108,6 +102,16 @@ def references_from_corim(
         },
     )
     return ImportedCorim(document=document, left_out=left_out)
+
+
+def _empty(name: str, left_out: str) -> EvidenceError:
+    return EvidenceError(
+        f"nothing of CoRIM {name!r} can be carried over: {left_out or 'it has no triples'}",
+        code="corim-empty",
+        expected="digests under AMD's or Intel's profile",
+        got=left_out or "no reference triples",
+        clause=CORIM_CLAUSE,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
