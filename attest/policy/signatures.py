@@ -3,9 +3,8 @@
 What is signed is ``attest policy v1`` (or ``attest references v1``), a zero byte, and the document's canonical JSON
 (RFC 8785). So YAML and JSON of one content have one signature, and no signature made for one purpose serves another.
 
-A signature file says which document it is over (name, version, digest) and which key made it. Those are for finding
-one's way: they must agree with the document, and only the signature itself proves anything. ``signed_at`` is the
-signer's note and is not signed.
+A signature file names its document (name, version, digest) and its key. These must agree with the document, and only
+the signature itself is proof. ``signed_at`` is the signer's note and is not signed.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ class DocumentIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSignature:
-    """One signature, as its file says; nothing of it is trusted yet.
+    """One signature as in its file; nothing of it is trusted yet.
 
     Attributes:
-        document: what it is over.
+        document: the signed document.
         key_id: SHA-256 of the key's SubjectPublicKeyInfo, 32 bytes.
         algorithm: one of ``ALGORITHMS``.
         signature: 64 bytes for Ed25519, DER for ECDSA.
@@ -92,11 +91,11 @@ class VerifiedSignatures:
     ignored: tuple[bytes, ...]
 
 
-# -- what is signed
+# -- signed bytes
 
 
 def identity_of(document: JsonValue) -> DocumentIdentity:
-    """Read which document it is; one that is neither a policy nor reference values is refused whole.
+    """Return the identity of a document; one that is neither a policy nor reference values is refused.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -111,7 +110,7 @@ def identity_of(document: JsonValue) -> DocumentIdentity:
 
 
 def signed_bytes(document: JsonValue) -> bytes:
-    """Return what a signature is over: the purpose, a zero byte, canonical JSON.
+    """Return the bytes that a signature covers: the purpose, a zero byte, canonical JSON.
 
     Raises:
         ConfigurationError: ``policy-invalid``, a document of another schema.
@@ -142,7 +141,7 @@ def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> 
     """Sign a policy or a document of reference values.
 
     Args:
-        document: what was read from YAML or JSON; one that does not load is not signed.
+        document: parsed YAML or JSON; one that does not load is not signed.
         key: Ed25519, P-256 or P-384. ECDSA is deterministic (RFC 6979).
         at: the moment to note; the signature does not cover it.
 

@@ -37,10 +37,10 @@ NESTED = frozenset({"tcb", "event_log"})
 _References = Mapping[str, ReferenceValues]
 
 
-def names_in_use(body: PolicyBody) -> frozenset[str]:
-    """Return the names of reference values that a demand uses."""
+def names_in_use(body: PolicyBody, *, keys: frozenset[str] = NAMED) -> frozenset[str]:
+    """Return the names of reference values that the demands of these keys use."""
     used: list[tuple[str, ...]] = [
-        names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, RelaxedDemand)
+        names for _, key, names in demands_of(body) if key in keys and not isinstance(names, RelaxedDemand)
     ]
     return frozenset(name for names in used for name in names)
 

@@ -145,7 +145,7 @@ def _repeated(path: str, members: tuple[object, ...]) -> Iterator[LintFinding]:
 def _bodies(
     body: PolicyBody, path: str, context: LintContext, *, identified: frozenset[str] = frozenset()
 ) -> Iterator[LintFinding]:
-    """Look at one body, then at its branches; ``identified`` are the kinds whose identity is demanded outside of it."""
+    """Return the findings in a body and its branches; outer bodies demand the identity of the ``identified`` kinds."""
     yield from section_findings(body, path, context, identified=identified)
     inner_kinds = identified | context.identified(body)
     start = f"{path}." if path else ""

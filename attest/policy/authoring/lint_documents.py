@@ -18,7 +18,7 @@ _Documents = Mapping[str, ReferenceDocument]
 
 
 def document_findings(context: LintContext, documents: _Documents) -> Iterator[LintFinding]:
-    """Look at each document that the policy names, then at those that were given and that it does not name."""
+    """Return the findings in each document that the policy names, and those that it does not name."""
     accepted: list[ReferenceDocument] = []
     for index, row in enumerate(context.policy.references):
         path = f"references[{index}]"
@@ -30,6 +30,10 @@ def document_findings(context: LintContext, documents: _Documents) -> Iterator[L
             accepted.append(document)
             yield from _document(document, path, context)
     yield from _revoked(accepted, context)
+    yield from _unnamed(context, documents)
+
+
+def _unnamed(context: LintContext, documents: _Documents) -> Iterator[LintFinding]:
     named = {row.document for row in context.policy.references}
     for name in documents:
         if name not in named:

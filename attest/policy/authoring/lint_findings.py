@@ -80,7 +80,7 @@ class LintContext:
         return log is not None and log.demands_loader and not need_not_come
 
     def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[LintFinding]:
-        """Look at an end; its last moment still counts."""
+        """Return the finding about an end; its last moment still counts."""
         when = rfc3339_text(end)
         if end < self.at:
             yield LintFinding(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attest.policy.authoring.demands import demands_of, names_in_use
+from attest.policy.authoring.demands import names_in_use
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decoder import RelaxedDemand
 from attest.policy.references import ReferenceValues
 
-_MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
+_MAY_BE_ZERO: frozenset[str] = frozenset({"rtmr3", *PCR_KEYS[8:]})
 """Registers of what runs after the firmware, which nothing may have extended."""
 
 
@@ -21,10 +20,7 @@ def reference_findings(context: LintContext) -> Iterator[LintFinding]:
     """
     policy = context.policy
     used, seen = names_in_use(policy), dict[bytes, str]()
-    late: list[tuple[str, ...]] = [
-        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, RelaxedDemand)
-    ]
-    of_guests = frozenset(name for names in late for name in names)
+    may_be_zero = names_in_use(policy, keys=_MAY_BE_ZERO)
     for name, reference in policy.reference_values.items():
         own = reference.document is None
         path = f"reference_values.{name}" if own else f"references.{reference.document}.{name}"
@@ -38,7 +34,7 @@ def reference_findings(context: LintContext) -> Iterator[LintFinding]:
             )
         elif own:
             yield from _end(reference, path, context)
-        if name not in of_guests:
+        if name not in may_be_zero:
             yield from _zeros(reference, path)
         yield from _same_digest(name, reference, path, seen)
 

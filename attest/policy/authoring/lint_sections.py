@@ -124,6 +124,12 @@ def _snp(snp: SnpDemands, path: str, context: LintContext) -> Iterator[LintFindi
     products = _stated(snp.products)
     yield from _products(products, path, context)
     yield from tcb_findings(snp, products, path)
+    yield from _requesters(snp, path)
+    for name in ("id_key_digests", "author_key_digests"):
+        yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
+
+
+def _requesters(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
     if frozenset(_stated(snp.vmpl)) == _ALL_VMPLS:
         yield LintFinding(
             rule="over-broad",
@@ -140,8 +146,6 @@ def _snp(snp: SnpDemands, path: str, context: LintContext) -> Iterator[LintFindi
             why="only a VLEK names a cloud provider, and signing_key accepts the VCEK alone",
             remedy="add vlek to signing_key, or remove csp_ids",
         )
-    for name in ("id_key_digests", "author_key_digests"):
-        yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
 
 
 def _products(products: tuple[object, ...], path: str, context: LintContext) -> Iterator[LintFinding]:
@@ -183,14 +187,7 @@ def _no_key(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
 
 def _azure(azure: AzureDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     demanded = {index for index, key in enumerate(PCR_KEYS) if _stated(azure.pcrs[key])}
-    for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
-        yield LintFinding(
-            rule="self-chosen-claim",
-            severity=Severity.WARNING,
-            path=f"{path}.pcr{index}",
-            why="the guest can set this register back, so it says what the guest wants it to",
-            remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
-        )
+    yield from _resettable(demanded, path)
     loader = context.judges_loader(azure.event_log)
     if not (demanded or loader) or demanded & _OF_THE_SYSTEM or (loader and _starts_signed_loaders(azure)):
         return
@@ -206,6 +203,17 @@ def _azure(azure: AzureDemands, path: str, context: LintContext) -> Iterator[Lin
         else "demand pcr4 (boot loader or unified kernel), and pcr8, pcr9, pcr11 as your image extends them; "
         "or the boot loader's events under event_log",
     )
+
+
+def _resettable(demanded: set[int], path: str) -> Iterator[LintFinding]:
+    for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
+        yield LintFinding(
+            rule="self-chosen-claim",
+            severity=Severity.WARNING,
+            path=f"{path}.pcr{index}",
+            why="the guest can set this register back, so it says what the guest wants it to",
+            remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
+        )
 
 
 def _starts_signed_loaders(azure: AzureDemands) -> bool:
@@ -273,6 +281,14 @@ def _tcb(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFindi
         for name, accepted in advisories.items():
             place = f"{path}.accepted_advisories.{name}"
             yield from context.expiry("advisory", place, accepted.expires, "look at the advisory again")
+    yield from _bounds(tcb, path, context)
+    ppids = _stated(tcb.ppids)
+    yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
+    for name in ("fmspcs", "ppids"):
+        yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
+
+
+def _bounds(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     number = tcb.minimum_tcb_evaluation_data_number
     if number is not None and number > _PLAUSIBLE_EVALUATION:
         yield LintFinding(
@@ -282,14 +298,6 @@ def _tcb(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFindi
             why=f"Intel's evaluations have not come to {number}, and will not for decades",
             remedy="take the number of the collateral that you have ('attest verify --verbose')",
         )
-    yield from _date(tcb, path, context)
-    ppids = _stated(tcb.ppids)
-    yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
-    for name in ("fmspcs", "ppids"):
-        yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
-
-
-def _date(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     first = None if tcb.minimum_tcb_date is None else tcb.minimum_tcb_date.value
     if isinstance(first, datetime) and first > context.at:
         yield LintFinding(

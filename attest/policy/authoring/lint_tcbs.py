@@ -53,7 +53,7 @@ def _lines(
 
 
 def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) -> Iterator[LintFinding]:
-    """Look at the levels that are listed for each product line."""
+    """Return the findings in the levels of each product line."""
     for line, tcbs in exact.items():
         if line in minimums:
             yield from _below(tcbs, minimums[line], f"{path}.{line}", minimum)

@@ -200,7 +200,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.devices.same_architecture": "The architecture must be {expected}.",
     "policy.devices.same_driver_version": "The driver's version must be {expected}.",
 }
-"""A sentence for each rule, by the longest prefix of its id; ``{name}`` is what the key is called."""
+"""A sentence for each rule, by the longest prefix of its id; ``{name}`` is the name of the key."""
 
 
 _FACT = "That "
@@ -215,7 +215,7 @@ def longest_prefix(table: Mapping[str, str], check_id: str) -> str | None:
 
 
 def words_for(rule_id: str, expected: str) -> str:
-    """Say what a rule demands, in one sentence."""
+    """Return the demand of a rule, in one sentence."""
     name = rule_id.rpartition(".")[2].replace("_", " ")
     template = longest_prefix(SENTENCES, rule_id) or "{name} must be {expected}."
     if template.startswith(_FACT) and expected in _FACTS:

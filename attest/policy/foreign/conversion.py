@@ -33,7 +33,7 @@ class Loss:
     """A demand that does not stand in the outcome, or only in part.
 
     Attributes:
-        name: what it is accepted by: a claim, a key, or the place of a list. Several may share a name.
+        name: the name to accept it by: a claim, a key, or the place of a list. Several may share a name.
         demand: what was demanded, for people.
         why: why it cannot be carried.
         remedy: what to do instead.
@@ -98,12 +98,12 @@ def impossible(problem: str, hint: str) -> ConfigurationError:
 
 
 def not_demanded(source: str) -> dict[str, JsonValue]:
-    """Fill a key that our policies require and the source says nothing about."""
+    """Fill a key that our policies require, and for which the source has no demand."""
     return {"unchecked": f"not demanded by the {source} from which this policy was converted"}
 
 
 def accepted_losses(losses: Iterable[Loss], accept: Mapping[str, str]) -> tuple[Loss, ...]:
-    """Mark what is accepted, by name.
+    """Mark the accepted losses, by name.
 
     Raises:
         ConfigurationError: ``loss-unknown``: a name that no loss has, or a reason that says nothing. A name that is
@@ -159,7 +159,7 @@ def finish_policy(
 
 
 def _defaults(head: Mapping[str, JsonValue], part: ConvertedSection) -> Iterator[str]:
-    """Yield what a section demands though its source does not."""
+    """Yield the demands of a section that its source does not make."""
     demanded = _demanded({**head, **part.body})
     for rule, expected in _demanded({**head, **part.skeleton}).items():
         key = rule.removeprefix("policy.")
@@ -177,7 +177,7 @@ def _description(source: str, losses: tuple[Loss, ...]) -> str:
 
 
 def _demanded(document: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Load a policy and return what it demands: rule to demand, without what is unchecked or only warns."""
+    """Load a policy and return its demands by rule, without those that are unchecked or only warn."""
     policy = load_policy(json.dumps(document).encode())
     rules = (*(rule for kind in policy.rules.values() for rule in kind), *policy.set_rules)
     return {rule.id: rule.expected for rule in rules if rule.relaxed is None and rule.otherwise is Outcome.FAIL}

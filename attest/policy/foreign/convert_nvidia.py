@@ -1,7 +1,7 @@
 """The policies of NVIDIA's Python tools as policies of ours.
 
-Most of what such a policy lists is that steps of verification succeeded. Ours never appraises what failed one of them,
-so those demands are carried by verification itself, and by the keys that would relax it.
+Most demands of such a policy are that steps of verification succeeded. Ours never appraises evidence that failed one
+of them, so verification itself carries those demands, with the keys that would relax it.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str]
 
 
 def _kind(policy: NvidiaPolicy) -> str:
-    """Find out which devices it is about: its claims are asked of every device, so of one kind only."""
+    """Return the kind of devices: each claim applies to every device, so to one kind only."""
     kinds = {kind for kind, prefix in _PREFIXES.items() for name in policy.detached if name.startswith(prefix)}
     stated = policy.detached.get("x-nvidia-device-type")
     if isinstance(stated, str) and stated in _DEVICE_TYPES:
@@ -155,7 +155,7 @@ def _required(kind: str) -> dict[str, JsonValue]:
 
 
 _Change = tuple[str, dict[str, JsonValue]]
-"""What carries a demand, and the keys that are written for it."""
+"""The carrier of a demand, and the keys that are written for it."""
 
 
 def _strict_keys(kind: str, target: str) -> dict[str, JsonValue]:

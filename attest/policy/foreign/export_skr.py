@@ -55,7 +55,7 @@ _COMBINATORS = ("any_of", "all_of", "at_least")
 _HEAD = frozenset(
     {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
 )
-"""What is no demand: names, texts, values, and reasons for demanding less."""
+"""Keys without a demand: names, texts, values, and reasons for demanding less."""
 
 
 @dataclass(slots=True, kw_only=True)
