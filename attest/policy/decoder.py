@@ -97,7 +97,7 @@ class Section:
     """One mapping of a document. Take each key once, then ``finish``.
 
     Args:
-        value: what stands there; anything but a mapping is refused.
+        value: its value; anything but a mapping is refused.
         path: where it stands (``snp.minimum_tcb``); empty for the document itself.
     """
 

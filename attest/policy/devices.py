@@ -49,7 +49,7 @@ class DeviceSetDemands:
 
 
 def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -> DeviceSetDemands:
-    """Read the key ``devices``; what it leaves out is demanded strictly.
+    """Read the key ``devices``; omitted demands have their strict defaults.
 
     Args:
         value: the value of the key; an empty mapping for a policy without it.

@@ -120,7 +120,7 @@ def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 
 def _no_service_td(mr_service_td: Demand[tuple[bytes, ...]] | None) -> Demand[bool] | None:
-    """Demand that none is bound, unless the policy says which ones may be."""
+    """Demand that none is bound, unless the policy names those that may be."""
     if mr_service_td is None or isinstance(mr_service_td.value, RelaxedDemand):
         return Demand(False)  # noqa: FBT003
     return None

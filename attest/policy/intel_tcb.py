@@ -35,7 +35,7 @@ _PLATFORM_SWITCHES = ("dynamic_platform", "cached_keys", "smt_enabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedAdvisory:
-    """A tolerated advisory: the reason, and the last moment, which is included. No advisory is tolerated for ever."""
+    """A tolerated advisory: the reason, and the last moment, which is included. No tolerance is without an end."""
 
     reason: str
     expires: datetime
@@ -53,7 +53,7 @@ class TcbDemands:
         fmspcs: platform families that are accepted, 6 bytes each.
         ppids: machines that are accepted, 16 bytes each.
         denied_ppids: machines that are refused.
-        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as the PCK certificate must say.
+        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as required in the PCK certificate.
     """
 
     tcb_status: Demand[tuple[str, ...]]

@@ -76,7 +76,7 @@ class Policy:
     categories: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare what every appraisal asks of the tree."""
+        """Prepare the parts of the tree that every appraisal uses."""
         object.__setattr__(self, "kinds", kinds_of(self.tree))
         object.__setattr__(self, "categories", {one.rule.id: one.rule.category for one in self.all_rules()})
 

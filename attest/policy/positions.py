@@ -31,8 +31,8 @@ class Located:
     Attributes:
         key: where its key stands; of a member of a list, and of the document itself, where it starts.
         value: where it starts; of a mapping or list that starts on a line of its own, where its key stands.
-        members: what a mapping has.
-        items: what a list has.
+        members: of a mapping.
+        items: of a list.
         repeated: where the first key of the document stands that is there twice in one mapping.
     """
 

@@ -82,8 +82,8 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
 def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[Rule, ...]:
     """Return the rules over the evidence as a whole.
 
-    Without branches, evidence of another kind of CPU is refused as a kind without demands. A branch has to say
-    for itself that it does not hold then, or demands on a CPU that did not come would be met.
+    Without branches, evidence of another kind of CPU is refused as a kind without demands. A branch needs a
+    rule of its own: otherwise absent evidence of a CPU would meet its demands on a CPU.
     """
     if body.devices is not None:
         return device_set_rules(body.devices, cpu_kinds=cpu_kinds, gpus=body.gpu is not None)

@@ -34,7 +34,7 @@ class ReferenceValues:
 
 
 class IncompleteReferences(dict[str, ReferenceValues]):
-    """Reference values of a policy some of whose documents are not at hand: any other name may stand in one of them.
+    """Reference values of a policy some of whose documents are not at hand: any other name may be in one of them.
 
     For inspection of a policy, never for appraisal: a name that is not at hand has no value, and so accepts nothing.
     """

@@ -40,7 +40,7 @@ class Rule:
         claim: the claim under test; if the evidence does not carry it, the rule fails.
         expected: the demand, for people.
         holds: the test, given the value and the moment of appraisal.
-        otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for what people should know.
+        otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for information.
         relaxed: the reason of the policy's author to leave the test out, or None.
         subject: the object that ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an

@@ -1,7 +1,7 @@
 """The Verifiers that a policy accepts: their tokens take the place of Evidence (the passport model).
 
-A policy that names none judges Evidence alone. Which keys may sign for an issuer is no matter of a policy: the Relying
-Party configures them.
+A policy that names none judges Evidence alone. The keys of an issuer are not part of a policy: the Relying Party
+configures them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class AcceptedVerifier:
     Attributes:
         issuer: as its tokens name it (``iss``).
         maximum_age: seconds since a token was issued, the last one included.
-        policy_ids: policies of its own, one of which it must say that it applied; None where nothing is demanded. An
-            EAR that names this very policy, by digest, needs none.
-        statements: what the Verifier has to say beyond any report, by the names that results have
+        policy_ids: policies of its own, of which it must have applied one; None for no demand. An EAR that names this
+            very policy, by digest, needs none.
+        statements: its required statements beyond any report, by the names in results
             (``container.image_digest``): the values of which its own has to be one.
     """
 

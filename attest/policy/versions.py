@@ -26,7 +26,7 @@ class Numbering(enum.Enum):
     DECIMAL = (10, _COMPONENT, "570.86.10")
     """Drivers: ``570.86.10``."""
     HEX = (16, _HEX_COMPONENT, "96.00.A5.00.01")
-    """VBIOS and BIOS: one byte each, ``96.00.A5.00.01`` (nvidia-gpu.md 4.2); case says nothing."""
+    """VBIOS and BIOS: one byte each, ``96.00.A5.00.01`` (nvidia-gpu.md 4.2); case makes no difference."""
 
     def __init__(self, base: int, component: str, example: str) -> None:
         """Prepare the grammar of one numbering."""

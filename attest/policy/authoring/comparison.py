@@ -57,7 +57,7 @@ class Resolved:
     ends: Mapping[bytes, datetime | None]
     names: Mapping[bytes, str]
     elsewhere: tuple[str, ...] = ()
-    """Names whose values stand in other documents; they are compared as names."""
+    """Names from other documents; they are compared as names."""
 
 
 Differences = Iterator[Compared]

@@ -37,7 +37,7 @@ def fix_for(check_id: str) -> str:
 
 
 def explanation_document(policy: Policy, references: Mapping[str, ReferenceValues]) -> dict[str, JsonValue]:
-    """Return the explanation of a policy for programs; ``references`` are the reference values that stand in it."""
+    """Return the explanation of a policy for programs; ``references`` are its reference values."""
     return {
         "schema": EXPLANATION_SCHEMA,
         "name": policy.name,

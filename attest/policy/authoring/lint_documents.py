@@ -111,7 +111,7 @@ def _names(document: ReferenceDocument, path: str, context: LintContext) -> Iter
 
 
 def _revoked(accepted: list[ReferenceDocument], context: LintContext) -> Iterator[LintFinding]:
-    """Find what a document withdraws, wherever it stands."""
+    """Find the values that a document revokes, of the policy and of every document."""
     withdrawn = {one.value: (document.name, one.reason) for document in accepted for one in document.revoked}
     used = names_in_use(context.policy)
     for name, reference in context.policy.reference_values.items():

@@ -53,7 +53,7 @@ def _end(reference: ReferenceValues, path: str, context: LintContext) -> Iterato
 
 
 def _zeros(reference: ReferenceValues, path: str) -> Iterator[LintFinding]:
-    """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
+    """Find values of zeros, which no measurement has; some registers have them until a guest extends them."""
     for index, value in enumerate(reference.values):
         if not any(value):
             placeholder = reference.origin.startswith("placeholder")

@@ -1,4 +1,4 @@
-"""Findings in what a policy demands of firmware levels (TCBs): product lines left out, levels that never come."""
+"""Findings in the demands on firmware levels (TCBs): product lines left out, levels that no machine reaches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums
 
 MANY_TCBS = 4
-"""A roll-out goes from one level to the next; with more than these a list is no list of exact levels any more."""
+"""A roll-out goes from one level to the next; a longer list no longer demands exact levels."""
 
 
 def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> Iterator[LintFinding]:
@@ -82,7 +82,7 @@ def _below(tcbs: tuple[SnpTcbVersion, ...], least: SnpTcbVersion, path: str, min
 
 
 def _rolled_back(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
-    """Find product lines of which no listed COMMITTED_TCB covers a listed REPORTED_TCB, as rollback_protection asks."""
+    """Find product lines that rollback_protection refuses: no listed COMMITTED_TCB covers a listed REPORTED_TCB."""
     reported: ExactTcbs | None = stated(snp.exact_tcb)
     committed: ExactTcbs | None = stated(snp.exact_committed_tcb)
     if reported is None or committed is None or stated(snp.rollback_protection) is None:

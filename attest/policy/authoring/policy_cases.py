@@ -1,7 +1,7 @@
 """Cases of a policy: evidence with its expected outcome, so that a change of the policy shows its effect.
 
 The document is as closed as a policy: an unknown key, a case without an expectation or an empty list fails to load.
-Reading files and judging evidence is for the command line and the pytest plugin; here is what a case means.
+The command line and the pytest plugin read the files and judge the evidence; this module has the meaning of a case.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def policy_name_of(tests_name: str) -> str:
     """Return the name of the policy that a file of cases stands beside.
 
     Raises:
-        ConfigurationError: ``policy-invalid``: the name tells none.
+        ConfigurationError: ``policy-invalid``: the name has no such ending.
     """
     if not tests_name.endswith(SUFFIX) or tests_name == SUFFIX:
         raise refuse("policy", f"the policy's file, since the name does not end in {SUFFIX}", shown="nothing")

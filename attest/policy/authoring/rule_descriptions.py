@@ -1,4 +1,4 @@
-"""Every rule in words: what it demands, and what to do about a machine that does not meet it."""
+"""Every rule in words: its demand, and the remedy for a machine that does not meet it."""
 
 from __future__ import annotations
 

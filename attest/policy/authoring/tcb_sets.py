@@ -1,7 +1,7 @@
 """Sets of TCBs that a minimum and a list of exact ones accept together, and the comparison of two sets.
 
-Either demand alone does not tell: a list of exact TCBs in the place of a minimum is stricter when the minimum covered
-them all, and no entry of a list counts that lies below the minimum beside it.
+Neither demand can be compared alone: a list of exact TCBs in the place of a minimum is stricter when the minimum
+covered them all, and an entry of a list below the minimum beside it does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Pair = tuple[Demand[TcbMinimums] | None, Demand[ExactTcbs] | None]
 
 
 def stated(demand: Demand[Any] | None) -> Any:  # noqa: ANN401  the demand's own type
-    """Return what is demanded; None for a demand that is relaxed or not made."""
+    """Return the demanded value; None for a demand that is relaxed or not made."""
     return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
 
 
@@ -51,7 +51,7 @@ _NONE = _Levels()
 
 
 def _accepted(minimums: TcbMinimums | None, exact: ExactTcbs | None) -> Mapping[SnpProduct, _Levels] | None:
-    """Return what is accepted of each product line, the others being refused; None where nothing is demanded."""
+    """Return the accepted TCBs of each product line, the others being refused; None without a demand."""
     floors = None if minimums is None else {line: _Levels(least=least) for line, least in minimums.items()}
     if exact is None:
         return floors

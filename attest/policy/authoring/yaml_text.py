@@ -1,6 +1,6 @@
 """Writing a policy as YAML that a person goes on with: comments in their places, one form for each value.
 
-Text is in quotes unless it is a plain word, and what is in quotes is written in ASCII. So no value can be taken for a
+Text is in quotes unless it is a plain word, and quoted text is ASCII. So no value can be taken for a
 number, a date or a comment, whatever a certificate or a device put into it.
 """
 

@@ -1,6 +1,6 @@
 """The result of a conversion between two policy languages: a document, and the demands that it lacks.
 
-No two of these languages say the same things. So a conversion lists each demand that it carried and where to, each
+No two of these languages have the same demands. So a conversion lists each demand that it carried and where to, each
 that it could not carry and why, and what the outcome demands beyond the source. A demand that is lost makes the
 outcome weaker than its source: there is no outcome until a person accepts that by name, with a reason.
 """
@@ -30,11 +30,11 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A demand that does not stand in the outcome, or only in part.
+    """A demand that is not in the outcome, or only in part.
 
     Attributes:
         name: the name to accept it by: a claim, a key, or the place of a list. Several may share a name.
-        demand: what was demanded, for people.
+        demand: the demand, for people.
         why: why it cannot be carried.
         remedy: what to do instead.
         accepted: why its loss is accepted; None while it is not.
@@ -74,7 +74,7 @@ class ConvertedSection:
     Attributes:
         body: the section, with its reference values.
         skeleton: the section with the required keys alone: its demands do not come from the source.
-        targets: keys that stand in it because the source demands them.
+        targets: its keys that come from demands of the source.
     """
 
     body: Mapping[str, JsonValue]
@@ -83,7 +83,7 @@ class ConvertedSection:
 
 
 class CannotCarryError(Exception):
-    """One demand that the other language cannot say. Never leaves this package."""
+    """One demand that the other language cannot express. Never leaves this package."""
 
     def __init__(self, why: str, remedy: str) -> None:
         """Keep both texts."""
@@ -106,7 +106,7 @@ def accepted_losses(losses: Iterable[Loss], accept: Mapping[str, str]) -> tuple[
     """Mark the accepted losses, by name.
 
     Raises:
-        ConfigurationError: ``loss-unknown``: a name that no loss has, or a reason that says nothing. A name that is
+        ConfigurationError: ``loss-unknown``: a name that no loss has, or a blank reason. A name that is
             mistyped today may fit another loss tomorrow.
     """
     found = tuple(losses)

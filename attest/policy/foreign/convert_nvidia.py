@@ -31,7 +31,7 @@ _RIMS = {"gpu": ("driver-rim", "vbios-rim"), "nvswitch": ("bios-rim",)}
 _DEVICE_TYPES = ("gpu", "nvswitch")
 """NVIDIA's names of them, which are our keys too."""
 _STRICT: Mapping[str, JsonValue] = MappingProxyType({"rim": True, "fwid_required": True, "held_rim_signers": False})
-"""Keys that say what is demanded anyway; a conversion writes them out."""
+"""Keys with their strict defaults; a conversion writes them out."""
 
 
 def _carried_by(kind: str, claims_version: str) -> dict[tuple[str, ...], tuple[JsonValue, str]]:

@@ -1,7 +1,7 @@
 """Azure's release policies as policies of ours: from claims of a token to demands on the evidence itself.
 
-Azure's policy judges what a Verifier wrote into a token; ours judges what the hardware signed. So facts of the report
-are carried; statements of the Verifier, the paravisor or the guest beside them are not.
+Azure's policy judges the claims of a Verifier's token; ours judges the evidence that the hardware signed. So facts of
+the report are carried; statements of the Verifier, the paravisor or the guest beside them are not.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Drafts:
 
     @staticmethod
     def of(choice: SkrAlternatives, *, left_out: Sequence[Alternative]) -> _Drafts:
-        """Read the alternatives of a choice; ``left_out`` are those of the source that our policies cannot say.
+        """Read the alternatives of a choice; ``left_out`` are those of the source that our policies cannot express.
 
         Raises:
             ConfigurationError: ``policy-conversion-impossible``, no machine meets any of those that are left.
@@ -181,7 +181,7 @@ class _Outcome:
         return {**({"reference_values": self.references} if self.references else {}), **body}
 
     def carried(self, factors: Factors) -> Iterator[Carried]:
-        """Yield what is carried, and what is refused anyway because nothing meets it."""
+        """Yield the carried demands, and those that are refused anyway because no machine meets them."""
         found = dict.fromkeys(one for draft in self.drafts for one in draft.carried)
         yield from found
         known = {one.source for one in found} | {loss.name for loss in self.lost(factors)}
@@ -191,7 +191,7 @@ class _Outcome:
                 yield Carried(source=path, target="refused: what is demanded beside it never holds with it")
 
     def lost(self, factors: Factors) -> Iterator[Loss]:
-        """Yield what is not carried, also in alternatives that are left out."""
+        """Yield the losses, also those in alternatives that are left out."""
         for draft in (*self.drafts, *(SkrDraft.of(one.wanted) for one in factors.left_out)):
             yield from draft.losses
 
@@ -230,7 +230,7 @@ class _Outcome:
         return {kind: section}
 
     def _tcb(self, draft: SkrDraft) -> dict[str, JsonValue]:
-        """Write what is demanded of the TCB. Azure's claims name no product line, so each fitting one gets the same."""
+        """Write the demands on the TCB. Azure's claims name no product line, so each fitting one gets the same."""
         if draft.levels:
             self.notes.append(_ONLY_FOUR.format("exact_tcb"))
             return {"exact_tcb": {line: [{**tcb} for tcb in draft.exact_tcbs()] for line in _TCB_LINES}}

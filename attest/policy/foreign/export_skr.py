@@ -1,4 +1,4 @@
-"""Our policies as Azure's release policies, as far as those can say it.
+"""Our policies as Azure's release policies, as far as those can express them.
 
 Every demand of ours is looked at, whatever it is called: one that has no claim here is a loss, so that a new key of
 our language cannot be forgotten.
@@ -179,7 +179,7 @@ def _choice(draft: _Draft, branches: tuple[PolicyBody, ...], count: int, path: s
 
 
 def _every(parts: Sequence[Condition]) -> Condition:
-    """Put together what has to hold together; a list in a list says no more than its members."""
+    """Join conditions that have to hold together; a list in a list has the meaning of its members."""
     flat = [inner for one in parts for inner in (one.conditions if isinstance(one, AllOf) else (one,))]
     return AllOf(conditions=tuple(flat)) if len(parts) > 1 else parts[0]
 
@@ -233,7 +233,7 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
 
 
 def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: the demand's own type
-    """Yield what is demanded, by key; nothing for what is not demanded, or is left unchecked with a reason."""
+    """Yield the demands by key, without those that are not made, or are left unchecked with a reason."""
     for one in fields(cast("Any", demands)):
         value = getattr(demands, one.name)
         if isinstance(value, TcbDemands):

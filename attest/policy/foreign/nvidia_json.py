@@ -1,7 +1,7 @@
 """The relying-party policies of NVIDIA's Python tools: JSON, versions 3.0 and 4.0 (nvidia-gpu.md, 19).
 
 Such a policy lists claims with the values that they must have, those of the overall token and those of every device.
-There are no operators: a listed claim must be there with an equal value, recursively; what is not listed is ignored.
+There are no operators: a listed claim must be there with an equal value, recursively; other claims are ignored.
 
 Stricter than NVIDIA's own reading: a policy that lists nothing of a device is refused.
 """
@@ -49,7 +49,7 @@ class NvidiaPolicy:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of what it demands, as canonical JSON (RFC 8785), 32 bytes."""
+        """SHA-256 of its demands, as canonical JSON (RFC 8785), 32 bytes."""
         content = [self.version, self.overall, self.detached]
         return sha256(rfc8785.dumps(cast("list[Any]", content))).digest()  # Any: JSON that was decoded below
 

@@ -156,7 +156,7 @@ def _authority_url(value: JsonValue, path: str) -> str:
 
 
 class _Reader:
-    """One reading of one policy, with what is left of its limits."""
+    """One reading of one policy, with the rest of its limits."""
 
     def __init__(self, *, extended: bool) -> None:
         self._extended = extended

@@ -173,7 +173,7 @@ def is_carriable(wanted: WantedClaim) -> bool:
 
 
 def _exact_levels(demands: tuple[WantedClaim, ...]) -> dict[str, list[int]]:
-    """Return the levels of each part of the TCB that are accepted, where a source says so of all four.
+    """Return the levels of each part of the TCB that are accepted, if a source lists them for all four.
 
     Raises:
         NeverHoldsError: it demands two levels of one part at once.

@@ -42,11 +42,11 @@ class ParsedCorim:
         not_after: of its validity, included.
         comids: its CoMIDs, as maps.
         protected: the signed header, with ``payload`` and ``signature``; None where the CoRIM is not signed.
-        payload: what is signed.
+        payload: the signed bytes.
         signature: as received.
         algorithm: COSE's number.
         signer: name in the header, for people.
-        left_out: what is in it and not in ``comids``.
+        left_out: its content outside of ``comids``.
     """
 
     id: str
