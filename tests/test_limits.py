@@ -225,15 +225,12 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_LEVELS": 10,
         "MAX_CONDITIONS": 1000,
         "LARGEST_INTEGER": 9_007_199_254_740_992,
+        "_LONGEST_INTEGER": 16,
     },
     "attest.policy.foreign.skr_carriers": {
         "MAX_EXACT_TCBS": 64,
         "HIGHEST_LEVEL": 255,
         "_LONGEST_DEMAND": 1000,
-    },
-    "attest.policy.foreign.skr_evaluation": {
-        "MAX_SHOWN": 200,
-        "_LONGEST_INTEGER": 16,
     },
     "attest.policy.model": {
         "MAX_NESTING": 4,
@@ -241,7 +238,6 @@ LIMITS: dict[str, dict[str, object]] = {
     },
     "attest.policy.reference_values.corim": {
         "MAX_CORIM_BYTES": 4_194_304,
-        "MAX_TRIPLES": 10_000,
         "_LATEST_SECONDS": 253_402_300_799,
     },
     "attest.policy.reference_values.corim_import": {

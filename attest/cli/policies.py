@@ -9,20 +9,16 @@ from attest.cli.files import MAX_KEY_BYTES, read_file
 from attest.cli.options import VerificationOptions
 from attest.cli.reference_options import NO_REFERENCES, References
 from attest.errors import ConfigurationError
-from attest.policy.loader import MAX_POLICY_BYTES, Policy, load_policy
+from attest.policy.document import MAX_POLICY_BYTES
+from attest.policy.loader import Policy, load_policy
 from attest.policy.reference_values.reference_documents import (
     MAX_REFERENCE_BYTES,
     NO_REFERENCE_DOCUMENTS,
     ReferenceDocument,
 )
-from attest.policy.signatures import (
-    MAX_SIGNATURE_BYTES,
-    DocumentSignature,
-    PolicyPublicKey,
-    read_public_key,
-    read_signature,
-)
+from attest.policy.signatures import MAX_SIGNATURE_BYTES, DocumentSignature, read_signature
 from attest.policy.signed_documents import read_signed_document
+from attest.policy.signing_keys import PolicyPublicKey, read_public_key
 
 
 def read_policies(

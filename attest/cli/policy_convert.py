@@ -111,8 +111,8 @@ def convert(*, request: ConversionRequest) -> int:
     Exit codes: 0 converted, 1 a loss is not accepted, 2 FILE is no such policy, or cannot be converted.
     """
     from attest.cli.files import read_file
+    from attest.policy.document import MAX_POLICY_BYTES
     from attest.policy.foreign.convert import recognised
-    from attest.policy.loader import MAX_POLICY_BYTES
 
     data = read_file(request.file, limit=MAX_POLICY_BYTES, what="FILE")
     language = cast("Language", recognised(data) if request.source == "auto" else request.source)
@@ -197,7 +197,7 @@ def _from_nvidia(data: bytes, accept: dict[str, str], request: ConversionRequest
 def _to_skr(data: bytes, accept: dict[str, str], request: ConversionRequest) -> Conversion:
     from attest.cli.policies import read_reference_documents
     from attest.policy.foreign.convert import export_skr
-    from attest.policy.loader import read_document
+    from attest.policy.document import read_document
     from attest.policy.model import decode_policy
 
     documents = read_reference_documents(request.references)

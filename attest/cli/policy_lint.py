@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from attest.cli.policy_documents import PolicyText
     from attest.encoding import JsonValue
-    from attest.policy.authoring.lint import LintFinding
+    from attest.policy.authoring.lint_findings import LintFinding
 
 LINT_SCHEMA = "attest.policy-lint/1"
 EXIT_FINDINGS = 1

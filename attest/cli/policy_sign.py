@@ -49,7 +49,8 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     from attest.cli.files import MAX_KEY_BYTES, STDIN, read_file, write_text
     from attest.cli.policy_documents import read_signable
     from attest.clock import this_second
-    from attest.policy.signatures import read_private_key, sign_policy, signature_json
+    from attest.policy.signatures import sign_policy, signature_json
+    from attest.policy.signing_keys import read_private_key
 
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
@@ -119,7 +120,8 @@ def verify(
     from attest.cli.files import STDIN
     from attest.cli.policies import read_public_keys, read_signatures
     from attest.cli.policy_documents import read_signable
-    from attest.policy.signatures import key_id, require_newer, verify_signatures
+    from attest.policy.signatures import require_newer, verify_signatures
+    from attest.policy.signing_keys import key_id
 
     if [file, *signatures, *keys, newer_than].count(STDIN) > 1:
         raise click.UsageError("standard input can be read once: give '-' once")

@@ -10,25 +10,28 @@ from attest.policy.loader import Policy, load_policy
 if TYPE_CHECKING:
     from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
     from attest.policy.decoder import RelaxedDemand
-    from attest.policy.document import placed, read_document
-    from attest.policy.loader import MAX_POLICY_BYTES
+    from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
     from attest.policy.model import decode_policy
     from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
     from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
     from attest.policy.signatures import (
         DocumentIdentity,
         DocumentSignature,
-        PolicyPrivateKey,
-        PolicyPublicKey,
         identity_of,
-        key_id,
-        read_private_key,
-        read_public_key,
         read_signature,
         require_newer,
     )
     from attest.policy.signed_documents import identity_in, read_signed_document
-    from attest.policy.signing_keys import algorithm_of, is_signed, raw_signature
+    from attest.policy.signing_keys import (
+        PolicyPrivateKey,
+        PolicyPublicKey,
+        algorithm_of,
+        is_signed,
+        key_id,
+        raw_signature,
+        read_private_key,
+        read_public_key,
+    )
 
 __all__ = [
     "MAX_POLICY_BYTES",
@@ -64,45 +67,29 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.policy.authoring.policy_diff": (
-            "PolicyDifference",
-            "diff_policies",
-        ),
+        "attest.policy.authoring.policy_diff": ("PolicyDifference", "diff_policies"),
+        "attest.policy.decoder": ("RelaxedDemand",),
+        "attest.policy.document": ("MAX_POLICY_BYTES", "placed", "read_document"),
+        "attest.policy.model": ("decode_policy",),
+        "attest.policy.reference_values.accepted_documents": ("AcceptedDocument", "accept_document"),
+        "attest.policy.reference_values.reference_documents": ("DocumentState", "ReferenceDocument"),
         "attest.policy.signatures": (
             "DocumentIdentity",
             "DocumentSignature",
-            "PolicyPrivateKey",
-            "PolicyPublicKey",
             "identity_of",
-            "key_id",
-            "read_private_key",
-            "read_public_key",
             "read_signature",
             "require_newer",
         ),
+        "attest.policy.signed_documents": ("identity_in", "read_signed_document"),
         "attest.policy.signing_keys": (
+            "PolicyPrivateKey",
+            "PolicyPublicKey",
             "algorithm_of",
             "is_signed",
+            "key_id",
             "raw_signature",
-        ),
-        "attest.policy.decoder": ("RelaxedDemand",),
-        "attest.policy.document": (
-            "placed",
-            "read_document",
-        ),
-        "attest.policy.loader": ("MAX_POLICY_BYTES",),
-        "attest.policy.model": ("decode_policy",),
-        "attest.policy.reference_values.accepted_documents": (
-            "AcceptedDocument",
-            "accept_document",
-        ),
-        "attest.policy.reference_values.reference_documents": (
-            "DocumentState",
-            "ReferenceDocument",
-        ),
-        "attest.policy.signed_documents": (
-            "identity_in",
-            "read_signed_document",
+            "read_private_key",
+            "read_public_key",
         ),
     },
 )

@@ -6,23 +6,20 @@ that the VM booted, so a policy has to judge them, or a log that replays to them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from attest.encoding import JsonValue
 from attest.evidence.azure.claims import azure_claim, of_cpu
 from attest.evidence.azure.runtime import VM_CONFIGURATION
-from attest.evidence.claims import Claim
 from attest.evidence.tpm.structure import MAX_PCRS
 from attest.policy.decoder import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
 from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import Rule, Test, is_, one_of, reference_rule, rule_for
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
-__all__ = ["PCR_KEYS", "VM_SWITCHES", "AzureDemands", "azure_rules", "decode_azure", "rules_of_cpu"]
-
+_AZURE = RuleMaker("azure", azure_claim)
 PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
 """Keys of the registers, which take names of reference values with 32-byte digests: the bank is SHA-256."""
 _PCR_BYTES = 32
@@ -46,35 +43,30 @@ class AzureDemands:
     event_log: EventLogDemands | None = None
 
     @property
-    def says_what_booted(self) -> bool:
+    def judges_boot(self) -> bool:
         """True if it judges the booted software: by a register, or by the events of the boot loader."""
-        return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.speaks_of_loader)
+        return any(self.pcrs.values()) or (self.event_log is not None and self.event_log.lists_loader_events)
 
 
 # -- reading
 
 
 def decode_azure(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> AzureDemands:
-    """Read the key ``azure`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``azure`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
-    no_log: EventLogDemands | None = None
     demands = AzureDemands(
         pcrs={key: section.stated(key, named) for key in PCR_KEYS},
-        vm_configuration=named_bits(section, "vm_configuration", VM_SWITCHES, strict=_STRICT_CONFIGURATION),
+        vm_configuration=named_bits(section, "vm_configuration", dict(VM_SWITCHES), strict=_STRICT_CONFIGURATION),
         vm_unique_ids=section.stated("vm_unique_ids", demand(list_of(_caseless))),
         root_cert_thumbprints=section.stated("root_cert_thumbprints", demand(list_of(_caseless))),
         user_data=section.stated("user_data", demand(list_of(hex_of(64)))),
         tpm_clock_safe=section.stated("tpm_clock_safe", must_be(strict=True)),
         maximum_restart_count=section.stated("maximum_restart_count", integer(0, _LARGEST_COUNT)),
-        event_log=section.optional("event_log", partial(decode_event_log, key=AZURE_LOG), default=no_log),
+        event_log=section.stated("event_log", partial(decode_event_log, key=AZURE_LOG)),
     )
     section.finish()
-    if not demands.says_what_booted:
+    if not demands.judges_boot:
         expected = (
             "pcr0 to pcr23, one at least, or the boot loader's lists of event_log: nothing else measures what the VM "
             "booted; or {unchecked: reason} there"
@@ -98,33 +90,27 @@ def azure_rules(azure: AzureDemands, references: Mapping[str, ReferenceValues]) 
 
 
 def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
-    """Return the same rules for the CPU's report within Azure evidence.
-
-    Args:
-        rules: rules for a SEV-SNP or TDX Attester.
-        prefix: ``snp`` or ``tdx``, the place of the report's claims among those of the VM.
-    """
+    """Return the same rules for the CPU's report within Azure evidence; ``prefix`` is ``snp`` or ``tdx``."""
     return tuple(replace(rule, claim=of_cpu(rule.claim, prefix=prefix)) for rule in rules)
 
 
 def _boot(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the booted software. A register that the quote does not select is absent, and fails."""
     for index, key in enumerate(PCR_KEYS):
-        claim = azure_claim(f"pcrs.{index}")
-        yield from reference_rule(f"policy.azure.{key}", azure.pcrs[key], references, claim)
+        yield from _AZURE.reference(key, azure.pcrs[key], references, claim=f"pcrs.{index}")
 
 
 def _vm(azure: AzureDemands) -> Iterator[Rule]:
     """Make the rules for the settings that the paravisor states, and for the data that the VM gave to the paravisor."""
     for name, switch in azure.vm_configuration.items():
-        yield from _rule(f"vm_configuration.{name}", switch, is_, category="configuration")
+        yield from _AZURE.rule(f"vm_configuration.{name}", switch, is_, category="configuration")
     for key, values, name in (
         ("vm_unique_ids", azure.vm_unique_ids, "vm_unique_id"),
         ("root_cert_thumbprints", azure.root_cert_thumbprints, "root_cert_thumbprint"),
     ):
-        claim = azure_claim(f"vm_configuration.{name}")
-        yield from _rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
-    yield from _rule("user_data", azure.user_data, one_of, category="configuration")
+        claim = f"vm_configuration.{name}"
+        yield from _AZURE.rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
+    yield from _AZURE.rule("user_data", azure.user_data, one_of, category="configuration")
 
 
 def _one_of_caseless(values: tuple[str, ...]) -> Test:
@@ -133,28 +119,13 @@ def _one_of_caseless(values: tuple[str, ...]) -> Test:
 
 def _tpm(azure: AzureDemands) -> Iterator[Rule]:
     """Make the rules for the state of the virtual TPM, which shows that a VM was suspended or set back."""
-    yield from _rule(
-        "tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim=azure_claim("tpm.safe")
-    )
+    yield from _AZURE.rule("tpm_clock_safe", azure.tpm_clock_safe, is_, category="configuration", claim="tpm.safe")
     highest = None if azure.maximum_restart_count is None else Demand(azure.maximum_restart_count)
-    yield from _rule(
+    yield from _AZURE.rule(
         "maximum_restart_count",
         highest,
         lambda high: lambda value, _at: value <= high,
         category="configuration",
-        claim=azure_claim("tpm.restart_count"),
+        claim="tpm.restart_count",
         expected=lambda high: f"at most {high}",
     )
-
-
-def _rule(
-    name: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim | None = None,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    of = claim or azure_claim(name)
-    return rule_for(f"policy.azure.{name}", wanted, test, category=category, claim=of, expected=expected)

@@ -11,28 +11,9 @@ from typing import Generic, TypeVar
 from attest.encoding import JsonValue, hex_bytes, rfc3339
 from attest.errors import EvidenceError, InvalidValueError
 
-__all__ = [
-    "Decoder",
-    "Demand",
-    "RelaxedDemand",
-    "Section",
-    "boolean",
-    "choice",
-    "demand",
-    "hex_of",
-    "integer",
-    "list_of",
-    "moment",
-    "must_be",
-    "named_bits",
-    "nearest",
-    "refuse",
-    "table_of",
-    "text",
-]
-
 T = TypeVar("T")
 Decoder = Callable[[JsonValue, str], T]
+"""Reads a value, given its path; raises ConfigurationError ``policy-invalid``."""
 MAX_TEXT_CHARACTERS = 4096
 
 
@@ -116,7 +97,7 @@ class Section:
     """One mapping of a document. Take each key once, then ``finish``.
 
     Args:
-        value: what stands there; anything but a mapping is refused.
+        value: its value; anything but a mapping is refused.
         path: where it stands (``snp.minimum_tcb``); empty for the document itself.
     """
 
@@ -292,14 +273,11 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
     return decode
 
 
-_NO_BITS: Mapping[str, Demand[bool]] = {}
-
-
 def named_bits(
-    section: Section, name: str, bits: tuple[tuple[str, int], ...], *, strict: Mapping[str, bool]
+    section: Section, name: str, bits: Iterable[str], *, strict: Mapping[str, bool]
 ) -> Mapping[str, Demand[bool]]:
     """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
-    stated = section.optional(name, table_of(demand(boolean), keys=[bit for bit, _ in bits]), default=_NO_BITS)
+    stated = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
     for bit, wanted in strict.items():
         found = stated.get(bit)
         if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:

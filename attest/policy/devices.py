@@ -6,30 +6,23 @@ that the CPU's signed report commits to all of them: without that, a GPU may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
 from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
-from attest.policy.rules import Rule, Test, is_, one_of, rule_for
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
-__all__ = ["Count", "DeviceSetDemands", "cpu_rule", "decode_devices", "device_set_rules"]
-
+_DEVICES = RuleMaker("devices", device_set_claim)
 MAX_DEVICES = 64
 """More than any machine has; an evidence of more items is refused before this counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """A number of devices; both bounds are included.
-
-    Attributes:
-        at_least: the lowest number.
-        at_most: the highest; None for no such bound.
-    """
+    """A number of devices; both bounds are included. None: no upper bound."""
 
     at_least: int
     at_most: int | None
@@ -56,23 +49,20 @@ class DeviceSetDemands:
 
 
 def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -> DeviceSetDemands:
-    """Read the key ``devices``; what it leaves out is demanded strictly.
+    """Read the key ``devices``; omitted demands have their strict defaults.
 
     Args:
-        value: what stands there, an empty mapping for a policy without the key.
-        path: where it stands.
-        gpus: the policy speaks of GPUs, which may be counted only then.
+        value: the value of the key; an empty mapping for a policy without it.
+        path: its place.
+        gpus: the policy has demands on GPUs, which may be counted only then.
         switches: likewise NVSwitches.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
     """
     if not gpus and not switches:
         raise refuse(path, "gpu or nvswitch beside it", "neither")
     section = Section(value, path)
     demands = DeviceSetDemands(
-        gpus=_count(section, "gpus", "gpu", spoken_of=gpus),
-        switches=_count(section, "switches", "nvswitch", spoken_of=switches),
+        gpus=_count(section, "gpus", "gpu", demanded=gpus),
+        switches=_count(section, "switches", "nvswitch", demanded=switches),
         same_architecture=section.switch("same_architecture", strict=True),
         same_driver_version=section.switch("same_driver_version", strict=True),
         bound=section.switch("bound", strict=True),
@@ -81,9 +71,9 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
     return demands
 
 
-def _count(section: Section, name: str, kind: str, *, spoken_of: bool) -> Demand[Count] | None:
+def _count(section: Section, name: str, kind: str, *, demanded: bool) -> Demand[Count] | None:
     """Read how many there must be: one at least, unless something else is stated."""
-    if not spoken_of:
+    if not demanded:
         return section.stated(name, _needs(kind))
     return section.optional(name, demand(_number), default=Demand(Count(at_least=1, at_most=None)))
 
@@ -100,9 +90,9 @@ def _number(value: JsonValue, path: str) -> Count:
     if not isinstance(value, dict):
         exactly = number(value, path)
         return Count(at_least=exactly, at_most=exactly)
-    section, no_bound = Section(value, path), None
+    section = Section(value, path)
     low = section.required("at_least", number)
-    high: int | None = section.optional("at_most", number, default=no_bound)
+    high = section.stated("at_most", number)
     section.finish()
     if high is not None and high < low:
         raise refuse(f"{path}.at_most", f"at least {low}", high)
@@ -115,45 +105,31 @@ def _number(value: JsonValue, path: str) -> Count:
 def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpus: bool) -> tuple[Rule, ...]:
     """Return the rules over all devices of an Attester.
 
-    Args:
-        devices: the demands.
-        cpu_kinds: kinds of CPU evidence that the policy speaks of. Then one of them must have come along, or the
-            demands on it would be met by leaving it out.
-        gpus: the policy speaks of GPUs.
+    If the policy has demands on kinds of CPU, evidence of one of them must come along: otherwise these demands would be
+    met by leaving it out.
     """
     return tuple(_rules(devices, tuple(cpu_kinds), gpus=gpus))
 
 
 def cpu_rule(kinds: Iterable[str]) -> tuple[Rule, ...]:
     """Return the rule that evidence of a CPU of one of these kinds came along. Nothing relaxes it."""
-    return tuple(_rule("cpu", "cpu_kind", Demand(tuple(kinds)), one_of, category="instance-identity"))
+    return tuple(_DEVICES.rule("cpu", Demand(tuple(kinds)), one_of, category="instance-identity", claim="cpu_kind"))
 
 
 def _rules(devices: DeviceSetDemands, cpu_kinds: tuple[str, ...], *, gpus: bool) -> Iterator[Rule]:
     if cpu_kinds:
         yield from cpu_rule(cpu_kinds)
     for name, count in (("gpus", devices.gpus), ("switches", devices.switches)):
-        yield from _rule(name, name, count, _within, category="hardware", expected=str)
-    yield from _rule("bound", "bound", devices.bound, is_, category="instance-identity")
+        yield from _DEVICES.rule(name, count, _within, category="hardware", expected=str)
+    yield from _DEVICES.rule("bound", devices.bound, is_, category="instance-identity")
     if gpus:
         for name, claim, same in (
             ("same_architecture", "architectures", devices.same_architecture),
             ("same_driver_version", "driver_versions", devices.same_driver_version),
         ):
-            yield from _rule(name, claim, same, _all_one, category="hardware", expected=lambda _: "one for all GPUs")
-
-
-def _rule(
-    name: str,
-    claim: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    of = device_set_claim(claim)
-    return rule_for(f"policy.devices.{name}", wanted, test, category=category, claim=of, expected=expected)
+            yield from _DEVICES.rule(
+                name, same, _all_one, category="hardware", claim=claim, expected=lambda _: "one for all GPUs"
+            )
 
 
 def _within(count: Count) -> Test:

@@ -10,17 +10,11 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
 from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
-__all__ = ["MAX_POLICY_BYTES", "placed", "read_document"]
-
 MAX_POLICY_BYTES = 1024 * 1024
 
 
 def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
-    """Read a policy's text as plain values.
-
-    Args:
-        data: the text.
-        name: its name in errors.
+    """Read a policy's text as plain values; ``name`` is its name in errors.
 
     Raises:
         ConfigurationError: ``policy-unreadable``.
@@ -31,13 +25,7 @@ def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
 
 
 def placed(error: InvalidValueError, data: bytes, *, name: str) -> ConfigurationError:
-    """Return an error with the line and column of its value.
-
-    Args:
-        error: the problem of a document that could be read.
-        data: its text.
-        name: its name in errors.
-    """
+    """Return the error for a value of a readable text, with its line and column; ``name`` is the text's name."""
     place = _places(data).find(error.field or "", key=error.at_key)
     return ConfigurationError(
         f"{name}:{place.line}:{place.column}: {error.message}",
@@ -57,7 +45,7 @@ def _is_json(data: bytes) -> bool:
 
 def _places(data: bytes) -> Located:
     if _is_json(data):
-        return json_places(data.decode(), json.loads)
+        return json_places(data.decode())
     return yaml_places(_reader("policy").compose, data)
 
 
@@ -75,7 +63,7 @@ def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition |
     try:
         text = data.decode()
         json.loads(text)  # well formed, with a defect that this reader forgives
-        return json_places(text, json.loads).repeated
+        return json_places(text).repeated
     except (ValueError, RecursionError):
         return None
 

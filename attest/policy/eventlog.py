@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from attest.encoding import JsonValue
@@ -30,18 +32,7 @@ from attest.policy.decoder import (
     table_of,
     text,
 )
-from attest.policy.rules import Rule, Subject, Test, is_, rule_for
-
-__all__ = [
-    "AZURE_LOG",
-    "LOADER_LISTS",
-    "TDX_LOG",
-    "ApplicationEvents",
-    "EventLogDemands",
-    "EventLogKey",
-    "decode_event_log",
-    "event_log_rules",
-]
+from attest.policy.rules import Rule, RuleMaker, Subject, Test, is_
 
 _CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
 _EVENT_LOG = "eventlog"
@@ -59,9 +50,8 @@ class EventLogKey:
     """The kind of machine, and so of log, that a key ``event_log`` is about.
 
     Attributes:
-        section: the section that it stands in.
         digest_bytes: of a digest of the log's bank.
-        runtime: whether such a log has a register for what the guest's software measures.
+        runtime: true if such a log has a register for what the guest's software measures.
     """
 
     section: str
@@ -75,13 +65,7 @@ AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationEvents:
-    """Application events that must and may be there.
-
-    Attributes:
-        domain: the first word of the event, without spaces.
-        operation: the second.
-        contents: what may follow; None: anything.
-    """
+    """Application events that must and may be there; without ``contents`` anything may follow their two first words."""
 
     domain: str
     operation: str
@@ -115,7 +99,7 @@ class EventLogDemands:
     other_runtime_events: Demand[tuple[str, ...]] | None = None
 
     @property
-    def speaks_of_loader(self) -> bool:
+    def lists_loader_events(self) -> bool:
         """True if it states accepted events of the boot loader, even if some lists are relaxed."""
         return any(getattr(self, name) is not None for name in LOADER_LISTS)
 
@@ -131,17 +115,11 @@ class EventLogDemands:
 # -- reading
 
 
-_NO_STORES: Mapping[str, Demand[tuple[str, ...]]] = {}
-
-
 def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventLogDemands:
-    """Read the key ``event_log`` of a section.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``event_log`` of a section."""
     section = Section(value, path)
-    lines, digests = list_of(_line), list_of(_digest_of(key.digest_bytes))
+    # A text is compared as it was measured, spaces at its ends included.
+    lines, digests = list_of(text), list_of(_digest_of(key.digest_bytes))
     loader = _register(
         section,
         {name: lines if name in ("kernel_command_lines", "grub_commands") else digests for name in LOADER_LISTS},
@@ -155,8 +133,8 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
     demands = EventLogDemands(
         required=section.switch("required", strict=True),
         secure_boot=section.stated("secure_boot", must_be(strict=True)),
-        signature_stores=section.optional("signature_stores", stores, default=_NO_STORES),
-        boot_variables=section.optional("boot_variables", demand(list_of(_hex)), default=None),
+        signature_stores=section.stated("signature_stores", stores) or {},
+        boot_variables=section.stated("boot_variables", demand(list_of(_hex))),
         **loader,
         **runtime,
     )
@@ -168,16 +146,10 @@ def _register(
     section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
 ) -> dict[str, Demand[tuple[Any, ...]] | None]:
     """Read the lists of one register; once one is stated, those that are left out have to be empty."""
-    nothing: Demand[tuple[Any, ...]] | None = None
-    stated = {name: section.optional(name, demand(decoder), default=nothing) for name, decoder in lists.items()}
+    stated = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
     if all(wanted is None for wanted in stated.values()):
         return stated
     return {name: wanted or Demand(()) for name, wanted in stated.items()}
-
-
-def _line(value: JsonValue, path: str) -> str:
-    """Decode a text as it was measured, spaces at its ends included."""
-    return text(value, path)
 
 
 def _digest_of(size: int) -> Decoder[str]:
@@ -192,11 +164,10 @@ def _hex(value: JsonValue, path: str) -> str:
 
 def _application_events(value: JsonValue, path: str) -> ApplicationEvents:
     section = Section(value, path)
-    contents: tuple[str, ...] | None = None
     found = ApplicationEvents(
         domain=section.required("domain", _word),
         operation=section.required("operation", _word),
-        contents=section.optional("contents", list_of(text), default=contents),
+        contents=section.stated("contents", list_of(text)),
     )
     section.finish()
     return found
@@ -213,33 +184,23 @@ def _word(value: JsonValue, path: str) -> str:
 
 def event_log_rules(log: EventLogDemands, *, key: EventLogKey) -> Iterator[Rule]:
     """Yield the rules on the event log of an Attester."""
-    for name, wanted, test, claim, expected in _asked(log, key):
-        yield from rule_for(
-            f"policy.{key.section}.event_log.{name}",
-            wanted,
-            test,
-            category="configuration" if name in _OF_CONFIGURATION else "executables",
-            claim=claim,
-            expected=expected,
-            subject=Subject.EVENT_LOG,
-            tolerated_by=_EVENT_LOG,
-        )
-
-
-_Asked = tuple[str, Demand[Any] | None, Callable[[Any], Test], Claim, Callable[[Any], str] | None]
-"""Name, demand, test, claim and words of a rule; Any is the demand's own type, which is paired with its test."""
-
-
-def _asked(log: EventLogDemands, key: EventLogKey) -> Iterator[_Asked]:
-    yield "required", log.required, lambda _: _is_there, _EVENT_COUNT, lambda _: "a log that replays"
-    yield "secure_boot", log.secure_boot, is_, _SECURE_BOOT, None
+    make = RuleMaker(f"{key.section}.event_log", _CLAIMS.__getitem__)
+    settings, executables = (
+        partial(make.rule, category=category, subject=Subject.EVENT_LOG, tolerated_by=_EVENT_LOG)
+        for category in ("configuration", "executables")
+    )
+    yield from settings("required", log.required, lambda _: _is_there, expected=lambda _: "a log that replays")
+    yield from settings("secure_boot", log.secure_boot, is_)
     for store, digests in log.signature_stores.items():
-        yield f"signature_stores.{store}", digests, _all_of, _store(store, key), _all_text
+        yield from settings(f"signature_stores.{store}", digests, _all_of, claim=_store(store, key), expected=_all_text)
     for name, shown in _LISTS.items():
-        wanted: Demand[tuple[str, ...]] | None = getattr(log, name)
-        yield name, wanted, _all_of, _list(name, _facts_named(name), shown), _all_text
-    applications = _list("application_events", lambda facts: facts.application_events, *_APPLICATION)
-    yield "application_events", log.application_events, _all_application, applications, _application_text
+        rule = settings if name == "boot_variables" else executables
+        claim = _list(name, attrgetter(name), shown)
+        yield from rule(name, getattr(log, name), _all_of, claim=claim, expected=_all_text)
+    claim = _list("application_events", attrgetter("application_events"), "domain", "operation", "content")
+    yield from executables(
+        "application_events", log.application_events, _all_application, claim=claim, expected=_application_text
+    )
 
 
 _LISTS: Mapping[str, str] = {
@@ -252,12 +213,6 @@ _LISTS: Mapping[str, str] = {
     "other_runtime_events": _DIGEST,
 }
 """The compared part of each fact of a list; texts and values are present only where they were hashed."""
-_APPLICATION = ("domain", "operation", "content")
-
-
-_OF_CONFIGURATION = frozenset(
-    {"required", "secure_boot", "boot_variables", *(f"signature_stores.{s}" for s in _STORES)}
-)
 
 
 def _is_there(_count: int, _at: datetime) -> bool:
@@ -304,14 +259,6 @@ def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValu
     return Claim(name=f"eventlog.{name}", type=kind, origin=Origin.GUEST, clause=_CLAUSE, get=get)
 
 
-def _facts_named(name: str) -> Callable[[EventLogFacts], tuple[EventFact, ...] | None]:
-    def facts_named(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
-        found: tuple[EventFact, ...] | None = getattr(facts, name)
-        return found
-
-    return facts_named
-
-
 def _store(name: str, key: EventLogKey) -> Claim:
     def members(facts: EventLogFacts) -> tuple[EventFact, ...] | None:
         stores = facts.signature_stores
@@ -328,12 +275,12 @@ def _list(name: str, facts_of: Callable[[EventLogFacts], tuple[EventFact, ...] |
 
     def read(facts: EventLogFacts) -> ClaimValue:
         found = facts_of(facts)
-        return None if found is None else tuple(_said(fact, values) for fact in found)
+        return None if found is None else tuple(_compared_text(fact, values) for fact in found)
 
     return _claim(name, ClaimType.LIST, read)
 
 
-def _said(fact: EventFact, names: tuple[str, ...]) -> str:
+def _compared_text(fact: EventFact, names: tuple[str, ...]) -> str:
     """Return the compared part of a fact; facts have only values that were hashed."""
     if names == (_DIGEST,):
         return fact.digest.hex()
@@ -348,5 +295,7 @@ def _secure_boot(facts: EventLogFacts) -> ClaimValue:
     return dict(facts.secure_boot.values).get("enabled", "the variable SecureBoot has no known value")
 
 
-_EVENT_COUNT = _claim("event_count", ClaimType.INTEGER, lambda facts: facts.event_count)
-_SECURE_BOOT = _claim("secure_boot", ClaimType.BOOLEAN, _secure_boot)
+_CLAIMS = {
+    "required": _claim("event_count", ClaimType.INTEGER, lambda facts: facts.event_count),
+    "secure_boot": _claim("secure_boot", ClaimType.BOOLEAN, _secure_boot),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,21 +24,10 @@ from attest.policy.decoder import (
     text,
 )
 from attest.policy.gpu_references import GPU_RIMS, SWITCH_RIMS, comparison_rule, measurement_rules
-from attest.policy.rules import Rule, Test, denial_rule, is_, one_of, rule_for
+from attest.policy.rules import Rule, RuleMaker, is_, one_of
 from attest.policy.versions import Numbering, VersionRange, in_ranges, ranges_of, ranges_text
 
-__all__ = [
-    "BASELINE_GPU_RULES",
-    "BASELINE_SWITCH_RULES",
-    "GpuDemands",
-    "SwitchDemands",
-    "decode_gpu",
-    "decode_nvswitch",
-    "gpu_rules",
-    "switch_rules",
-    "tolerances_of",
-]
-
+_GPU, _SWITCH = RuleMaker("gpu", gpu_claim), RuleMaker("nvswitch", switch_claim)
 ARCHITECTURES = ("hopper", "blackwell")
 MODES = ("spt", "mpt", "protected-pcie")
 IDENTITY_BYTES = 9
@@ -49,8 +38,6 @@ GPU_MEASUREMENTS, SWITCH_MEASUREMENTS = 64, 31
 
 _HARDWARE, _EXECUTABLES, _CONFIGURATION, _IDENTITY = "hardware", "executables", "configuration", "instance-identity"
 _Ranges = tuple[VersionRange, ...]
-_NO_WAIVERS: Mapping[str, str] = {}
-_NOBODY: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +81,7 @@ class SwitchDemands:
 
 
 def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
-    """Read the key ``gpu`` of a policy.
-
-    Args:
-        value: the value of the key.
-        path: its place.
-        rim: the default of its key ``rim``.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``gpu`` of a policy; ``rim`` is the default of that key."""
     section = Section(value, path)
     names = demand(list_of(text))
     demands = GpuDemands(
@@ -124,11 +102,7 @@ def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
 
 
 def decode_nvswitch(value: JsonValue, path: str, *, rim: Demand[bool]) -> SwitchDemands:
-    """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key."""
     section = Section(value, path)
     locked = section.switch("locked", strict=True)
     demands = SwitchDemands(locked=locked, **_shared(section, SWITCH_MEASUREMENTS, rim))
@@ -145,8 +119,8 @@ def _shared(section: Section, measurements: int, rim: Demand[bool]) -> dict[str,
         "rim": section.optional("rim", must_be(strict=True), default=rim),
         "fwids": section.stated("fwids", demand(list_of(hex_of(FWID_BYTES)))),
         "device_identities": section.stated("device_identities", demand(identities)),
-        "denied_device_identities": section.optional("denied_device_identities", identities, default=_NOBODY),
-        "waived_measurements": section.optional("waived_measurements", waivers, default=_NO_WAIVERS),
+        "denied_device_identities": section.stated("denied_device_identities", identities) or (),
+        "waived_measurements": section.stated("waived_measurements", waivers) or {},
         "held_rim_signers": section.switch("held_rim_signers", strict=False),
     }
 
@@ -170,50 +144,32 @@ def tolerances_of(demands: GpuDemands | SwitchDemands) -> GpuTolerances:
 def gpu_rules(gpu: GpuDemands) -> tuple[Rule, ...]:
     """Return the rules of a policy document for each GPU."""
     return (
-        *_rule("gpu.architectures", gpu.architectures, one_of, category=_HARDWARE, claim=gpu_claim("architecture")),
-        *_version("gpu.driver_versions", gpu.driver_versions, gpu_claim("driver_version"), Numbering.DECIMAL),
-        *_version("gpu.vbios_versions", gpu.vbios_versions, gpu_claim("vbios_version"), Numbering.HEX),
-        *measurement_rules("gpu", gpu, gpu_claim, GPU_RIMS),
-        *_rule("gpu.fwid_required", gpu.fwid_required, is_, category=_EXECUTABLES, claim=gpu_claim("fwid_matched")),
+        *_GPU.rule("architectures", gpu.architectures, one_of, category=_HARDWARE, claim="architecture"),
+        *_version(_GPU, "driver_version", gpu.driver_versions, Numbering.DECIMAL),
+        *_version(_GPU, "vbios_version", gpu.vbios_versions, Numbering.HEX),
+        *measurement_rules(_GPU, gpu, GPU_RIMS),
+        *_GPU.rule("fwid_required", gpu.fwid_required, is_, category=_EXECUTABLES, claim="fwid_matched"),
         *_settings(gpu),
-        *_identity("gpu", gpu, gpu_claim),
-        *(
-            rule
-            for name, claim, names in (
-                ("projects", "project", gpu.projects),
-                ("project_skus", "project_sku", gpu.project_skus),
-                ("chip_skus", "chip_sku", gpu.chip_skus),
-            )
-            for rule in _rule(f"gpu.{name}", names, one_of, category=_HARDWARE, claim=gpu_claim(claim))
-        ),
+        *_identity(_GPU, gpu),
+        *_GPU.rule("projects", gpu.projects, one_of, category=_HARDWARE, claim="project"),
+        *_GPU.rule("project_skus", gpu.project_skus, one_of, category=_HARDWARE, claim="project_sku"),
+        *_GPU.rule("chip_skus", gpu.chip_skus, one_of, category=_HARDWARE, claim="chip_sku"),
     )
 
 
 def switch_rules(nvswitch: SwitchDemands) -> tuple[Rule, ...]:
     """Return the rules of a policy document for each NVSwitch."""
     return (
-        *_version("nvswitch.vbios_versions", nvswitch.vbios_versions, switch_claim("vbios_version"), Numbering.HEX),
-        *measurement_rules("nvswitch", nvswitch, switch_claim, SWITCH_RIMS),
-        *_rule("nvswitch.locked", nvswitch.locked, is_, category=_CONFIGURATION, claim=switch_claim("locked")),
-        *_identity("nvswitch", nvswitch, switch_claim),
+        *_version(_SWITCH, "vbios_version", nvswitch.vbios_versions, Numbering.HEX),
+        *measurement_rules(_SWITCH, nvswitch, SWITCH_RIMS),
+        *_SWITCH.rule("locked", nvswitch.locked, is_, category=_CONFIGURATION),
+        *_identity(_SWITCH, nvswitch),
     )
 
 
-def _rule(
-    name: str,
-    wanted: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim,
-    expected: Callable[[Any], str] | None = None,
-) -> Iterator[Rule]:
-    return rule_for(f"policy.{name}", wanted, test, category=category, claim=claim, expected=expected)
-
-
-def _version(name: str, ranges: Demand[_Ranges], claim: Claim, numbering: Numbering) -> Iterator[Rule]:
-    return _rule(
-        name,
+def _version(make: RuleMaker, claim: str, ranges: Demand[_Ranges], numbering: Numbering) -> Iterator[Rule]:
+    return make.rule(
+        f"{claim}s",
         ranges,
         lambda allowed: in_ranges(numbering, allowed),
         category=_EXECUTABLES,
@@ -224,23 +180,23 @@ def _version(name: str, ranges: Demand[_Ranges], claim: Claim, numbering: Number
 
 def _settings(gpu: GpuDemands) -> Iterator[Rule]:
     """Make the rules for the mode. The guest states NVML's settings; the CPU's signature over the guest backs them."""
-    yield from _rule(
-        "gpu.environment",
+    yield from _GPU.rule(
+        "environment",
         gpu.environment,
         lambda name: one_of([name]),
         category=_CONFIGURATION,
-        claim=gpu_claim("nvml.environment"),
+        claim="nvml.environment",
     )
     for name, switch in (("cc_mode", gpu.cc_mode), ("dev_tools_mode", gpu.dev_tools_mode)):
-        yield from _rule(f"gpu.{name}", switch, is_, category=_CONFIGURATION, claim=gpu_claim(f"nvml.{name}"))
-    yield from _rule("gpu.modes", gpu.modes, one_of, category=_CONFIGURATION, claim=gpu_claim("mode"))
+        yield from _GPU.rule(name, switch, is_, category=_CONFIGURATION, claim=f"nvml.{name}")
+    yield from _GPU.rule("modes", gpu.modes, one_of, category=_CONFIGURATION, claim="mode")
 
 
-def _identity(kind: str, demands: GpuDemands | SwitchDemands, claim: Callable[[str], Claim]) -> Iterator[Rule]:
+def _identity(make: RuleMaker, demands: GpuDemands | SwitchDemands) -> Iterator[Rule]:
     """Make the rules for the device's identity. An L5 is new for each firmware, so the identity is that of L4."""
-    identity, allowed = claim("device_identity"), demands.device_identities
-    yield from _rule(f"{kind}.device_identities", allowed, one_of, category=_IDENTITY, claim=identity)
-    yield from denial_rule(f"policy.{kind}.denied_device_identities", demands.denied_device_identities, identity)
+    claim = "device_identity"
+    yield from make.rule("device_identities", demands.device_identities, one_of, category=_IDENTITY, claim=claim)
+    yield from make.denial("denied_device_identities", demands.denied_device_identities, claim=claim)
 
 
 # -- the baseline
@@ -263,12 +219,10 @@ _DEV_TOOLS_STATED = Claim(
 """No report states it (nvidia-gpu.md 15), so the baseline, which also applies to single reports, does not demand it."""
 
 BASELINE_GPU_RULES: tuple[Rule, ...] = (
-    *_rule(
-        "gpu.dev_tools_mode", Demand(("off", "not stated")), one_of, category=_CONFIGURATION, claim=_DEV_TOOLS_STATED
+    *_GPU.rule(
+        "dev_tools_mode", Demand(("off", "not stated")), one_of, category=_CONFIGURATION, claim=_DEV_TOOLS_STATED
     ),
-    *comparison_rule("gpu", Demand(True), gpu_claim, GPU_RIMS),  # noqa: FBT003
+    *comparison_rule(_GPU, Demand(True), GPU_RIMS),  # noqa: FBT003
 )
-BASELINE_SWITCH_RULES: tuple[Rule, ...] = tuple(
-    comparison_rule("nvswitch", Demand(True), switch_claim, SWITCH_RIMS)  # noqa: FBT003
-)
+BASELINE_SWITCH_RULES: tuple[Rule, ...] = tuple(comparison_rule(_SWITCH, Demand(True), SWITCH_RIMS))  # noqa: FBT003
 """Demands that no policy should relax. No production policy."""

@@ -11,89 +11,68 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedC
 from attest.evidence.gpu.measurements import NVDEC_WAIVER
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.decoder import Demand, RelaxedDemand
-from attest.policy.rules import Rule, Test, is_, one_of, rule_for
-
-__all__ = ["GPU_RIMS", "SWITCH_RIMS", "comparison_rule", "measurement_rules"]
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
 _EQUAL = "every measurement equal to a reference value that NVIDIA signed"
 GPU_RIMS: tuple[str, ...] = ("driver_rim", "vbios_rim")
 SWITCH_RIMS: tuple[str, ...] = ("vbios_rim",)
 
 
-class MeasurementDemands(Protocol):
+class _MeasurementDemands(Protocol):
     """The demands on measurements, which GPUs and NVSwitches share."""
 
     @property
-    def rim(self) -> Demand[bool]:
-        """Every measurement equals a reference value."""
-        ...
+    def rim(self) -> Demand[bool]: ...
 
     @property
-    def fwids(self) -> Demand[tuple[bytes, ...]] | None:
-        """Firmware ids that are accepted."""
-        ...
+    def fwids(self) -> Demand[tuple[bytes, ...]] | None: ...
 
     @property
-    def waived_measurements(self) -> Mapping[str, str]:
-        """RIM index to the reason why its measurement may differ."""
-        ...
+    def waived_measurements(self) -> Mapping[str, str]: ...
 
     @property
-    def held_rim_signers(self) -> Demand[bool]:
-        """False; or the reason why signers of RIMs may be on hold."""
-        ...
+    def held_rim_signers(self) -> Demand[bool]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tolerated:
-    """The deviations that one section of a policy tolerates.
+    """The deviations that one section of a policy tolerates: measurements by index, and signers of RIMs on hold.
 
     The evidence may have been verified under another policy, or as the other kind of device, that tolerates more.
-
-    Attributes:
-        indices: measurements that may differ.
-        held: signers of RIMs may be on hold.
     """
 
     indices: frozenset[int] = frozenset()
     held: bool = False
 
 
-def measurement_rules(
-    kind: str, demands: MeasurementDemands, claim: Callable[[str], Claim], rims: tuple[str, ...]
-) -> Iterator[Rule]:
+def measurement_rules(make: RuleMaker, demands: _MeasurementDemands, rims: tuple[str, ...]) -> Iterator[Rule]:
     """Make the rules for the firmware of a device: equal to what NVIDIA published, and each deviation tolerated."""
     held = demands.held_rim_signers
     tolerated = _Tolerated(
         indices=frozenset(map(int, demands.waived_measurements)), held=isinstance(held.value, RelaxedDemand)
     )
-    yield from comparison_rule(kind, demands.rim, claim, rims, tolerated)
-    yield from rule_for(f"policy.{kind}.fwids", demands.fwids, one_of, category="executables", claim=claim("fwid"))
+    yield from comparison_rule(make, demands.rim, rims, tolerated)
+    yield from make.rule("fwids", demands.fwids, one_of, category="executables", claim="fwid")
     for index, reason in demands.waived_measurements.items():
         waived: Demand[bool] = Demand(RelaxedDemand(reason=reason))
-        name = f"policy.{kind}.waived_measurements.{index}"
-        yield from rule_for(name, waived, is_, category="executables", claim=_waived(claim, int(index)))
+        claim = _waived(make.claim_of, int(index))
+        yield from make.rule(f"waived_measurements.{index}", waived, is_, category="executables", claim=claim)
     if tolerated.held:
-        yield from rule_for(
-            f"policy.{kind}.held_rim_signers", held, is_, category="executables", claim=_revocation(claim, rims)
-        )
+        claim = _revocation(make.claim_of, rims)
+        yield from make.rule("held_rim_signers", held, is_, category="executables", claim=claim)
 
 
 def comparison_rule(
-    kind: str,
-    wanted: Demand[bool],
-    claim: Callable[[str], Claim],
-    rims: tuple[str, ...],
-    tolerated: _Tolerated = _Tolerated(),
+    make: RuleMaker, wanted: Demand[bool], rims: tuple[str, ...], tolerated: _Tolerated = _Tolerated()
 ) -> Iterator[Rule]:
     """Make the rule that every measurement equals a reference value, except for those that the policy tolerates."""
     but = ", ".join(map(str, sorted(tolerated.indices)))
-    return rule_for(
-        f"policy.{kind}.rim",
+    return make.rule(
+        "rim",
         wanted,
         lambda _: _equals_references(tolerated),
         category="executables",
-        claim=_comparison(claim, rims),
+        claim=_comparison(make.claim_of, rims),
         expected=lambda _: f"{_EQUAL}, but for {but}" if but else _EQUAL,
     )
 

@@ -30,27 +30,9 @@ from attest.policy.decoder import (
 from attest.policy.eventlog import TDX_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.intel_tcb import TcbDemands, decode_tcb, tcb_rules, tcb_status_rule
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import (
-    Rule,
-    Test,
-    is_,
-    minimum_rule,
-    one_of,
-    reference_rule,
-    rule_for,
-)
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
-__all__ = [
-    "BASELINE_SGX_RULES",
-    "BASELINE_TDX_RULES",
-    "SgxDemands",
-    "TdxDemands",
-    "decode_sgx",
-    "decode_tdx",
-    "sgx_rules",
-    "tdx_rules",
-]
-
+_TDX, _SGX = RuleMaker("tdx", tdx_claim), RuleMaker("sgx", sgx_claim)
 _MRENCLAVE_BYTES = 32
 _MODULE_VERSIONS = tuple(str(version) for version in range(256))
 _STRICT_TD_ATTRIBUTES = {"debug": False, "sept_ve_disable": True, "migratable": False}
@@ -94,11 +76,7 @@ class SgxDemands:
 
 
 def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> TdxDemands:
-    """Read the key ``tdx`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``tdx`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references)))
     digests = demand(list_of(hex_of(48)))
@@ -107,7 +85,7 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         mr_td=section.required("mr_td", named),
         tcb=decode_tcb(section),
         rtmrs={f"rtmr{i}": section.stated(f"rtmr{i}", named) for i in range(4)},
-        td_attributes=named_bits(section, "td_attributes", TD_ATTRIBUTE_BITS, strict=_STRICT_TD_ATTRIBUTES),
+        td_attributes=named_bits(section, "td_attributes", dict(TD_ATTRIBUTE_BITS), strict=_STRICT_TD_ATTRIBUTES),
         unnamed_attributes=section.switch("unnamed_attributes", strict=False),
         unknown_xfam=section.switch("unknown_xfam", strict=False),
         service_td=section.optional("service_td", must_be(strict=False), default=_no_service_td(mr_service_td)),
@@ -126,16 +104,12 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 
 def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SgxDemands:
-    """Read the key ``sgx`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``sgx`` of a policy."""
     section = Section(value, path)
     demands = SgxDemands(
         mr_enclave=section.required("mr_enclave", demand(list_of(names_in(references, size=_MRENCLAVE_BYTES)))),
         tcb=decode_tcb(section),
-        attributes=named_bits(section, "attributes", ATTRIBUTE_BITS, strict=_STRICT_ENCLAVE_ATTRIBUTES),
+        attributes=named_bits(section, "attributes", dict(ATTRIBUTE_BITS), strict=_STRICT_ENCLAVE_ATTRIBUTES),
         mr_signer=section.stated("mr_signer", demand(list_of(hex_of(32)))),
         isv_prod_id=section.stated("isv_prod_id", demand(list_of(integer(0, 0xFFFF)))),
         minimum_isv_svn=section.stated("minimum_isv_svn", integer(0, 0xFFFF)),
@@ -146,7 +120,7 @@ def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 
 def _no_service_td(mr_service_td: Demand[tuple[bytes, ...]] | None) -> Demand[bool] | None:
-    """Demand that none is bound, unless the policy says which ones may be."""
+    """Demand that none is bound, unless the policy names those that may be."""
     if mr_service_td is None or isinstance(mr_service_td.value, RelaxedDemand):
         return Demand(False)  # noqa: FBT003
     return None
@@ -160,20 +134,20 @@ def tdx_rules(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> tup
     return (
         *_td_measurements(tdx, references),
         *_td_state(tdx),
-        *tcb_rules(tdx.tcb, "tdx", tdx_claim),
+        *tcb_rules(_TDX, tdx.tcb),
         *(() if tdx.event_log is None else event_log_rules(tdx.event_log, key=TDX_LOG)),
     )
 
 
 def sgx_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> tuple[Rule, ...]:
     """Return the rules of a policy document for an SGX Attester."""
-    return (*_enclave_rules(sgx, references), *tcb_rules(sgx.tcb, "sgx", sgx_claim))
+    return (*_enclave_rules(sgx, references), *tcb_rules(_SGX, sgx.tcb))
 
 
 def _td_measurements(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the TD's initial content and its later measurements."""
     for name, names in (("mr_td", tdx.mr_td), *tdx.rtmrs.items()):
-        yield from reference_rule(f"policy.tdx.{name}", names, references, tdx_claim(name))
+        yield from _TDX.reference(name, names, references, claim=name)
     for name, values, category in (
         ("mr_service_td", tdx.mr_service_td, "executables"),
         ("mr_seam", tdx.mr_seam, "hardware"),
@@ -181,43 +155,43 @@ def _td_measurements(tdx: TdxDemands, references: Mapping[str, ReferenceValues])
         ("mr_owner", tdx.mr_owner, "configuration"),
         ("mr_owner_config", tdx.mr_owner_config, "configuration"),
     ):
-        yield from rule_for(f"policy.tdx.{name}", values, one_of, category=category, claim=tdx_claim(name))
+        yield from _TDX.rule(name, values, one_of, category=category)
 
 
 def _td_state(tdx: TdxDemands) -> Iterator[Rule]:
     """Make the rules for the TD's configuration and module."""
     for bit, switch in tdx.td_attributes.items():
-        claim = tdx_claim(f"td_attributes.{bit}")
-        yield from rule_for(f"policy.tdx.td_attributes.{bit}", switch, is_, category="configuration", claim=claim)
-    debug = tdx.td_attributes["debug"]
-    under_debug = tdx_claim("td_attributes.under_debug")
-    yield from rule_for("policy.tdx.under_debug", debug, is_, category="configuration", claim=under_debug)
-    yield from rule_for(
-        "policy.tdx.unnamed_attributes",
+        yield from _TDX.rule(f"td_attributes.{bit}", switch, is_, category="configuration")
+    yield from _under_debug(tdx.td_attributes["debug"])
+    yield from _TDX.rule(
+        "unnamed_attributes",
         tdx.unnamed_attributes,
         lambda _: one_of([0]),
         category="configuration",
-        claim=tdx_claim("td_attributes.unnamed"),
+        claim="td_attributes.unnamed",
         expected=lambda _: "no bit that has no name here",
     )
-    yield from rule_for(
-        "policy.tdx.unknown_xfam",
+    yield from _TDX.rule(
+        "unknown_xfam",
         tdx.unknown_xfam,
         lambda _: is_(True),
         category="configuration",
-        claim=tdx_claim("xfam_known"),
+        claim="xfam_known",
         expected=lambda _: "bits that a TD of today may set",
     )
-    bound = tdx_claim("service_td_bound")
-    yield from rule_for("policy.tdx.service_td", tdx.service_td, is_, category="executables", claim=bound)
-    yield from rule_for(
-        "policy.tdx.minimum_tdx_module_svn",
+    yield from _TDX.rule("service_td", tdx.service_td, is_, category="executables", claim="service_td_bound")
+    yield from _TDX.rule(
+        "minimum_tdx_module_svn",
         tdx.minimum_tdx_module_svn,
         _covers_module,
         category="hardware",
         claim=_TDX_MODULE,
         expected=lambda minimums: "; ".join(f"version {v} with SVN at least {svn}" for v, svn in minimums.items()),
     )
+
+
+def _under_debug(debug: Demand[bool]) -> Iterator[Rule]:
+    return _TDX.rule("under_debug", debug, is_, category="configuration", claim="td_attributes.under_debug")
 
 
 def _covers_module(minimums: Mapping[str, int]) -> Test:
@@ -246,33 +220,28 @@ _TDX_MODULE = Claim(
 
 def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the enclave's identity and attributes."""
-    yield from reference_rule("policy.sgx.mr_enclave", sgx.mr_enclave, references, sgx_claim("mr_enclave"))
+    yield from _SGX.reference("mr_enclave", sgx.mr_enclave, references, claim="mr_enclave")
     for name, values in (
         ("mr_signer", sgx.mr_signer),
         ("isv_prod_id", sgx.isv_prod_id),
         ("config_id", sgx.config_id),
     ):
-        yield from rule_for(f"policy.sgx.{name}", values, one_of, category="executables", claim=sgx_claim(name))
-    least = sgx.minimum_isv_svn
-    yield from minimum_rule("policy.sgx.minimum_isv_svn", least, sgx_claim("isv_svn"), category="executables")
+        yield from _SGX.rule(name, values, one_of, category="executables")
+    yield from _SGX.minimum("minimum_isv_svn", sgx.minimum_isv_svn, category="executables", claim="isv_svn")
     for bit, switch in sgx.attributes.items():
-        claim = sgx_claim(f"attributes.{bit}")
-        yield from rule_for(f"policy.sgx.attributes.{bit}", switch, is_, category="configuration", claim=claim)
+        yield from _SGX.rule(f"attributes.{bit}", switch, is_, category="configuration")
 
 
-def _off(rule_id: str, claim: Claim) -> Iterator[Rule]:
-    return rule_for(rule_id, Demand(False), is_, category="configuration", claim=claim)  # noqa: FBT003
-
-
+_OFF = Demand(False)  # noqa: FBT003
 _SOUND: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE), str(TcbStatus.SW_HARDENING_NEEDED)))
 
 BASELINE_TDX_RULES: tuple[Rule, ...] = (
-    *_off("policy.tdx.under_debug", tdx_claim("td_attributes.under_debug")),
-    *_off("policy.tdx.service_td", tdx_claim("service_td_bound")),
-    *tcb_status_rule("tdx", _SOUND, tdx_claim),
+    *_under_debug(_OFF),
+    *_TDX.rule("service_td", _OFF, is_, category="configuration", claim="service_td_bound"),
+    *tcb_status_rule(_TDX, _SOUND),
 )
 BASELINE_SGX_RULES: tuple[Rule, ...] = (
-    *_off("policy.sgx.attributes.debug", sgx_claim("attributes.debug")),
-    *tcb_status_rule("sgx", _SOUND, sgx_claim),
+    *_SGX.rule("attributes.debug", _OFF, is_, category="configuration"),
+    *tcb_status_rule(_SGX, _SOUND),
 )
 """Demands that no policy should relax. No production policy."""

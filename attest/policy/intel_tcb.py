@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
-from attest.evidence.claims import Claim
 from attest.evidence.intel.status import TcbStatus
 from attest.policy.decoder import (
     Demand,
@@ -24,9 +23,7 @@ from attest.policy.decoder import (
     table_of,
     text,
 )
-from attest.policy.rules import Rule, Test, denial_rule, is_, minimum_rule, one_of, rule_for
-
-__all__ = ["AcceptedAdvisory", "TcbDemands", "decode_tcb", "tcb_rules", "tcb_status_rule"]
+from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
 _TCB = "tcb"
 """The relaxation under which there are no claims about the TCB."""
@@ -38,7 +35,7 @@ _PLATFORM_SWITCHES = ("dynamic_platform", "cached_keys", "smt_enabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedAdvisory:
-    """A tolerated advisory: the reason, and the last moment, which is included. No advisory is tolerated for ever."""
+    """A tolerated advisory: the reason, and the last moment, which is included. No tolerance is without an end."""
 
     reason: str
     expires: datetime
@@ -56,7 +53,7 @@ class TcbDemands:
         fmspcs: platform families that are accepted, 6 bytes each.
         ppids: machines that are accepted, 16 bytes each.
         denied_ppids: machines that are refused.
-        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as the PCK certificate must say.
+        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as required in the PCK certificate.
     """
 
     tcb_status: Demand[tuple[str, ...]]
@@ -72,14 +69,10 @@ class TcbDemands:
 # -- reading
 
 
-_NO_ADVISORIES: Mapping[str, AcceptedAdvisory] = {}
-
-
 def decode_tcb(section: Section) -> TcbDemands:
     """Read the keys of a policy that TDX and SGX share."""
     up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
-    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand(_NO_ADVISORIES)
-    platform = tuple((name, 0) for name in _PLATFORM_SWITCHES)
+    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand({})
     return TcbDemands(
         tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
         accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
@@ -87,8 +80,8 @@ def decode_tcb(section: Section) -> TcbDemands:
         minimum_tcb_evaluation_data_number=section.stated("minimum_tcb_evaluation_data_number", integer(1, 2**31)),
         fmspcs=section.stated("fmspcs", demand(list_of(hex_of(6)))),
         ppids=section.stated("ppids", demand(list_of(hex_of(16)))),
-        denied_ppids=section.optional("denied_ppids", list_of(hex_of(16)), default=()),
-        platform=named_bits(section, "platform", platform, strict={}),
+        denied_ppids=section.stated("denied_ppids", list_of(hex_of(16))) or (),
+        platform=named_bits(section, "platform", _PLATFORM_SWITCHES, strict={}),
     )
 
 
@@ -110,49 +103,40 @@ def _advisory(value: JsonValue, path: str) -> AcceptedAdvisory:
 # -- rules
 
 
-def tcb_rules(tcb: TcbDemands, kind: str, claim: Callable[[str], Claim]) -> Iterator[Rule]:
+def tcb_rules(make: RuleMaker, tcb: TcbDemands) -> Iterator[Rule]:
     """Make the rules for the platform's TCB: Intel's status and the policy's own bounds."""
-    yield from tcb_status_rule(kind, tcb.tcb_status, claim)
-    yield from rule_for(
-        f"policy.{kind}.accepted_advisories",
+    yield from tcb_status_rule(make, tcb.tcb_status)
+    yield from make.rule(
+        "accepted_advisories",
         tcb.accepted_advisories,
         _only_accepted,
         category="hardware",
-        claim=claim("advisory_ids"),
+        claim="advisory_ids",
         expected=_advisories_text,
         tolerated_by=_TCB,
     )
-    yield from rule_for(
-        f"policy.{kind}.minimum_tcb_date",
+    yield from make.rule(
+        "minimum_tcb_date",
         tcb.minimum_tcb_date,
         _not_before,
         category="hardware",
-        claim=claim("tcb_date"),
+        claim="tcb_date",
         expected=lambda first: f"{rfc3339_text(first)} or later",
         tolerated_by=_TCB,
     )
     for name in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number"):
-        minimum = tcb.minimum_tcb_evaluation_data_number
-        rule_id = f"policy.{kind}.minimum_{name}"
-        yield from minimum_rule(rule_id, minimum, claim(name), category="hardware", tolerated_by=_TCB)
-    for name, values, category in (("fmspc", tcb.fmspcs, "hardware"), ("ppid", tcb.ppids, "instance-identity")):
-        yield from rule_for(f"policy.{kind}.{name}", values, one_of, category=category, claim=claim(name))
-    yield from denial_rule(f"policy.{kind}.denied_ppids", tcb.denied_ppids, claim("ppid"))
+        least = tcb.minimum_tcb_evaluation_data_number
+        yield from make.minimum(f"minimum_{name}", least, category="hardware", claim=name, tolerated_by=_TCB)
+    yield from make.rule("fmspc", tcb.fmspcs, one_of, category="hardware")
+    yield from make.rule("ppid", tcb.ppids, one_of, category="instance-identity")
+    yield from make.denial("denied_ppids", tcb.denied_ppids, claim="ppid")
     for name, switch in tcb.platform.items():
-        switched = claim(f"platform.{name}")
-        yield from rule_for(f"policy.{kind}.platform.{name}", switch, is_, category="hardware", claim=switched)
+        yield from make.rule(f"platform.{name}", switch, is_, category="hardware")
 
 
-def tcb_status_rule(kind: str, statuses: Demand[tuple[str, ...]], claim: Callable[[str], Claim]) -> Iterator[Rule]:
+def tcb_status_rule(make: RuleMaker, statuses: Demand[tuple[str, ...]]) -> Iterator[Rule]:
     """Make the rule for the statuses of the platform's TCB that are accepted."""
-    return rule_for(
-        f"policy.{kind}.tcb_status",
-        statuses,
-        one_of,
-        category="hardware",
-        claim=claim("tcb_status"),
-        tolerated_by=_TCB,
-    )
+    return make.rule("tcb_status", statuses, one_of, category="hardware", tolerated_by=_TCB)
 
 
 def _not_before(first: datetime) -> Test:

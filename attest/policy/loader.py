@@ -14,7 +14,7 @@ from attest.errors import InvalidValueError
 from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
 from attest.policy.decoder import RelaxedDemand
-from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
+from attest.policy.document import placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES
 from attest.policy.model import decode_policy
@@ -25,8 +25,6 @@ from attest.policy.rule_tree import SET, AllBranch, Leaf, PlacedRule, kinds_of, 
 from attest.policy.rules import Rule
 from attest.policy.snp import BASELINE_SNP_RULES
 from attest.policy.verifiers import AcceptedVerifier
-
-__all__ = ["MAX_POLICY_BYTES", "Policy", "load_policy", "read_document"]
 
 NO_REFERENCES = reference_digest({})
 
@@ -78,7 +76,7 @@ class Policy:
     categories: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare what every appraisal asks of the tree."""
+        """Prepare the parts of the tree that every appraisal uses."""
         object.__setattr__(self, "kinds", kinds_of(self.tree))
         object.__setattr__(self, "categories", {one.rule.id: one.rule.category for one in self.all_rules()})
 
@@ -118,7 +116,7 @@ class Policy:
             digest=sha256(f"attest baseline policy v1\n{rules}".encode()).digest(),
             tree=AllBranch(
                 path="",
-                members=tuple(Leaf(path="", kind=kind, rules=asked) for kind, asked in BASELINE_RULES.items()),
+                members=tuple(Leaf(path="", kind=kind, rules=baseline) for kind, baseline in BASELINE_RULES.items()),
             ),
             simulated=None,
             unchecked=(),

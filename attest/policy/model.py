@@ -7,9 +7,10 @@ in place of a demand relaxes it; the reason then shows in every result.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue
@@ -41,8 +42,6 @@ from attest.policy.references import ReferenceValues, decode_reference_values
 from attest.policy.snp import SnpDemands, decode_snp
 from attest.policy.verifiers import AcceptedVerifier, decode_verifiers
 
-__all__ = ["MAX_BRANCHES", "MAX_NESTING", "SCHEMA", "AtLeastOf", "PolicyBody", "PolicyDocument", "decode_policy"]
-
 SCHEMA = "attest.policy/1"
 MAX_NESTING = 4
 """Levels of branches below the policy itself."""
@@ -56,12 +55,11 @@ class PolicyBody:
     """Demands that all have to hold: the policy itself, or one branch of it.
 
     Attributes:
-        name: what its author calls it; empty for a branch without a name.
-        azure: what is demanded of an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no
-            machine of another cloud.
+        name: its author's name for it; empty for a branch without a name.
+        azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
+            another cloud.
         any_of: branches of which one has to hold; empty for no such choice.
         all_of: branches that all have to hold.
-        at_least: branches of which some have to hold, or None.
     """
 
     name: str
@@ -79,12 +77,7 @@ class PolicyBody:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeastOf:
-    """Branches of which some have to hold.
-
-    Attributes:
-        count: how many, from 1 to all of them.
-        of: the branches.
-    """
+    """Branches of which ``count`` have to hold, from 1 to all of them."""
 
     count: int
     of: tuple[PolicyBody, ...]
@@ -110,10 +103,6 @@ class PolicyDocument(PolicyBody):
 
 
 _KEYS = ("schema", *(field.name for field in fields(PolicyDocument)))
-_NO_VERIFIERS: tuple[AcceptedVerifier, ...] = ()
-_NO_DOCUMENTS: tuple[AcceptedDocument, ...] = ()
-_NO_REFERENCES: Mapping[str, ReferenceValues] = {}
-_NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
 
 
 def decode_policy(
@@ -138,13 +127,12 @@ def decode_policy(
     schema = top.required("schema", text)
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema, near=[SCHEMA])
-    accepted: tuple[AcceptedDocument, ...] = top.optional(
-        "references", list_of(decode_accepted_document), default=_NO_DOCUMENTS
-    )
-    own = top.optional("reference_values", table_of(decode_reference_values), default=_NO_REFERENCES)
-    merge = merge_at_hand if incomplete else merge_references
-    references = merge(own, accepted, documents) if accepted else own
-    unchecked = top.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
+    accepted = top.stated("references", list_of(decode_accepted_document)) or ()
+    references = top.stated("reference_values", table_of(decode_reference_values)) or {}
+    if accepted:
+        merge = merge_at_hand if incomplete else merge_references
+        references = merge(references, accepted, documents)
+    unchecked = top.stated("unchecked", _unchecked) or ()
     reader = _Reader(references=references, unchecked=unchecked)
     policy = PolicyDocument(
         name=top.required("name", _name),
@@ -152,7 +140,7 @@ def decode_policy(
         description=top.optional("description", text, default=""),
         simulated=top.optional("simulated", demand(choice(["refuse"])), default=Demand("refuse")),
         unchecked=unchecked,
-        verifiers=top.optional("verifiers", decode_verifiers, default=_NO_VERIFIERS),
+        verifiers=top.stated("verifiers", decode_verifiers) or (),
         references=accepted,
         reference_values=references,
         **reader.parts(top, depth=0),
@@ -167,25 +155,27 @@ class _Reader:
     def __init__(self, *, references: Mapping[str, ReferenceValues], unchecked: tuple[Unchecked, ...]) -> None:
         """Keep the statements of the policy that apply to all of its branches."""
         self._references = references
-        self._unchecked = unchecked
+        # The policy's relaxation ``rim`` applies to the key ``rim`` too: the author has given the reason once.
+        reason = next((entry.reason for entry in unchecked if entry.check == "rim"), None)
+        self._rim: Demand[bool] = Demand(True if reason is None else RelaxedDemand(reason=reason))
         self._branches = 0
 
     def parts(self, section: Section, *, depth: int) -> dict[str, Any]:  # Any: fields of ``PolicyBody``
         """Read the sections and combinators of one body, which has to have one of them."""
-        gpu: GpuDemands | None = section.stated("gpu", _with_rims(decode_gpu, self._unchecked))
-        nvswitch: SwitchDemands | None = section.stated("nvswitch", _with_rims(decode_nvswitch, self._unchecked))
+        gpu: GpuDemands | None = section.stated("gpu", partial(decode_gpu, rim=self._rim))
+        nvswitch: SwitchDemands | None = section.stated("nvswitch", partial(decode_nvswitch, rim=self._rim))
         branches = self._branches_at(depth + 1)
         found: dict[str, Any] = {
-            "azure": section.stated("azure", _with(decode_azure, self._references)),
-            "snp": section.stated("snp", _with(decode_snp, self._references)),
-            "tdx": section.stated("tdx", _with(decode_tdx, self._references)),
-            "sgx": section.stated("sgx", _with(decode_sgx, self._references)),
+            "azure": section.stated("azure", partial(decode_azure, references=self._references)),
+            "snp": section.stated("snp", partial(decode_snp, references=self._references)),
+            "tdx": section.stated("tdx", partial(decode_tdx, references=self._references)),
+            "sgx": section.stated("sgx", partial(decode_sgx, references=self._references)),
             "gpu": gpu,
             "nvswitch": nvswitch,
             "devices": _devices(section, gpu, nvswitch),
-            "any_of": section.optional("any_of", branches, default=_NO_BRANCHES),
-            "all_of": section.optional("all_of", branches, default=_NO_BRANCHES),
-            "at_least": section.optional("at_least", _at_least(branches), default=None),
+            "any_of": section.stated("any_of", branches) or (),
+            "all_of": section.stated("all_of", branches) or (),
+            "at_least": section.stated("at_least", _at_least(branches)),
         }
         _require_cpu_of_azure(section, found)
         if not any(found.values()):
@@ -230,9 +220,6 @@ def _require_cpu_of_azure(section: Section, found: Mapping[str, Any]) -> None:
         raise refuse(path, "azure.event_log in its place: RTMRs of an Azure VM are zeros", "a section", at_key=True)
 
 
-_NO_BRANCHES: tuple[PolicyBody, ...] = ()
-
-
 def _at_least(branches: Decoder[tuple[PolicyBody, ...]]) -> Decoder[AtLeastOf]:
     def decode(value: JsonValue, path: str) -> AtLeastOf:
         section = Section(value, path)
@@ -259,25 +246,6 @@ def _devices(section: Section, gpu: GpuDemands | None, nvswitch: SwitchDemands |
 
     left_out = None if gpu is None and nvswitch is None else decode({}, section.path("devices"))
     return section.optional("devices", decode, default=left_out)
-
-
-_T = TypeVar("_T")
-
-
-def _with(
-    decode: Callable[[JsonValue, str, Mapping[str, ReferenceValues]], _T], references: Mapping[str, ReferenceValues]
-) -> Decoder[_T]:
-    return lambda value, path: decode(value, path, references)
-
-
-def _with_rims(
-    decode: Callable[..., _T],  # the reader of a kind of device, which takes what its key ``rim`` says by default
-    unchecked: tuple[Unchecked, ...],
-) -> Decoder[_T]:
-    """Apply the policy's relaxation ``rim`` to the key ``rim`` too: the author has given the reason once."""
-    reason = next((entry.reason for entry in unchecked if entry.check == "rim"), None)
-    rim: Demand[bool] = Demand(True if reason is None else RelaxedDemand(reason=reason))
-    return lambda value, path: decode(value, path, rim=rim)
 
 
 def _name(value: JsonValue, path: str) -> str:

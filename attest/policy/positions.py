@@ -5,13 +5,12 @@ Only a refused policy is read a second time for this; a position decides nothing
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-__all__ = ["Located", "TextPosition", "json_places", "yaml_places"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +31,8 @@ class Located:
     Attributes:
         key: where its key stands; of a member of a list, and of the document itself, where it starts.
         value: where it starts; of a mapping or list that starts on a line of its own, where its key stands.
-        members: what a mapping has.
-        items: what a list has.
+        members: of a mapping.
+        items: of a list.
         repeated: where the first key of the document stands that is there twice in one mapping.
     """
 
@@ -44,11 +43,9 @@ class Located:
     repeated: TextPosition | None = None
 
     def find(self, path: str, *, key: bool) -> TextPosition:
-        """Return the place of a path such as ``snp.vmpl[0]``; of one that is not there, that of what lacks it.
+        """Return the place of a path such as ``snp.vmpl[0]``, or of the part of it that is there.
 
-        Args:
-            path: as errors name it. Keys may themselves have dots in them: the longest one that is there is meant.
-            key: for what is wrong with the key, not with its value.
+        With ``key`` it is that of the key, not of its value. Keys may have dots in them: the longest one is meant.
         """
         here, rest = self, path
         while rest:
@@ -74,12 +71,7 @@ class Located:
 
 
 def yaml_places(compose: Callable[[bytes], Any], data: bytes) -> Located:  # Any: the library's nodes are untyped
-    """Return the places of a YAML document that has been read before.
-
-    Args:
-        compose: the library's composer.
-        data: the document.
-    """
+    """Return the places of a YAML document that has been read before, by the library's composer."""
     root = compose(data)
     return Located() if root is None else _yaml(root, _START)
 
@@ -104,30 +96,22 @@ def _yaml(node: Any, key: TextPosition) -> Located:  # noqa: ANN401  see above
 _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 
 
-def json_places(text: str, unquote: Callable[[str], str]) -> Located:
-    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object.
-
-    Args:
-        text: the document.
-        unquote: reads a string literal.
-    """
-    return _Json(text, unquote).document()
+def json_places(text: str) -> Located:
+    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object."""
+    return _Json(text).document()
 
 
 class _Json:
     """A reader of tokens that keeps places and drops values."""
 
-    def __init__(self, text: str, unquote: Callable[[str], str]) -> None:
+    def __init__(self, text: str) -> None:
         self._lines = [-1, *(match.start() for match in re.finditer("\n", text))]
         self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(text)
-        self._unquote = unquote
         self._repeated: TextPosition | None = None
 
     def document(self) -> Located:
         found = self._value(next(self._tokens), None)
-        return Located(
-            key=found.key, value=found.value, members=found.members, items=found.items, repeated=self._repeated
-        )
+        return replace(found, repeated=self._repeated)
 
     def _place(self, token: re.Match[str]) -> TextPosition:
         line = bisect_left(self._lines, token.start())
@@ -146,7 +130,7 @@ class _Json:
         while (token := next(self._tokens)).group() != "}":
             if token.group() == ",":
                 continue
-            key, name = self._place(token), self._unquote(token.group())
+            key, name = self._place(token), json.loads(token.group())
             if name in members and self._repeated is None:
                 self._repeated = key
             next(self._tokens)  # the colon

@@ -17,8 +17,6 @@ from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, No
 from attest.policy.rules import Rule
 from attest.policy.snp import snp_rules
 
-__all__ = ["CPU_KINDS", "prepared", "tolerated"]
-
 CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
 _References = Mapping[str, ReferenceValues]
 
@@ -64,14 +62,14 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
     """Return the rules for each kind of Attester that a body has a section for."""
     rules: dict[str, tuple[Rule, ...]] = {}
     machines = () if body.azure is None else azure_rules(body.azure, references)
-    for key, kind, asked in (
+    for key, kind, section_rules in (
         ("snp", "sev-snp", None if body.snp is None else snp_rules(body.snp, references)),
         ("tdx", "tdx", None if body.tdx is None else tdx_rules(body.tdx, references)),
     ):
-        if asked is not None and body.azure is not None:
-            rules[f"azure-{key}"] = (*machines, *rules_of_cpu(asked, key))
-        elif asked is not None:
-            rules[kind] = asked
+        if section_rules is not None and body.azure is not None:
+            rules[f"azure-{key}"] = (*machines, *rules_of_cpu(section_rules, key))
+        elif section_rules is not None:
+            rules[kind] = section_rules
     if body.sgx is not None:
         rules["sgx"] = sgx_rules(body.sgx, references)
     if body.gpu is not None:
@@ -84,8 +82,8 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
 def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[Rule, ...]:
     """Return the rules over the evidence as a whole.
 
-    Without branches, evidence of another kind of CPU is refused as a kind without demands. A branch has to say
-    for itself that it does not hold then, or demands on a CPU that did not come would be met.
+    Without branches, evidence of another kind of CPU is refused as a kind without demands. A branch needs a
+    rule of its own: otherwise absent evidence of a CPU would meet its demands on a CPU.
     """
     if body.devices is not None:
         return device_set_rules(body.devices, cpu_kinds=cpu_kinds, gpus=body.gpu is not None)

@@ -12,16 +12,6 @@ import rfc8785
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy.decoder import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
 
-__all__ = [
-    "IncompleteReferences",
-    "ReferenceValues",
-    "decode_reference_values",
-    "ends_of",
-    "names_in",
-    "reference_digest",
-    "reference_text",
-]
-
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
 
@@ -44,7 +34,7 @@ class ReferenceValues:
 
 
 class IncompleteReferences(dict[str, ReferenceValues]):
-    """Reference values of a policy some of whose documents are not at hand: any other name may stand in one of them.
+    """Reference values of a policy some of whose documents are not at hand: any other name may be in one of them.
 
     For inspection of a policy, never for appraisal: a name that is not at hand has no value, and so accepts nothing.
     """
@@ -112,10 +102,10 @@ def reference_text(name: str, reference: ReferenceValues) -> str:
 def reference_digest(references: Mapping[str, ReferenceValues]) -> bytes:
     """Return the SHA-256 of reference values as they count: canonical JSON (RFC 8785) of names, values, origins, ends.
 
-    Two policies that took their values from different places have one digest here when the values are the same ones
-    and are said to come from the same place. The order of values says nothing.
+    Two policies with values from different documents have one digest if the values and their stated origins are the
+    same. The order of values makes no difference.
     """
-    told = {
+    entries = {
         name: {
             "values": sorted(value.hex() for value in reference.values),
             "origin": reference.origin,
@@ -123,4 +113,4 @@ def reference_digest(references: Mapping[str, ReferenceValues]) -> bytes:
         }
         for name, reference in references.items()
     }
-    return sha256(rfc8785.dumps(told)).digest()
+    return sha256(rfc8785.dumps(entries)).digest()

@@ -1,7 +1,8 @@
 """A policy prepared for appraisal: its rules, in the places where its author put them.
 
-A body holds when all its rules and all its combinators hold. Every rule is judged, regardless of the others, so each
-appraisal walks the whole tree.
+A ``path`` names a branch (``any_of[genoa]``, ``all_of[0].any_of[1]``); it is empty for the policy itself. Of a
+combinator it is that of the branch in which it stands. A body holds when all its rules and all its combinators hold.
+Every rule is judged, regardless of the others, so each appraisal walks the whole tree.
 """
 
 from __future__ import annotations
@@ -12,32 +13,13 @@ from typing import TypeAlias
 
 from attest.policy.rules import Rule
 
-__all__ = [
-    "SET",
-    "AllBranch",
-    "AnyBranch",
-    "AtLeast",
-    "Leaf",
-    "Node",
-    "PlacedRule",
-    "kinds_of",
-    "paths_of",
-    "placed_rules",
-]
-
 SET = "set"
 """Kind of the rules over all GPUs and NVSwitches together, and over their CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """The rules of one section.
-
-    Attributes:
-        path: the branch that the section stands in; empty for the policy itself.
-        kind: the kind of Attester that is judged by them, each item by itself; or ``SET``.
-        rules: what is demanded.
-    """
+    """The rules of one section for one kind of Attester, each item by itself; or for ``SET``."""
 
     path: str
     kind: str
@@ -46,12 +28,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllBranch:
-    """A body: all of its members have to hold.
-
-    Attributes:
-        path: which branch it is (``any_of[genoa]``, ``all_of[0].any_of[1]``); empty for the policy itself.
-        members: its sections, and then its combinators.
-    """
+    """A body: its sections, and then its combinators. All of them have to hold."""
 
     path: str
     members: tuple[Node, ...]
@@ -59,12 +36,7 @@ class AllBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyBranch:
-    """Alternatives, of which one has to hold.
-
-    Attributes:
-        path: the branch that it stands in.
-        members: the alternatives.
-    """
+    """Alternatives, of which one has to hold."""
 
     path: str
     members: tuple[AllBranch, ...]
@@ -72,13 +44,7 @@ class AnyBranch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeast:
-    """Alternatives, of which some have to hold.
-
-    Attributes:
-        path: the branch that it stands in.
-        count: how many, from 1 to all.
-        members: the alternatives.
-    """
+    """Alternatives, of which ``count`` have to hold, from 1 to all."""
 
     path: str
     count: int
@@ -90,13 +56,7 @@ Node: TypeAlias = Leaf | AllBranch | AnyBranch | AtLeast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedRule:
-    """A rule with its place.
-
-    Attributes:
-        path: the branch that it stands in; empty for the policy itself.
-        kind: the kind of Attester that it judges, or ``SET``.
-        rule: the rule.
-    """
+    """A rule with its branch and the kind of Attester that it judges, or ``SET``."""
 
     path: str
     kind: str

@@ -18,22 +18,6 @@ from attest.evidence.claims import Claim, ClaimValue, value_text
 from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.references import ReferenceValues, ends_of, reference_text
 
-__all__ = [
-    "Rule",
-    "Subject",
-    "Test",
-    "denial_rule",
-    "has_bits",
-    "is_",
-    "list_text",
-    "matches",
-    "minimum_rule",
-    "none_of",
-    "one_of",
-    "reference_rule",
-    "rule_for",
-]
-
 Test = Callable[[Any, datetime], bool]  # Any: the claim's own type, which the rule's maker knows
 
 
@@ -56,12 +40,12 @@ class Rule:
         claim: the claim under test; if the evidence does not carry it, the rule fails.
         expected: the demand, for people.
         holds: the test, given the value and the moment of appraisal.
-        otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for what people should know.
+        otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for information.
         relaxed: the reason of the policy's author to leave the test out, or None.
         subject: the object that ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
             event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
-        told: writes a value for which the test does not hold; None: as any other value.
+        failure_text: writes a value for which the test does not hold; None: as any other value.
     """
 
     id: str
@@ -73,7 +57,7 @@ class Rule:
     relaxed: str | None = None
     subject: Subject = Subject.DEVICE
     tolerated_by: str | None = None
-    told: Callable[[Any], str] | None = None  # Any: as of ``Test``
+    failure_text: Callable[[Any], str] | None = None  # Any: as of ``Test``
 
     def judge(
         self,
@@ -87,18 +71,14 @@ class Rule:
         """Return the check for one device, or for all of them together.
 
         Args:
-            subject: what ``self.subject`` names.
+            subject: the object that ``self.subject`` names.
             at: moment of appraisal.
             item: the device's name in the evidence; None for a rule over the evidence as a whole.
-            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to why.
-            branch: the branch of the policy that the rule stands in; None for the policy itself.
+            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to its reason.
+            branch: the rule's branch of the policy; None for the policy itself.
         """
         value = self.claim.read(subject)
-        reason = self.relaxed
-        # A gap in a log that came along relaxes nothing: the sender of the log chose the gap.
-        missing = subject if self.subject is Subject.EVENT_LOG else value
-        if reason is None and missing is None and self.tolerated_by is not None:
-            reason = reasons.get(self.tolerated_by)
+        reason = self._relaxation(subject, value, reasons)
         got = value_text(value)
         if reason is not None:
             outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {reason}"
@@ -106,7 +86,7 @@ class Rule:
             outcome, expected = Outcome.PASS, self.expected
         else:
             outcome, expected = self.otherwise, self.expected
-            got = got if value is None or self.told is None else self.told(value)
+            got = got if value is None or self.failure_text is None else self.failure_text(value)
         return Check(
             id=self.id,
             outcome=outcome,
@@ -116,6 +96,14 @@ class Rule:
             item=item,
             branch=branch,
         )
+
+    def _relaxation(self, subject: object, value: ClaimValue, reasons: Mapping[str, str]) -> str | None:
+        """Return the author's reason to leave the test out, or the caller's for an absent claim or log."""
+        # A gap in a log that came along relaxes nothing: the sender of the log chose the gap.
+        missing = subject if self.subject is Subject.EVENT_LOG else value
+        if self.relaxed is not None or missing is not None or self.tolerated_by is None:
+            return self.relaxed
+        return reasons.get(self.tolerated_by)
 
 
 # -- tests
@@ -157,82 +145,92 @@ def matches(references: Iterable[ReferenceValues]) -> Test:
 # -- making
 
 
-def rule_for(
-    rule_id: str,
-    demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim,
-    expected: Callable[[Any], str] | None = None,
-    subject: Subject = Subject.DEVICE,
-    tolerated_by: str | None = None,
-    told: Callable[[Any], Callable[[Any], str]] | None = None,
-) -> Iterator[Rule]:
-    """Make the rule for a demand; for one that is not made at all, none."""
-    if demand is None:
-        return
-    value = demand.value
-    holds: Test
-    if isinstance(value, RelaxedDemand):
-        text, holds, relaxed = "", _never, value.reason
-    else:
-        text, holds, relaxed = (expected or list_text)(value), test(value), None
-    yield Rule(
-        id=rule_id,
-        category=category,
-        claim=claim,
-        expected=text,
-        holds=holds,
-        relaxed=relaxed,
-        subject=subject,
-        tolerated_by=tolerated_by,
-        told=None if told is None or isinstance(value, RelaxedDemand) else told(value),
-    )
+@dataclass(frozen=True, slots=True)
+class RuleMaker:
+    """Maker of the rules of one section. Each method makes no rule for a demand that is not made.
 
+    A claim is given by its name, or itself where it is made of several; without one it has the name of the rule.
 
-def reference_rule(
-    rule_id: str,
-    names: Demand[tuple[str, ...]] | None,
-    references: Mapping[str, ReferenceValues],
-    claim: Claim,
-) -> Iterator[Rule]:
-    """Make the rule for a measurement that must be among reference values, which are shown by their names."""
-    return rule_for(
-        rule_id,
-        names,
-        lambda chosen: matches([references[name] for name in chosen]),
-        category="executables",
-        claim=claim,
-        expected=lambda chosen: "; ".join(reference_text(name, references[name]) for name in chosen),
-    )
+    Attributes:
+        section: the section as in the ids of its rules: ``snp`` for ``policy.snp.measurement``.
+        claim_of: the section's claims, by name.
+    """
 
+    section: str
+    claim_of: Callable[[str], Claim]
 
-def minimum_rule(
-    rule_id: str, minimum: int | None, claim: Claim, *, category: str, tolerated_by: str | None = None
-) -> Iterator[Rule]:
-    """Make the rule for a least value, which is included; for None, none."""
-    return rule_for(
-        rule_id,
-        None if minimum is None else Demand(minimum),
-        at_least,
-        category=category,
-        claim=claim,
-        expected=lambda least: f"at least {least}",
-        tolerated_by=tolerated_by,
-    )
+    def rule(
+        self,
+        name: str,
+        demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
+        test: Callable[[Any], Test],
+        *,
+        category: str,
+        claim: Claim | str | None = None,
+        expected: Callable[[Any], str] | None = None,
+        subject: Subject = Subject.DEVICE,
+        tolerated_by: str | None = None,
+        failure_text: Callable[[Any], Callable[[Any], str]] | None = None,
+    ) -> Iterator[Rule]:
+        """Make the rule for a demand."""
+        if demand is None:
+            return
+        value = demand.value
+        holds: Test
+        if isinstance(value, RelaxedDemand):
+            text, holds, relaxed, shown = "", _never, value.reason, None
+        else:
+            text, holds, relaxed = (expected or list_text)(value), test(value), None
+            shown = None if failure_text is None else failure_text(value)
+        yield Rule(
+            id=f"policy.{self.section}.{name}",
+            category=category,
+            claim=claim if isinstance(claim, Claim) else self.claim_of(claim or name),
+            expected=text,
+            holds=holds,
+            relaxed=relaxed,
+            subject=subject,
+            tolerated_by=tolerated_by,
+            failure_text=shown,
+        )
 
+    def reference(
+        self, name: str, names: Demand[tuple[str, ...]] | None, values: Mapping[str, ReferenceValues], *, claim: str
+    ) -> Iterator[Rule]:
+        """Make the rule for a measurement that must be among reference values, which are shown by their names."""
+        return self.rule(
+            name,
+            names,
+            lambda chosen: matches([values[one] for one in chosen]),
+            category="executables",
+            claim=claim,
+            expected=lambda chosen: "; ".join(reference_text(one, values[one]) for one in chosen),
+        )
 
-def denial_rule(rule_id: str, denied: tuple[bytes, ...], claim: Claim) -> Iterator[Rule]:
-    """Make the rule that refuses named instances; for an empty list, none."""
-    return rule_for(
-        rule_id,
-        Demand(denied) if denied else None,
-        none_of,
-        category="instance-identity",
-        claim=claim,
-        expected=lambda values: "none of " + ", ".join(value.hex() for value in values),
-    )
+    def minimum(
+        self, name: str, minimum: int | None, *, category: str, claim: str, tolerated_by: str | None = None
+    ) -> Iterator[Rule]:
+        """Make the rule for a least value, which is included."""
+        return self.rule(
+            name,
+            None if minimum is None else Demand(minimum),
+            at_least,
+            category=category,
+            claim=claim,
+            expected=lambda least: f"at least {least}",
+            tolerated_by=tolerated_by,
+        )
+
+    def denial(self, name: str, denied: tuple[bytes, ...], *, claim: str) -> Iterator[Rule]:
+        """Make the rule that refuses named instances; for an empty list, none."""
+        return self.rule(
+            name,
+            Demand(denied) if denied else None,
+            none_of,
+            category="instance-identity",
+            claim=claim,
+            expected=lambda values: "none of " + ", ".join(value.hex() for value in values),
+        )
 
 
 def _never(_value: ClaimValue, _at: datetime) -> bool:

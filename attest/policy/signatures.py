@@ -3,9 +3,8 @@
 What is signed is ``attest policy v1`` (or ``attest references v1``), a zero byte, and the document's canonical JSON
 (RFC 8785). So YAML and JSON of one content have one signature, and no signature made for one purpose serves another.
 
-A signature file says which document it is over (name, version, digest) and which key made it. Those are for finding
-one's way: they must agree with the document, and only the signature itself proves anything. ``signed_at`` is the
-signer's note and is not signed.
+A signature file names its document (name, version, digest) and its key. These must agree with the document, and only
+the signature itself is proof. ``signed_at`` is the signer's note and is not signed.
 """
 
 from __future__ import annotations
@@ -33,32 +32,7 @@ from attest.policy.signing_keys import (
     is_signed,
     key_id,
     raw_signature,
-    read_private_key,
-    read_public_key,
 )
-
-__all__ = [
-    "ALGORITHMS",
-    "MAX_KEYS",
-    "MAX_SIGNATURES",
-    "MAX_SIGNATURE_BYTES",
-    "SIGNATURE_SCHEMA",
-    "DocumentIdentity",
-    "DocumentSignature",
-    "PolicyPrivateKey",
-    "PolicyPublicKey",
-    "VerifiedSignatures",
-    "identity_of",
-    "key_id",
-    "read_private_key",
-    "read_public_key",
-    "read_signature",
-    "require_newer",
-    "sign_policy",
-    "signature_json",
-    "signed_bytes",
-    "verify_signatures",
-]
 
 SIGNATURE_SCHEMA: Final = "attest.policy-signature/1"
 MAX_SIGNATURE_BYTES: Final = 16 * 1024
@@ -84,10 +58,10 @@ class DocumentIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentSignature:
-    """One signature, as its file says; nothing of it is trusted yet.
+    """One signature as in its file; nothing of it is trusted yet.
 
     Attributes:
-        document: what it is over.
+        document: the signed document.
         key_id: SHA-256 of the key's SubjectPublicKeyInfo, 32 bytes.
         algorithm: one of ``ALGORITHMS``.
         signature: 64 bytes for Ed25519, DER for ECDSA.
@@ -106,7 +80,6 @@ class VerifiedSignatures:
     """The signatures that ``verify_signatures`` accepted: enough keys signed.
 
     Attributes:
-        document: what they signed.
         signers: ids of the keys, each once, in the order of the keys that were given.
         threshold: the required number of signatures.
         ignored: ids of untrusted keys, whose signatures do not count.
@@ -118,11 +91,11 @@ class VerifiedSignatures:
     ignored: tuple[bytes, ...]
 
 
-# -- what is signed
+# -- signed bytes
 
 
 def identity_of(document: JsonValue) -> DocumentIdentity:
-    """Read which document it is; one that is neither a policy nor reference values is refused whole.
+    """Return the identity of a document; one that is neither a policy nor reference values is refused.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -137,7 +110,7 @@ def identity_of(document: JsonValue) -> DocumentIdentity:
 
 
 def signed_bytes(document: JsonValue) -> bytes:
-    """Return what a signature is over: the purpose, a zero byte, canonical JSON.
+    """Return the bytes that a signature covers: the purpose, a zero byte, canonical JSON.
 
     Raises:
         ConfigurationError: ``policy-invalid``, a document of another schema.
@@ -168,7 +141,7 @@ def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> 
     """Sign a policy or a document of reference values.
 
     Args:
-        document: what was read from YAML or JSON; one that does not load is not signed.
+        document: parsed YAML or JSON; one that does not load is not signed.
         key: Ed25519, P-256 or P-384. ECDSA is deterministic (RFC 6979).
         at: the moment to note; the signature does not cover it.
 
@@ -259,17 +232,16 @@ def verify_signatures(
     keys: Iterable[PolicyPublicKey],
     threshold: int,
 ) -> VerifiedSignatures:
-    """Find out whether enough of these keys signed this document.
+    """Require that enough of these keys signed this document.
 
-    A key counts once, however many signatures of it there are. Signatures of other keys count for nothing. A signature
-    that claims one of these keys and does not hold, or that is over another document, refuses: somebody meant something
-    by it.
+    A key counts once, however many signatures of it there are. Signatures of other keys do not count. A signature that
+    claims one of these keys and does not verify, or that is over another document, refuses.
 
     Args:
-        document: what was read from YAML or JSON.
-        signatures: as ``read_signature`` gave them.
-        keys: who may sign; a key that stands twice is one key.
-        threshold: how many of them must have signed: 1 to their number.
+        document: parsed YAML or JSON.
+        signatures: as ``read_signature`` returns them.
+        keys: accepted signers; a key that is given twice is one key.
+        threshold: the required number of signers: 1 to their number.
 
     Raises:
         ConfigurationError: ``policy-invalid``, or ``policy-threshold-invalid``.
@@ -355,11 +327,9 @@ def _missing(signed: int, threshold: int, keys: int, ignored: Iterable[bytes]) -
 
 
 def require_newer(document: DocumentIdentity, *, than: int | DocumentIdentity) -> None:
-    """Refuse to go back: an old document has good signatures too.
+    """Require a newer version: an old document has valid signatures too.
 
-    Args:
-        document: what is about to be used.
-        than: the version in use, or the document in use, which must bear the same name.
+    ``than`` is the version in use, or the document in use, which must have the same name.
 
     Raises:
         ConfigurationError: ``policy-name-differs``.

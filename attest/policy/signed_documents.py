@@ -7,14 +7,8 @@ from collections.abc import Iterable
 from attest.errors import ConfigurationError, InvalidValueError, SignatureError
 from attest.policy.document import placed, read_document
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.signatures import (
-    DocumentIdentity,
-    DocumentSignature,
-    PolicyPublicKey,
-    verify_signatures,
-)
-
-__all__ = ["identity_in", "read_signed_document"]
+from attest.policy.signatures import DocumentIdentity, DocumentSignature, verify_signatures
+from attest.policy.signing_keys import PolicyPublicKey
 
 
 def read_signed_document(
@@ -25,7 +19,7 @@ def read_signed_document(
     Args:
         data: YAML or JSON.
         signatures: those that name other documents are ignored.
-        keys: the keys whose signatures are verified; each policy decides whether they suffice.
+        keys: the keys whose signatures are verified; each policy decides which of them it requires.
         name: its name in errors, such as the path of its file.
 
     Raises:

@@ -19,19 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
 
 from attest.errors import ConfigurationError
 
-__all__ = [
-    "ALGORITHMS",
-    "KINDS",
-    "PolicyPrivateKey",
-    "PolicyPublicKey",
-    "algorithm_of",
-    "is_signed",
-    "key_id",
-    "raw_signature",
-    "read_private_key",
-    "read_public_key",
-]
-
 PolicyPrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
 PolicyPublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
 
@@ -65,7 +52,7 @@ def read_private_key(pem: bytes) -> PolicyPrivateKey:
 
 
 def read_public_key(pem: bytes) -> PolicyPublicKey:
-    """Read a key to verify with: PEM, SubjectPublicKeyInfo. A private key is refused: it has no business here.
+    """Read a key to verify with: PEM, SubjectPublicKeyInfo. A private key is refused.
 
     Raises:
         ConfigurationError: ``policy-key-invalid``.
@@ -106,7 +93,7 @@ def raw_signature(key: PolicyPrivateKey, message: bytes) -> bytes:
 
 
 def is_signed(key: PolicyPublicKey, signature: bytes, message: bytes) -> bool:
-    """Say whether a signature verifies; any valid ECDSA signature does."""
+    """Return True if a signature verifies; any valid ECDSA signature does."""
     try:
         if isinstance(key, Ed25519PublicKey):
             key.verify(signature, message)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from attest.checks import Outcome
 from attest.encoding import JsonValue
@@ -14,18 +13,7 @@ from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.decoder import Demand, Section, choice, demand, hex_of, integer, list_of, named_bits, refuse, text
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import (
-    Rule,
-    Test,
-    denial_rule,
-    has_bits,
-    is_,
-    minimum_rule,
-    none_of,
-    one_of,
-    reference_rule,
-    rule_for,
-)
+from attest.policy.rules import Rule, RuleMaker, at_least, has_bits, is_, none_of, one_of
 from attest.policy.snp_tcb import (
     TCB_DEMANDS,
     ExactTcbs,
@@ -40,8 +28,7 @@ from attest.policy.snp_tcb import (
     tcb_of_product,
 )
 
-__all__ = ["BASELINE_SNP_RULES", "SnpDemands", "decode_snp", "snp_rules"]
-
+_SNP = RuleMaker("snp", snp_claim)
 _HIGHEST_VMPL = 3
 _LARGEST_EXACT = 2**53 - 1
 """Canonical JSON (RFC 8785) has no larger integers."""
@@ -100,11 +87,7 @@ _STRICT_PLATFORM_INFO = {"alias_check_complete": True}
 
 
 def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SnpDemands:
-    """Read the key ``snp`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``snp`` of a policy."""
     section = Section(value, path)
     named = names_in(references)
     section.require_known(field.name for field in fields(SnpDemands))
@@ -122,14 +105,14 @@ def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
         signing_key=section.optional(
             "signing_key", demand(list_of(choice(["vcek", "vlek"]))), default=Demand(("vcek", "vlek"))
         ),
-        guest_policy=named_bits(section, "guest_policy", GUEST_POLICY_BITS, strict=_STRICT_GUEST_POLICY),
-        platform_info=named_bits(section, "platform_info", PLATFORM_INFO_BITS, strict=_STRICT_PLATFORM_INFO),
+        guest_policy=named_bits(section, "guest_policy", dict(GUEST_POLICY_BITS), strict=_STRICT_GUEST_POLICY),
+        platform_info=named_bits(section, "platform_info", dict(PLATFORM_INFO_BITS), strict=_STRICT_PLATFORM_INFO),
         provisional_firmware=section.switch("provisional_firmware", strict=False),
         masked_chip_id=section.switch("masked_chip_id", strict=False),
         rollback_protection=section.switch("rollback_protection", strict=True),
-        chip_ids=section.optional("chip_ids", demand(list_of(hex_of(64))), default=None),
-        denied_chip_ids=section.optional("denied_chip_ids", list_of(hex_of(64)), default=()),
-        host_data=section.optional("host_data", demand(list_of(hex_of(32))), default=None),
+        chip_ids=section.stated("chip_ids", demand(list_of(hex_of(64)))),
+        denied_chip_ids=section.stated("denied_chip_ids", list_of(hex_of(64))) or (),
+        host_data=section.stated("host_data", demand(list_of(hex_of(32)))),
         id_key_digests=section.stated("id_key_digests", demand(list_of(hex_of(48)))),
         author_key_digests=section.stated("author_key_digests", demand(list_of(hex_of(48)))),
         family_ids=section.stated("family_ids", demand(list_of(hex_of(16)))),
@@ -161,24 +144,10 @@ def snp_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> tup
     return (*_identity_rules(snp, references), *_state_rules(snp), *_firmware_rules(snp), _BROKEN_PRODUCT)
 
 
-def _rule(
-    name: str,
-    demand: Demand[Any] | None,  # Any: the demand's own type, which the caller pairs with its test
-    test: Callable[[Any], Test],
-    *,
-    category: str,
-    claim: Claim | None = None,
-    expected: Callable[[Any], str] | None = None,
-    told: Callable[[Any], Callable[[Any], str]] | None = None,
-) -> Iterator[Rule]:
-    of = claim or snp_claim(name)
-    return rule_for(f"policy.snp.{name}", demand, test, category=category, claim=of, expected=expected, told=told)
-
-
 def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the guest's identity and software."""
-    yield from _rule("products", snp.products, one_of, category="hardware", claim=snp_claim("product"))
-    yield from reference_rule("policy.snp.measurement", snp.measurement, references, snp_claim("measurement"))
+    yield from _SNP.rule("products", snp.products, one_of, category="hardware", claim="product")
+    yield from _SNP.reference("measurement", snp.measurement, references, claim="measurement")
     for name, wanted, category in (
         ("host_data", snp.host_data, "configuration"),
         ("id_key_digest", snp.id_key_digests, "executables"),
@@ -188,26 +157,24 @@ def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) 
         ("chip_id", snp.chip_ids, "instance-identity"),
         ("csp_id", snp.csp_ids, "instance-identity"),
     ):
-        yield from _rule(name, wanted, one_of, category=category)
-    yield from denial_rule("policy.snp.denied_chip_ids", snp.denied_chip_ids, snp_claim("chip_id"))
+        yield from _SNP.rule(name, wanted, one_of, category=category)
+    yield from _SNP.denial("denied_chip_ids", snp.denied_chip_ids, claim="chip_id")
 
 
 def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
     """Make the rules for the launch of the guest and the requester of the report."""
-    yield from _rule("vmpl", snp.vmpl, one_of, category="configuration")
+    yield from _SNP.rule("vmpl", snp.vmpl, one_of, category="configuration")
     for bit, switch in snp.guest_policy.items():
-        claim = snp_claim(f"policy.{bit}")
-        yield from _rule(f"guest_policy.{bit}", switch, is_, category="configuration", claim=claim)
-    yield from _rule(
+        yield from _SNP.rule(f"guest_policy.{bit}", switch, is_, category="configuration", claim=f"policy.{bit}")
+    yield from _SNP.rule(
         "minimum_abi",
         snp.minimum_abi,
-        lambda low: lambda value, _at: value >= low,
+        at_least,
         category="configuration",
         claim=_ABI,
         expected=lambda low: f"at least {low}",
     )
-    least = snp.minimum_guest_svn
-    yield from minimum_rule("policy.snp.guest_svn", least, snp_claim("guest_svn"), category="executables")
+    yield from _SNP.minimum("guest_svn", snp.minimum_guest_svn, category="executables", claim="guest_svn")
 
 
 def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
@@ -215,26 +182,28 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
     for which, (minimum, exact) in TCB_DEMANDS.items():
         claim = tcb_of_product(which)
         lowest, listed = getattr(snp, minimum), getattr(snp, exact)
-        yield from _rule(
-            minimum, lowest, covers, category="hardware", claim=claim, expected=minimum_tcbs_text, told=shortfall
+        yield from _SNP.rule(
+            minimum,
+            lowest,
+            covers,
+            category="hardware",
+            claim=claim,
+            expected=minimum_tcbs_text,
+            failure_text=shortfall,
         )
-        yield from _rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
-    for name, switch in (
-        ("provisional_firmware", snp.provisional_firmware),
-        ("firmware_rollback_protected", snp.rollback_protection),
-    ):
-        yield from _rule(name, switch, is_, category="hardware")
-    yield from _rule("masked_chip_id", snp.masked_chip_id, is_, category="instance-identity", claim=_MASKED_VCEK)
-    yield from _rule("signing_key", snp.signing_key, one_of, category="instance-identity")
+        yield from _SNP.rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
+    yield from _SNP.rule("provisional_firmware", snp.provisional_firmware, is_, category="hardware")
+    yield from _SNP.rule("firmware_rollback_protected", snp.rollback_protection, is_, category="hardware")
+    yield from _SNP.rule("masked_chip_id", snp.masked_chip_id, is_, category="instance-identity", claim=_MASKED_VCEK)
+    yield from _SNP.rule("signing_key", snp.signing_key, one_of, category="instance-identity")
     for bit, switch in snp.platform_info.items():
-        claim = snp_claim(f"platform_info.{bit}")
-        yield from _rule(f"platform_info.{bit}", switch, is_, category="hardware", claim=claim)
+        yield from _SNP.rule(f"platform_info.{bit}", switch, is_, category="hardware")
     for name, mask in (
         ("launch_mit_vector", snp.mitigations_at_launch),
         ("current_mit_vector", snp.mitigations_now),
     ):
         bits = None if mask is None else Demand(mask)
-        yield from _rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
+        yield from _SNP.rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
 
 
 _ABI = Claim(
@@ -269,14 +238,8 @@ _BROKEN_PRODUCT = Rule(
 """VCEK seeds of Milan can be extracted by software (arXiv 2605.12990): any report of any TCB can be forged."""
 
 BASELINE_SNP_RULES: tuple[Rule, ...] = (
-    *_rule("guest_policy.debug", Demand(False), is_, category="configuration", claim=snp_claim("policy.debug")),  # noqa: FBT003
-    *_rule(
-        "guest_policy.migrate_ma",
-        Demand(False),  # noqa: FBT003
-        is_,
-        category="configuration",
-        claim=snp_claim("policy.migrate_ma"),
-    ),
+    *_SNP.rule("guest_policy.debug", Demand(False), is_, category="configuration", claim="policy.debug"),  # noqa: FBT003
+    *_SNP.rule("guest_policy.migrate_ma", Demand(False), is_, category="configuration", claim="policy.migrate_ma"),  # noqa: FBT003
     _BROKEN_PRODUCT,
 )
 """Demands that no policy should relax. No production policy."""

@@ -19,21 +19,6 @@ from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.decoder import Section, integer, list_of, refuse, table_of
 from attest.policy.rules import Test
 
-__all__ = [
-    "TCB_DEMANDS",
-    "ExactTcbs",
-    "ProductTcb",
-    "TcbMinimums",
-    "covers",
-    "exact_tcbs",
-    "exact_tcbs_text",
-    "is_one_of",
-    "minimum_tcbs",
-    "minimum_tcbs_text",
-    "shortfall",
-    "tcb_of_product",
-]
-
 _T = TypeVar("_T")
 _PARTS = frozenset({"bootloader", "tee", "snp", "microcode"})
 TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
@@ -53,33 +38,20 @@ TCB_DEMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def minimum_tcbs(value: JsonValue, path: str) -> TcbMinimums:
-    """Read one TCB for each product line.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read one TCB for each product line."""
     return _by_product(_tcb, value, path)
 
 
 def exact_tcbs(value: JsonValue, path: str) -> ExactTcbs:
-    """Read a list of TCBs for each product line; none of them twice.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read a list of TCBs for each product line; none of them twice."""
     return _by_product(_distinct_tcbs, value, path)
 
 
 def _by_product(
     member: Callable[[JsonValue, str, SnpProduct], _T], value: JsonValue, path: str
 ) -> Mapping[SnpProduct, _T]:
-    lines = table_of(_raw, keys=SnpProduct)(value, path)
+    lines = table_of(lambda member, _: member, keys=SnpProduct)(value, path)
     return {SnpProduct(line): member(below, f"{path}.{line}", SnpProduct(line)) for line, below in lines.items()}
-
-
-def _raw(value: JsonValue, path: str) -> JsonValue:
-    del path
-    return value
 
 
 def _distinct_tcbs(value: JsonValue, path: str, product: SnpProduct) -> tuple[SnpTcbVersion, ...]:
@@ -164,7 +136,7 @@ def covers(minimums: TcbMinimums) -> Test:
 def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
     """Return how a TCB below its minimum is written: with the components that are too low."""
 
-    def told(value: ProductTcb) -> str:
+    def text(value: ProductTcb) -> str:
         if value.product is None:
             return str(value)
         if value.product not in minimums:
@@ -177,7 +149,7 @@ def shortfall(minimums: TcbMinimums) -> Callable[[ProductTcb], str]:
         )
         return ": ".join(filter(None, (str(value), ", ".join(low))))
 
-    return told
+    return text
 
 
 def is_one_of(exact: ExactTcbs) -> Test:

@@ -1,7 +1,7 @@
 """The Verifiers that a policy accepts: their tokens take the place of Evidence (the passport model).
 
-A policy that names none judges Evidence alone. Which keys may sign for an issuer is no matter of a policy: the Relying
-Party configures them.
+A policy that names none judges Evidence alone. The keys of an issuer are not part of a policy: the Relying Party
+configures them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
 from attest.policy.decoder import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
-
-__all__ = ["LARGEST_STATED", "LONGEST_AGE", "AcceptedVerifier", "StatementValue", "decode_verifiers", "verifier_checks"]
 
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 LARGEST_STATED = 2**53 - 1
@@ -35,9 +33,9 @@ class AcceptedVerifier:
     Attributes:
         issuer: as its tokens name it (``iss``).
         maximum_age: seconds since a token was issued, the last one included.
-        policy_ids: policies of its own, one of which it must say that it applied; None where nothing is demanded. An
-            EAR that names this very policy, by digest, needs none.
-        statements: what the Verifier has to say beyond any report, by the names that results have
+        policy_ids: policies of its own, of which it must have applied one; None for no demand. An EAR that names this
+            very policy, by digest, needs none.
+        statements: its required statements beyond any report, by the names in results
             (``container.image_digest``): the values of which its own has to be one.
     """
 
@@ -48,15 +46,10 @@ class AcceptedVerifier:
 
 
 StatementValue: TypeAlias = str | int | bool
-_NO_STATEMENTS: Mapping[str, tuple[StatementValue, ...]] = {}
 
 
 def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
-    """Read the key ``verifiers`` of a policy.
-
-    Raises:
-        ConfigurationError: ``policy-invalid``.
-    """
+    """Read the key ``verifiers`` of a policy."""
     found = list_of(_verifier)(value, path)
     for index, one in enumerate(found):
         if any(other.issuer == one.issuer for other in found[:index]):
@@ -69,8 +62,8 @@ def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
     found = AcceptedVerifier(
         issuer=section.required("issuer", text),
         maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
-        policy_ids=section.optional("policy_ids", demand(list_of(text)), default=None),
-        statements=section.optional("statements", table_of(list_of(_value)), default=_NO_STATEMENTS),
+        policy_ids=section.stated("policy_ids", demand(list_of(text))),
+        statements=section.stated("statements", table_of(list_of(_value))) or {},
     )
     section.finish()
     return found
@@ -97,50 +90,43 @@ def verifier_checks(
         accepted: the Verifiers of a policy.
         issuer: the issuer of the token.
         issued: its time of issue; None for a token that states none, which fails.
-        policy_ids: the policies that the token says were applied.
+        policy_ids: the policies that the token names as applied.
         at: the moment of appraisal.
         statements: the Verifier's statements beyond the report of each TEE and device.
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)
-    who = _check(
+    known = _check(
         "policy.verifier",
         f"one of {names}" if names else "Evidence: the policy takes no token",
         issuer,
-        holds=verifier is not None,
+        _outcome(verifier is not None),
     )
     if verifier is None:
-        return (who,)
+        return (known,)
     age = None if issued is None else at - issued
     limit = timedelta(seconds=verifier.maximum_age)
-    old = _check(
+    recent = _check(
         "policy.verifier.age",
         f"at most {verifier.maximum_age} s",
         "not stated" if age is None else f"{int(age.total_seconds())} s",
-        holds=age is not None and age <= limit,
+        _outcome(age is not None and age <= limit),
     )
-    return (who, old, *_by_policy(verifier, policy_ids), *_says(verifier, statements))
+    return (known, recent, *_policy_checks(verifier, policy_ids), *_statement_checks(verifier, statements))
 
 
-def _by_policy(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> tuple[Check, ...]:
+def _policy_checks(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> Iterator[Check]:
     if verifier.policy_ids is None:
-        return ()
-    wanted, applied = verifier.policy_ids.value, ", ".join(policy_ids)[:_SHOWN] or "none"
+        return
+    check_id, applied = "policy.verifier.policy_ids", ", ".join(policy_ids)[:_SHOWN] or "none"
+    wanted = verifier.policy_ids.value
     if isinstance(wanted, RelaxedDemand):
-        return (
-            Check(
-                id="policy.verifier.policy_ids",
-                outcome=Outcome.NOT_EVALUATED,
-                expected=f"unchecked: {wanted.reason}",
-                got=applied,
-                clause=_CLAUSE,
-            ),
-        )
-    holds = not set(wanted).isdisjoint(policy_ids)
-    return (_check("policy.verifier.policy_ids", f"one of {', '.join(wanted)}", applied, holds=holds),)
+        yield _check(check_id, f"unchecked: {wanted.reason}", applied, Outcome.NOT_EVALUATED)
+    else:
+        yield _check(check_id, f"one of {', '.join(wanted)}", applied, _outcome(not set(wanted).isdisjoint(policy_ids)))
 
 
-def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
+def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
     """Judge statements: each has to be made of one TEE or device at least, and to fit wherever it is made."""
     for name, wanted in verifier.statements.items():
         found = [made[name] for made in statements if name in made]
@@ -148,7 +134,7 @@ def _says(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTre
             f"policy.verifier.statements.{name}",
             f"one of {', '.join(map(value_text, wanted))}",
             "; ".join(map(value_text, found))[:_SHOWN] or "absent",
-            holds=bool(found) and all(_fits(value, wanted) for value in found),
+            _outcome(bool(found) and all(_fits(value, wanted) for value in found)),
         )
 
 
@@ -160,6 +146,9 @@ def _fits(value: ClaimTree, wanted: tuple[StatementValue, ...]) -> bool:
     return any(type(plain) is type(one) and plain == one for one in wanted)
 
 
-def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
-    outcome = Outcome.PASS if holds else Outcome.FAIL
+def _outcome(holds: bool) -> Outcome:  # noqa: FBT001
+    return Outcome.PASS if holds else Outcome.FAIL
+
+
+def _check(check_id: str, expected: str, got: str, outcome: Outcome) -> Check:
     return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)

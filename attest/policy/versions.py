@@ -15,8 +15,6 @@ from attest.encoding import JsonValue
 from attest.policy.decoder import Decoder, Section, list_of, refuse
 from attest.policy.rules import Test
 
-__all__ = ["Numbering", "Version", "VersionRange", "in_ranges", "parse_version", "ranges_of", "ranges_text"]
-
 MAX_COMPONENTS = 6
 _COMPONENT = r"[0-9]{1,9}"
 _HEX_COMPONENT = r"[0-9A-Fa-f]{1,2}"
@@ -28,7 +26,7 @@ class Numbering(enum.Enum):
     DECIMAL = (10, _COMPONENT, "570.86.10")
     """Drivers: ``570.86.10``."""
     HEX = (16, _HEX_COMPONENT, "96.00.A5.00.01")
-    """VBIOS and BIOS: one byte each, ``96.00.A5.00.01`` (nvidia-gpu.md 4.2); case says nothing."""
+    """VBIOS and BIOS: one byte each, ``96.00.A5.00.01`` (nvidia-gpu.md 4.2); case makes no difference."""
 
     def __init__(self, base: int, component: str, example: str) -> None:
         """Prepare the grammar of one numbering."""
@@ -66,13 +64,7 @@ def parse_version(text: str, numbering: Numbering) -> Version | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRange:
-    """The versions between two bounds, or one version alone.
-
-    Attributes:
-        at_least: the lowest one, included; None for no such bound.
-        below: the first one above them, excluded; None for no such bound.
-        exactly: the only one; then there are no bounds.
-    """
+    """The versions from ``at_least`` up to ``below``, which is excluded, None for no bound; or ``exactly`` one."""
 
     at_least: Version | None
     below: Version | None
@@ -106,11 +98,11 @@ def ranges_of(numbering: Numbering) -> Decoder[tuple[VersionRange, ...]]:
 def _range(value: JsonValue, path: str, numbering: Numbering) -> VersionRange:
     """Read one range; one that nothing can be in, or everything, is a mistake."""
     section = Section(value, path)
-    version, nothing = _version(numbering), None
+    version = _version(numbering)
     found = VersionRange(
-        at_least=section.optional("at_least", version, default=nothing),
-        below=section.optional("below", version, default=nothing),
-        exactly=section.optional("exactly", version, default=nothing),
+        at_least=section.stated("at_least", version),
+        below=section.stated("below", version),
+        exactly=section.stated("exactly", version),
     )
     section.finish()
     bounds = (found.at_least, found.below)
@@ -122,7 +114,7 @@ def _range(value: JsonValue, path: str, numbering: Numbering) -> VersionRange:
     return found
 
 
-def _version(numbering: Numbering) -> Decoder[Version | None]:
+def _version(numbering: Numbering) -> Decoder[Version]:
     def decode(value: JsonValue, path: str) -> Version:
         version = parse_version(value, numbering) if isinstance(value, str) else None
         if version is None:

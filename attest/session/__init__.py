@@ -51,18 +51,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.session.connection": (
-            "expectation_of",
-            "open_http",
-            "trusting",
-            "watch_of",
-        ),
+        "attest.session.connection": ("expectation_of", "open_http", "trusting", "watch_of"),
         "attest.session.schedule": ("SYSTEM_TIMING",),
-        "attest.session.verification_inputs": (
-            "anchors_given",
-            "asking_vendors",
-            "endorsements_given",
-            "unreadable",
-        ),
+        "attest.session.verification_inputs": ("anchors_given", "asking_vendors", "endorsements_given", "unreadable"),
     },
 )

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from attest.errors import AttestError, ServiceUnreachableError
-from attest.policy.loader import Policy
-from attest.release.exchange import Attester, Steps
-from attest.release.mutual_attestation import AttestationAnswer, ProvenService, ServiceExpectation
+from attest.errors import AttestError
+from attest.release.exchange import Steps
+from attest.release.mutual_attestation import AttestationAnswer
 from attest.release.names import KeyReference
-from attest.release.notes import VerifierKey
 from attest.release.transport import Timeouts, send_async
 from attest.session.connection import open_async_http
 from attest.session.key import SessionKey
-from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
-from attest.session.settings import SessionSettings
-from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
-from attest.session.steps import KeyRequest, Received, obtain, renew
+from attest.session.schedule import IDLE_SECONDS, Deadline
+from attest.session.state import BaseSession, references_of
+from attest.session.steps import KeyRequest, Received, obtain, resumed
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["AsyncSession"]
 
 _T = TypeVar("_T")
 
@@ -38,7 +31,7 @@ class _Done(NamedTuple):
     value: Any  # Any: result of any steps
 
 
-class AsyncSession(Forkable):
+class AsyncSession(BaseSession["httpx.AsyncClient"]):
     """Keys from one key-release service, for a program on asyncio, within one event loop.
 
     ::
@@ -52,45 +45,17 @@ class AsyncSession(Forkable):
     after a fork starts anew, on its own loop.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        service: VerifierKey | str | Path | None = None,
-        policy: Policy | ServiceExpectation | str | Path | None = None,
-        tls_ca: str | Path | None = None,
-        log_memory: str | Path | None = None,
-        timeout: float | None = None,
-        settings: SessionSettings | None = None,
-        attester: Attester | None = None,
-        on_lost: OnLost | None = None,
-        on_renewed: OnRenewed | None = None,
-        background: bool = True,
-        http: Callable[[], httpx.AsyncClient] | None = None,
-        timing: SessionTiming = SYSTEM_TIMING,
-    ) -> None:
-        """Load the settings; no request is sent yet."""
-        given = Given(
-            url=url,
-            service=service,
-            policy=policy,
-            tls_ca=tls_ca,
-            log_memory=log_memory,
-            timeout=timeout,
-            settings=settings,
-            attester=attester,
-            on_lost=on_lost,
-            on_renewed=on_renewed,
-            timing=timing,
-        )
-        self._state = SessionState(given, environ=os.environ)
-        self._open_http = http or (lambda: open_async_http(self._state.settings))
-        self._background = background
-        self._http: httpx.AsyncClient | None = None
+    _turn: asyncio.Lock
+    _wake: asyncio.Event
+    _task: asyncio.Task[None] | None
+
+    def _own_client(self) -> httpx.AsyncClient:
+        return open_async_http(self.settings)
+
+    def _reset(self) -> None:
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        FORKS.add(self)
+        self._task = None
 
     # -- keys
 
@@ -113,40 +78,21 @@ class AsyncSession(Forkable):
         """
         return await self._obtain(references_of(names), timeout)
 
-    @property
-    def held(self) -> tuple[SessionKey, ...]:
-        """The currently usable keys."""
-        return tuple(one.key for one in self._state.holdings.held())
-
-    @property
-    def settings(self) -> SessionSettings:
-        """The effective settings with their origins."""
-        return self._state.settings
-
-    @property
-    def proven(self) -> ProvenService | None:
-        """Last proof of the service's machine; None before it, or without an expectation."""
-        return self._state.proven
-
     async def renew(self) -> float | None:
         """Renew the leases that are due; as ``Session.renew``.
 
         Raises:
             ValueError: the session is closed.
         """
-        self._state.require_open()
-        steps = renew(self._state.holdings, url=self._state.url, lost=self._state.lost, renewed=self._state.renewed)
+        steps = self._renewal()
+        outcome: Received | AttestError | None = None
         with suppress(StopIteration):
-            wanted = next(steps)
             while True:
+                wanted = resumed(steps, outcome)
                 try:
-                    received = await self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
-                except AttestError as exc:
-                    wanted = steps.throw(exc)
+                    outcome = await self._released(wanted, self._state.deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
-                    wanted = steps.throw(self._state.defect(exc))
-                else:
-                    wanted = steps.send(received)
+                    outcome = self._state.failure(exc)
         return self._state.holdings.seconds_until_due()
 
     async def close(self) -> None:
@@ -173,35 +119,32 @@ class AsyncSession(Forkable):
         """Close."""
         await self.close()
 
-    def __repr__(self) -> str:
-        """Return a text with the service and the held keys' names."""
-        names = ", ".join(str(one.reference) for one in self._state.holdings.held())
-        return f"AsyncSession({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
-
     # -- inside
 
     async def _obtain(self, references: tuple[KeyReference, ...], seconds: float | None) -> tuple[SessionKey, ...]:
         self._state.require_open()
         deadline = self._state.deadline(seconds)
         steps = obtain(self._state.holdings, references, url=self._state.url, deadline=deadline)
+        outcome: Received | AttestError | None = None
         try:
-            step = next(steps)
             while True:
+                step = resumed(steps, outcome)
                 if isinstance(step, float):
                     await self._pause(step)
-                    step = steps.send(None)
-                    continue
-                try:
-                    received = await self._asked(step, deadline)
-                except AttestError as exc:
-                    step = steps.throw(exc)
+                    outcome = None
                 else:
-                    step = steps.send(received)
+                    outcome = await self._outcome(step, deadline)
         except StopIteration as done:
             self._keep_renewing()
             return tuple(held.key for held in done.value)
 
-    async def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
+    async def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
+        try:
+            return await self._released(wanted, deadline)
+        except AttestError as exc:
+            return exc
+
+    async def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         async with self._when_its_turn(deadline):
             self._state.require_open()
@@ -218,20 +161,11 @@ class AsyncSession(Forkable):
         try:
             await asyncio.wait_for(self._turn.acquire(), timeout=max(0.001, deadline.left()))
         except TimeoutError as exc:
-            raise ServiceUnreachableError(
-                f"no key from {self._state.url} within {deadline.seconds:g} s: another request was under way",
-                url=self._state.url,
-                tried=(),
-            ) from exc
+            raise self._state.busy(deadline) from exc
         try:
             yield
         finally:
             self._turn.release()
-
-    def _client(self) -> httpx.AsyncClient:
-        if self._http is None:
-            self._http = self._open_http()
-        return self._http
 
     async def _pause(self, seconds: float) -> None:
         await (self._state.timing.pause_async or asyncio.sleep)(seconds)
@@ -262,14 +196,6 @@ class AsyncSession(Forkable):
                 await asyncio.wait_for(
                     self._wake.wait(), IDLE_SECONDS if seconds is None else min(seconds, IDLE_SECONDS)
                 )
-
-    def after_fork(self) -> None:
-        """Start anew in a child process, with its own connection, task and leases."""
-        self._state.after_fork()
-        self._http = None  # not closed: the connection is the parent's
-        self._turn = asyncio.Lock()
-        self._wake = asyncio.Event()
-        self._task = None
 
 
 async def _driven(steps: Steps[_T], http: httpx.AsyncClient, *, patience: Timeouts) -> _T:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,8 @@ from attest.collect import THIS_MACHINE, collect_machine
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
-from attest.policy.loader import MAX_POLICY_BYTES, Policy, load_policy
+from attest.policy.document import MAX_POLICY_BYTES
+from attest.policy.loader import Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
@@ -24,8 +27,6 @@ from attest.session.verification_inputs import anchors_given, asking_vendors, en
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["attester_of", "expectation_of", "open_async_http", "open_http", "trusting", "watch_of"]
-
 
 def open_http(settings: SessionSettings) -> httpx.Client:
     """Return a blocking HTTP client, without proxies of the environment.
@@ -33,26 +34,33 @@ def open_http(settings: SessionSettings) -> httpx.Client:
     Raises:
         ConfigurationError: ``tls-ca-unusable``, ``url-invalid`` or ``http-client-missing``.
     """
-    try:
+    with _client_errors(settings):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
         return httpx.Client(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
-    except ImportError as exc:
-        raise _no_httpx() from exc
-    except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
-        raise _no_url(settings, exc) from exc
 
 
 def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
     """Return an HTTP client for asyncio; errors as ``open_http``."""
-    try:
+    with _client_errors(settings):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
         return httpx.AsyncClient(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
+
+
+@contextmanager
+def _client_errors(settings: SessionSettings) -> Iterator[None]:
+    try:
+        yield
     except ImportError as exc:
-        raise _no_httpx() from exc
-    except ValueError as exc:  # as above
-        raise _no_url(settings, exc) from exc
+        raise ConfigurationError(
+            "a session needs the package httpx",
+            code="http-client-missing",
+            expected="the extra 'session' of this package",
+            hint="pip install 'attest-kms[session]'",
+        ) from exc
+    except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
+        raise ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url") from exc
 
 
 def trusting(tls_ca: Path | None) -> ssl.SSLContext:
@@ -101,27 +109,15 @@ def watch_of(settings: SessionSettings) -> LogWatch:
 
 
 def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectation | None) -> ServiceExpectation | None:
-    """Return the requirements for the service's machine; None without any.
-
-    Args:
-        settings: with the requirements.
-        policy: takes precedence over the settings.
+    """Return the requirements for the service's machine, if any; ``policy`` takes precedence over the settings.
 
     Raises:
         ConfigurationError: a missing or invalid file, or requirements without a policy.
     """
     if isinstance(policy, ServiceExpectation):
         return policy
-    if policy is None and settings.policy is not None:
-        policy = load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+    policy = policy or _policy_of(settings)
     if policy is None:
-        if settings.configuration is not None or settings.unchecked_tls is not None:
-            raise ConfigurationError(
-                "a configuration or unchecked_tls says nothing where the service proves nothing",
-                code="session-settings-invalid",
-                field="policy",
-                expected="a policy for the service's own machine",
-            )
         return None
     pool = endorsements_given(settings.endorsements, at=system_clock())
     return ServiceExpectation(
@@ -136,17 +132,17 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
     )
 
 
-def _no_httpx() -> ConfigurationError:
-    return ConfigurationError(
-        "a session needs the package httpx",
-        code="http-client-missing",
-        expected="the extra 'session' of this package",
-        hint="pip install 'attest-kms[session]'",
+def _policy_of(settings: SessionSettings) -> Policy | None:
+    if settings.policy is not None:
+        return load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+    if settings.configuration is None and settings.unchecked_tls is None:
+        return None
+    raise ConfigurationError(
+        "a configuration or unchecked_tls says nothing where the service proves nothing",
+        code="session-settings-invalid",
+        field="policy",
+        expected="a policy for the service's own machine",
     )
-
-
-def _no_url(settings: SessionSettings, exc: Exception) -> ConfigurationError:
-    return ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url")
 
 
 def _no_evidence(problem: str, exc: Exception) -> CollectionError:

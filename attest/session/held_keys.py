@@ -19,18 +19,12 @@ from attest.session.key import Held, SessionLease
 from attest.session.retry import pause_after
 from attest.session.schedule import Moment, SessionTiming
 
-__all__ = ["Holdings"]
-
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """Between attempts to renew: a recovered service is noticed within a minute."""
 
 
 class Holdings:
-    """The keys of one session, and the HPKE key pair that their leases are bound to.
-
-    Args:
-        timing: sources of time and randomness.
-    """
+    """The keys of one session, and the HPKE key pair that their leases are bound to."""
 
     def __init__(self, timing: SessionTiming) -> None:
         """Start without keys."""
@@ -52,19 +46,16 @@ class Holdings:
             found = self._held.get(reference)
         return found if found is not None and found.valid else None
 
-    def take(self, asked: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
-        """Add released keys: new ones, or new leases of held ones.
+    def take(self, references: tuple[KeyReference, ...], released: tuple[ReleasedKey, ...], begun: Moment) -> None:
+        """Add released keys, new ones or new leases of held ones, for references in the same order.
 
-        Args:
-            asked: the references, in the order of ``released``.
-            released: the keys.
-            begun: start of the request.
+        ``begun`` is the start of the request.
         """
         share = RENEW_AT - JITTER * self._timing.random()
         with self._lock:
             if self._ended:
                 return  # closed while the request was under way
-            for reference, one in zip(asked, released, strict=True):
+            for reference, one in zip(references, released, strict=True):
                 self._take(reference, one, begun, share)
 
     def _take(self, reference: KeyReference, one: ReleasedKey, begun: Moment, share: float) -> None:
@@ -96,11 +87,7 @@ class Holdings:
         return tuple(tuple(due[first : first + MAX_KEYS]) for first in range(0, len(due), MAX_KEYS))
 
     def delay(self, group: tuple[Held, ...], error: AttestError) -> tuple[Held, ...]:
-        """Record a failed renewal, to be retried later.
-
-        Returns:
-            the keys whose leases have ended.
-        """
+        """Record a failed renewal, to be retried later; return the keys whose leases have ended."""
         at, chance = self._timing.moment(), self._timing.random()
         over = []
         with self._lock:

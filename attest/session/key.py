@@ -13,15 +13,12 @@ from attest.release.names import KeyReference
 from attest.release.released_key import ReleasedKey
 from attest.session.schedule import Moment
 
-__all__ = ["Held", "SessionKey", "SessionLease"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLease:
     """One release of one key. Its material is separate, in an overwritable buffer.
 
     Attributes:
-        released: all its attributes, without the material.
         begun: start of its request, which precedes the service's start of the lease.
         seconds: duration, by the service's own clock.
         share: part of the duration before renewal.
@@ -43,13 +40,10 @@ class SessionLease:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Held:
-    """A held key: its current lease, its material, and its state.
+    """A held key: its newest lease, its material, and its state.
 
     Attributes:
-        reference: as requested.
         moment: reads the clocks.
-        lease: the newest.
-        buffer: the material.
         lost: reason of its loss.
         failures: failed renewals since the last success.
         next_try: time of the next attempt; None means by the lease.
@@ -74,7 +68,7 @@ class Held:
 
     @property
     def valid(self) -> bool:
-        """Whether it is usable now."""
+        """True while it is usable."""
         return self.lost is None and self.left() > 0
 
     def until_next(self) -> float:
@@ -162,7 +156,7 @@ class SessionKey:
 
     @property
     def valid(self) -> bool:
-        """Whether the key is usable now."""
+        """True while the key is usable."""
         return self.seconds_left > 0
 
     @property

@@ -12,8 +12,6 @@ from typing import Final
 from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
 from attest.session.schedule import Deadline
 
-__all__ = ["FIRST_SECONDS", "LONGEST_SECONDS", "Attempts", "pause_after"]
-
 FIRST_SECONDS: Final = 0.25
 LONGEST_SECONDS: Final = 30.0
 MOST_STALE_CHALLENGES: Final = 3
@@ -24,14 +22,14 @@ _AWAY = frozenset({"service-unreachable", "service-evidence-unavailable"})
 
 
 def _is_busy(error: AttestError) -> bool:
-    """Return whether the service was unreachable or undecided, which may change quickly."""
+    """Return True if the service was unreachable or undecided, which may change quickly."""
     if isinstance(error, ReleaseRefusedError):
         return error.status in _BUSY
     return isinstance(error, EndorsementError) and error.code in _AWAY
 
 
 def _may_pass(error: AttestError) -> bool:
-    """Return whether an immediate retry is useful.
+    """Return True if an immediate retry is useful.
 
     A missing endorsement of the service's machine is not retried: its fetch had retries already.
     """
@@ -39,25 +37,17 @@ def _may_pass(error: AttestError) -> bool:
 
 
 def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
-    """Return the seconds to wait.
+    """Return the seconds to wait after the given number of failed attempts, the last one with this error.
 
-    Args:
-        attempt: number of failed ones, from 1.
-        error: of the last one.
-        chance: from 0 to 1.
+    ``chance`` is a random number from 0 to 1.
     """
     longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt, 16))
-    asked: float | None = getattr(error, "retry_after", None)
-    return chance * longest + (asked or 0.0)
+    stated: float | None = getattr(error, "retry_after", None)
+    return chance * longest + (stated or 0.0)
 
 
 class Attempts:
-    """The attempts of one call.
-
-    Args:
-        url: of the service.
-        deadline: of the call.
-    """
+    """The attempts of one call."""
 
     def __init__(self, *, url: str, deadline: Deadline) -> None:
         """Start without attempts."""

@@ -10,11 +10,9 @@ from typing import Final
 
 from attest.clock import since_boot, system_clock
 
-__all__ = ["IDLE_SECONDS", "SYSTEM_TIMING", "Deadline", "Moment", "SessionTiming"]
-
 IDLE_SECONDS: Final = 60.0
-"""How long whoever renews sleeps at most: within a minute it notices that nobody has its session any more, or that the
-clock was set."""
+"""The longest sleep between renewals: a session that was garbage collected, or a clock that was set, is noticed within
+a minute."""
 _chance: Final = random.SystemRandom()
 
 
@@ -23,7 +21,7 @@ class Moment:
     """One moment on both clocks, of which neither is trusted alone.
 
     Attributes:
-        wall: what the machine takes for the time; somebody may set it.
+        wall: the machine's time, which can be set.
         ticks: seconds that never run backwards; they may stand still while a virtual machine does.
     """
 
@@ -31,23 +29,22 @@ class Moment:
     ticks: float
 
     def seconds_to(self, later: Moment) -> float:
-        """Return how much time has passed until a later moment, by the clock that says more."""
+        """Return the seconds until a later moment, by the clock that shows more."""
         return max(later.ticks - self.ticks, (later.wall - self.wall).total_seconds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTiming:
-    """Where time and chance come from; the defaults are the machine's own.
+    """Sources of time and randomness; the defaults are the machine's own.
 
     Attributes:
         now: the present moment, aware, UTC.
         ticks: seconds that never run backwards.
         random: a number from 0, included, to 1, excluded.
-        pause: waits so many seconds before a request is repeated; None waits until then, or until the session is
-            closed.
+        pause: waits so many seconds before a retry; None waits until then, or until the session is closed.
         pause_async: the same for ``AsyncSession``; None is ``asyncio.sleep``.
-        renew_after: seconds after which a lease is renewed, where that is sooner than after two thirds of its time: a
-            policy that was tightened counts that much sooner, and the service is asked that much more often.
+        renew_after: seconds after which a lease is renewed, if that is sooner than after two thirds of its time: a
+            stricter policy takes effect that much sooner, for that many more requests.
     """
 
     now: Callable[[], datetime] = system_clock
@@ -71,18 +68,12 @@ SYSTEM_TIMING = SessionTiming()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """The end of everything that one call does.
-
-    Attributes:
-        timing: what is asked for the time.
-        begun: ticks at the beginning.
-        seconds: how long it may take.
-    """
+    """The end of a call: so many seconds after the ticks at its beginning."""
 
     timing: SessionTiming
     begun: float
     seconds: float
 
     def left(self) -> float:
-        """Return the seconds that are left; not positive when there are none."""
+        """Return the remaining seconds; zero or negative after the end."""
         return self.begun + self.seconds - self.timing.ticks()

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from attest.errors import AttestError, ServiceUnreachableError
-from attest.policy.loader import Policy
+from attest.errors import AttestError
 from attest.release.client import driven
-from attest.release.exchange import Attester
-from attest.release.mutual_attestation import ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
-from attest.release.notes import VerifierKey
 from attest.session.connection import open_http
 from attest.session.key import SessionKey
-from attest.session.schedule import IDLE_SECONDS, SYSTEM_TIMING, Deadline, SessionTiming
-from attest.session.settings import SessionSettings
-from attest.session.state import FORKS, Forkable, Given, OnLost, OnRenewed, SessionState, references_of
-from attest.session.steps import KeyRequest, Received, obtain, renew
+from attest.session.schedule import IDLE_SECONDS, Deadline
+from attest.session.state import BaseSession, references_of
+from attest.session.steps import KeyRequest, Received, obtain, resumed
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = ["Session"]
 
 JOIN_SECONDS: Final = 5.0
 """Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 
 
-class Session(Forkable):
+class Session(BaseSession["httpx.Client"]):
     """Keys from one key-release service for the life of a program; thread-safe.
 
     ::
@@ -66,44 +57,16 @@ class Session(Forkable):
         ConfigurationError: a missing or invalid setting.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        service: VerifierKey | str | Path | None = None,
-        policy: Policy | ServiceExpectation | str | Path | None = None,
-        tls_ca: str | Path | None = None,
-        log_memory: str | Path | None = None,
-        timeout: float | None = None,
-        settings: SessionSettings | None = None,
-        attester: Attester | None = None,
-        on_lost: OnLost | None = None,
-        on_renewed: OnRenewed | None = None,
-        background: bool = True,
-        http: Callable[[], httpx.Client] | None = None,
-        timing: SessionTiming = SYSTEM_TIMING,
-    ) -> None:
-        """Load the settings; no request is sent yet."""
-        given = Given(
-            url=url,
-            service=service,
-            policy=policy,
-            tls_ca=tls_ca,
-            log_memory=log_memory,
-            timeout=timeout,
-            settings=settings,
-            attester=attester,
-            on_lost=on_lost,
-            on_renewed=on_renewed,
-            timing=timing,
-        )
-        self._state = SessionState(given, environ=os.environ)
-        self._open_http = http or (lambda: open_http(self._state.settings))
-        self._background = background
-        self._http: httpx.Client | None = self._open_http()
+    _connects_at_once = True
+    _wake: threading.Event
+    _thread: threading.Thread | None
+
+    def _own_client(self) -> httpx.Client:
+        return open_http(self.settings)
+
+    def _reset(self) -> None:
         self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        FORKS.add(self)
+        self._thread = None
 
     # -- keys
 
@@ -142,21 +105,6 @@ class Session(Forkable):
         """
         return self._obtain(references_of(names), timeout)
 
-    @property
-    def held(self) -> tuple[SessionKey, ...]:
-        """The currently usable keys."""
-        return tuple(one.key for one in self._state.holdings.held())
-
-    @property
-    def settings(self) -> SessionSettings:
-        """The effective settings with their origins."""
-        return self._state.settings
-
-    @property
-    def proven(self) -> ProvenService | None:
-        """Last proof of the service's machine; None before it, or without an expectation."""
-        return self._state.proven
-
     def renew(self) -> float | None:
         """Renew the leases that are due, for programs with ``background=False``.
 
@@ -166,20 +114,15 @@ class Session(Forkable):
         Raises:
             ValueError: the session is closed.
         """
-        self._state.require_open()
-        steps = renew(self._state.holdings, url=self._state.url, lost=self._state.lost, renewed=self._state.renewed)
-        received: Received | None = None
+        steps = self._renewal()
+        outcome: Received | AttestError | None = None
         with suppress(StopIteration):
-            wanted = next(steps)
             while True:
+                wanted = resumed(steps, outcome)
                 try:
-                    received = self._asked(wanted, self._state.deadline(at_most=wanted.seconds))
-                except AttestError as exc:
-                    wanted = steps.throw(exc)
+                    outcome = self._released(wanted, self._state.deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
-                    wanted = steps.throw(self._state.defect(exc))
-                else:
-                    wanted = steps.send(received)
+                    outcome = self._state.failure(exc)
         return self._state.holdings.seconds_until_due()
 
     def close(self) -> None:
@@ -205,35 +148,32 @@ class Session(Forkable):
         """Close."""
         self.close()
 
-    def __repr__(self) -> str:
-        """Return a text with the service and the held keys' names."""
-        names = ", ".join(str(one.reference) for one in self._state.holdings.held())
-        return f"Session({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
-
     # -- inside
 
     def _obtain(self, references: tuple[KeyReference, ...], timeout: float | None) -> tuple[SessionKey, ...]:
         self._state.require_open()
         deadline = self._state.deadline(timeout)
         steps = obtain(self._state.holdings, references, url=self._state.url, deadline=deadline)
+        outcome: Received | AttestError | None = None
         try:
-            step = next(steps)
             while True:
+                step = resumed(steps, outcome)
                 if isinstance(step, float):
                     self._pause(step)
-                    step = steps.send(None)
-                    continue
-                try:
-                    received = self._asked(step, deadline)
-                except AttestError as exc:
-                    step = steps.throw(exc)
+                    outcome = None
                 else:
-                    step = steps.send(received)
+                    outcome = self._outcome(step, deadline)
         except StopIteration as done:
             self._keep_renewing()
             return tuple(held.key for held in done.value)
 
-    def _asked(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
+    def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
+        try:
+            return self._released(wanted, deadline)
+        except AttestError as exc:
+            return exc
+
+    def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         with self._turn(deadline):
             self._state.require_open()
@@ -252,26 +192,17 @@ class Session(Forkable):
     def _turn(self, deadline: Deadline) -> Iterator[None]:
         turn = self._state.turn
         if not turn.acquire(timeout=max(0.0, deadline.left())):
-            raise ServiceUnreachableError(
-                f"no key from {self._state.url} within {deadline.seconds:g} s: another request was under way",
-                url=self._state.url,
-                tried=(),
-            )
+            raise self._state.busy(deadline)
         try:
             yield
         finally:
             turn.release()
 
-    def _client(self) -> httpx.Client:
-        if self._http is None:
-            self._http = self._open_http()
-        return self._http
-
     def _pause(self, seconds: float) -> None:
         if self._state.timing.pause is not None:
             self._state.timing.pause(seconds)
-            return
-        self._state.closing.wait(seconds)
+        else:
+            self._state.closing.wait(seconds)
 
     # -- the thread
 
@@ -285,13 +216,6 @@ class Session(Forkable):
                 )
                 self._thread.start()
         self._wake.set()
-
-    def after_fork(self) -> None:
-        """Start anew in a child process, with its own connection, thread and leases."""
-        self._state.after_fork()
-        self._http = None  # not closed: the connection is the parent's
-        self._wake = threading.Event()
-        self._thread = None
 
 
 def _renewing(session: weakref.ref[Session], wake: threading.Event) -> None:

@@ -24,8 +24,6 @@ from typing import Any, Final
 from attest.errors import ConfigurationError
 from attest.release.notes import VerifierKey
 
-__all__ = ["CONFIG_VARIABLE", "FILE_NAME", "VARIABLES", "SessionSettings", "load_settings", "settings_files"]
-
 FILE_NAME: Final = "attest.toml"
 CONFIG_VARIABLE: Final = "ATTEST_CONFIG"
 MACHINE_FILE: Final = Path("/etc/attest") / FILE_NAME
@@ -111,6 +109,21 @@ def load_settings(
     if service is None or "url" not in values:
         raise _not_configured("url" if "url" not in values else "key")
     return SessionSettings(service=service, origins=origins, **values)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def effective_settings(settings: SessionSettings | None, **given: object) -> SessionSettings:
+    """Return settings that are given as a whole, or those of single arguments as ``load_settings``.
+
+    Raises:
+        ConfigurationError: as ``load_settings``.
+        TypeError: settings together with single arguments.
+    """
+    if settings is None:
+        return load_settings(given, environ=os.environ)
+    if any(value is not None for value in given.values()):
+        msg = "settings say it all: give them, or the single arguments"
+        raise TypeError(msg)
+    return settings
 
 
 def settings_files(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -263,9 +276,9 @@ def _service_in(file: object) -> VerifierKey | None:
 
 
 def _not_configured(name: str) -> ConfigurationError:
-    said = {"url": "where the key-release service is", "key": "the key-release service's verifier key"}[name]
+    missing = {"url": "where the key-release service is", "key": "the key-release service's verifier key"}[name]
     return ConfigurationError(
-        f"nothing says {said}",
+        f"nothing says {missing}",
         code="kms-not-configured",
         field=name,
         expected=f"an argument, {VARIABLES[name]}, or {name!r} in the table [{_TABLE}] of {FILE_NAME}",

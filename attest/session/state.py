@@ -7,12 +7,11 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from attest.errors import AttestError, LeaseLostError
+from attest.errors import AttestError, LeaseLostError, ServiceUnreachableError
 from attest.policy.loader import Policy
 from attest.release.exchange import Attester, Exchange, Steps
 from attest.release.mutual_attestation import ProvenService, ServiceExpectation
@@ -25,75 +24,36 @@ from attest.session.connection import attester_of, expectation_of, guarded, watc
 from attest.session.held_keys import Holdings
 from attest.session.key import Held, SessionKey
 from attest.session.schedule import SYSTEM_TIMING, Deadline, SessionTiming
-from attest.session.settings import SessionSettings, load_settings
-from attest.session.steps import KeyRequest
-
-__all__ = ["Given", "OnLost", "OnRenewed", "SessionState", "log", "references_of"]
+from attest.session.settings import SessionSettings, effective_settings
+from attest.session.steps import KeyRequest, Renewing, renew
 
 OnLost = Callable[[SessionKey, LeaseLostError], object]
 OnRenewed = Callable[[SessionKey], object]
 log = logging.getLogger("attest.session")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """The arguments of a session; see ``Session``."""
-
-    url: str | None = None
-    service: VerifierKey | str | Path | None = None
-    policy: Policy | ServiceExpectation | str | Path | None = None
-    tls_ca: str | Path | None = None
-    log_memory: str | Path | None = None
-    timeout: float | None = None
-    settings: SessionSettings | None = None
-    attester: Attester | None = None
-    on_lost: OnLost | None = None
-    on_renewed: OnRenewed | None = None
-    timing: SessionTiming = SYSTEM_TIMING
-
-    def effective(self, environ: Mapping[str, str]) -> SessionSettings:
-        """Return the settings.
-
-        Raises:
-            ConfigurationError: as ``load_settings``.
-            TypeError: settings together with arguments that are settings.
-        """
-        is_file = isinstance(self.policy, str | Path)
-        values: dict[str, object] = {
-            "url": self.url,
-            "key": None if isinstance(self.service, Path) else self.service,
-            "key_file": self.service if isinstance(self.service, Path) else None,
-            "policy": self.policy if is_file else None,
-            "tls_ca": self.tls_ca,
-            "log_memory": self.log_memory,
-            "timeout_seconds": self.timeout,
-        }
-        if self.settings is None:
-            return load_settings(values, environ=environ)
-        if any(value is not None for value in values.values()):
-            msg = "settings say it all: give them, or the single arguments"
-            raise TypeError(msg)
-        return self.settings
-
-
 class SessionState:
-    """State of a session; thread-safe.
+    """State of a session; thread-safe. The arguments are those of ``Session``."""
 
-    Args:
-        given: the arguments.
-        environ: the environment.
-    """
-
-    def __init__(self, given: Given, *, environ: Mapping[str, str]) -> None:
-        """Load the settings; no request is sent yet."""
-        self.settings = given.effective(environ)
-        self.timing = given.timing
-        self.url = self.settings.url
-        self._expect = expectation_of(self.settings, given.policy if not isinstance(given.policy, str | Path) else None)
-        self._attester = guarded(given.attester or attester_of(self.settings))
-        self._on_lost = given.on_lost
-        self._on_renewed = given.on_renewed
-        self.holdings = Holdings(self.timing)
+    def __init__(
+        self,
+        settings: SessionSettings,
+        *,
+        policy: Policy | ServiceExpectation | None,
+        attester: Attester | None,
+        on_lost: OnLost | None,
+        on_renewed: OnRenewed | None,
+        timing: SessionTiming,
+    ) -> None:
+        """Load the policy; no request is sent yet."""
+        self.settings = settings
+        self.timing = timing
+        self.url = settings.url
+        self._expect = expectation_of(settings, policy)
+        self._attester = guarded(attester or attester_of(settings))
+        self._on_lost = on_lost
+        self._on_renewed = on_renewed
+        self.holdings = Holdings(timing)
         self.exchange = self._new_exchange()
         # One exchange at a time: later callers share the outcome of the first. The log is followed in order.
         self.turn = threading.Lock()
@@ -102,11 +62,6 @@ class SessionState:
 
     def _new_exchange(self) -> Exchange:
         return Exchange(service=self.settings.service, watch=watch_of(self.settings), expect=self._expect)
-
-    @property
-    def proven(self) -> ProvenService | None:
-        """Last proof of the service's machine; None before it, or without an expectation."""
-        return self.exchange.proven
 
     def release(self, wanted: KeyRequest) -> Steps[tuple[ReleasedKey, ...]]:
         """Return the steps of the protocol for one request."""
@@ -126,7 +81,7 @@ class SessionState:
 
     @property
     def closed(self) -> bool:
-        """Whether the session is closed."""
+        """True if the session is closed."""
         return self.closing.is_set()
 
     def require_open(self) -> None:
@@ -139,12 +94,22 @@ class SessionState:
             msg = "the session is closed"
             raise ValueError(msg)
 
-    def defect(self, exc: Exception) -> AttestError:
-        """Return the error for an unexpected failure of a renewal, which is retried like any other.
+    def busy(self, deadline: Deadline) -> ServiceUnreachableError:
+        """Return the error for a call whose deadline passed before its turn."""
+        return ServiceUnreachableError(
+            f"no key from {self.url} within {deadline.seconds:g} s: another request was under way",
+            url=self.url,
+            tried=(),
+        )
+
+    def failure(self, exc: Exception) -> AttestError:
+        """Return the error of a failed renewal; an unexpected failure is retried like any other.
 
         Raises:
             ValueError: the session was closed in the meantime, which is the cause.
         """
+        if isinstance(exc, AttestError):
+            return exc
         self.require_open()
         log.error("a renewal failed", exc_info=exc)
         return AttestError(
@@ -157,16 +122,16 @@ class SessionState:
         """Call the program's ``on_lost``."""
         log.warning("%s is lost: %s [%s, %s]", held.reference, error.message, error.code, error.got)
         if self._on_lost is not None:
-            self._told(self._on_lost, held.key, error)
+            self._call_back(self._on_lost, held.key, error)
 
     def renewed(self, held: Held) -> None:
         """Call the program's ``on_renewed``."""
         log.debug("%s is renewed", held.reference)
         if self._on_renewed is not None:
-            self._told(self._on_renewed, held.key)
+            self._call_back(self._on_renewed, held.key)
 
     @staticmethod
-    def _told(callback: Callable[..., object], *arguments: object) -> None:
+    def _call_back(callback: Callable[..., object], *arguments: object) -> None:
         try:
             callback(*arguments)
         except Exception:  # the program's own code: its failure must not stop other renewals
@@ -225,11 +190,11 @@ class _Forks:
     """Registry of sessions that start anew in a child process."""
 
     def __init__(self) -> None:
-        self._sessions: weakref.WeakSet[Forkable] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[BaseSession[Any]] = weakref.WeakSet()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after)
 
-    def add(self, session: Forkable) -> None:
+    def add(self, session: BaseSession[Any]) -> None:
         self._sessions.add(session)
 
     def _after(self) -> None:
@@ -237,17 +202,98 @@ class _Forks:
             session.after_fork()
 
 
-class Forkable(ABC):
-    """A session that can start anew."""
+_FORKS = _Forks()
+_Client = TypeVar("_Client")
+
+
+class BaseSession(ABC, Generic[_Client]):
+    """The parts of ``Session`` and ``AsyncSession`` that do not wait; see ``Session`` for the arguments."""
+
+    _connects_at_once: ClassVar[bool] = False
+    """Make the HTTP client with the session, so that a faulty setting shows at once."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        service: VerifierKey | str | Path | None = None,
+        policy: Policy | ServiceExpectation | str | Path | None = None,
+        tls_ca: str | Path | None = None,
+        log_memory: str | Path | None = None,
+        timeout: float | None = None,
+        settings: SessionSettings | None = None,
+        attester: Attester | None = None,
+        on_lost: OnLost | None = None,
+        on_renewed: OnRenewed | None = None,
+        background: bool = True,
+        http: Callable[[], _Client] | None = None,
+        timing: SessionTiming = SYSTEM_TIMING,
+    ) -> None:
+        """Load the settings; no request is sent yet."""
+        policy_file, stated = (policy, None) if isinstance(policy, str | Path) else (None, policy)
+        loaded = effective_settings(
+            settings,
+            url=url,
+            key=None if isinstance(service, Path) else service,
+            key_file=service if isinstance(service, Path) else None,
+            policy=policy_file,
+            tls_ca=tls_ca,
+            log_memory=log_memory,
+            timeout_seconds=timeout,
+        )
+        self._state = SessionState(
+            loaded, policy=stated, attester=attester, on_lost=on_lost, on_renewed=on_renewed, timing=timing
+        )
+        self._background = background
+        self._open_http = http or self._own_client
+        self._http: _Client | None = self._open_http() if self._connects_at_once else None
+        self._reset()
+        _FORKS.add(self)
 
     @abstractmethod
+    def _own_client(self) -> _Client:
+        """Return an HTTP client for the settings."""
+
+    @abstractmethod
+    def _reset(self) -> None:
+        """Make what cannot be shared by a fork: events, locks, and the task or thread that renews."""
+
+    @property
+    def held(self) -> tuple[SessionKey, ...]:
+        """The currently usable keys."""
+        return tuple(one.key for one in self._state.holdings.held())
+
+    @property
+    def settings(self) -> SessionSettings:
+        """The effective settings with their origins."""
+        return self._state.settings
+
+    @property
+    def proven(self) -> ProvenService | None:
+        """Last proof of the service's machine; None before it, or without an expectation."""
+        return self._state.exchange.proven
+
     def after_fork(self) -> None:
-        """Start anew in a child process."""
+        """Start anew in a child process, with its own connection and leases."""
+        self._state.after_fork()
+        self._http = None  # not closed: the connection is the parent's
+        self._reset()
+
+    def _client(self) -> _Client:
+        if self._http is None:
+            self._http = self._open_http()
+        return self._http
+
+    def _renewal(self) -> Renewing:
+        self._state.require_open()
+        return renew(self._state.holdings, url=self._state.url, lost=self._state.lost, renewed=self._state.renewed)
+
+    def __repr__(self) -> str:
+        """Return a text with the service and the held keys' names."""
+        names = ", ".join(str(one.reference) for one in self.held)
+        return f"{type(self).__name__}({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling."""
         msg = "a session does not leave its process"
         raise TypeError(msg)
-
-
-FORKS = _Forks()

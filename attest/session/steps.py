@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from attest.errors import (
     AppraisalError,
@@ -30,8 +30,7 @@ from attest.session.key import Held
 from attest.session.retry import Attempts
 from attest.session.schedule import Deadline, Moment
 
-__all__ = ["KeyRequest", "Obtaining", "Received", "Renewing", "obtain", "renew"]
-
+_T = TypeVar("_T")
 LEAST_SECONDS: Final = 1.0
 """For a renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
@@ -40,12 +39,7 @@ _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """Released keys.
-
-    Attributes:
-        keys: in the order of the request.
-        begun: start of the request.
-    """
+    """Released keys in the order of the request, and the start of the request."""
 
     keys: tuple[ReleasedKey, ...]
     begun: Moment
@@ -56,10 +50,9 @@ class KeyRequest:
     """Keys for one request.
 
     Attributes:
-        references: of the keys.
         renews: leases to renew.
         seconds: limit of the request; None: the session's limit of a call.
-        needed: returns whether it is still necessary at its turn: another thread may have sent it.
+        needed: returns True if it is still necessary at its turn: another thread may have sent it.
     """
 
     references: tuple[KeyReference, ...]
@@ -80,14 +73,18 @@ OnLost = Callable[[Held, LeaseLostError], None]
 OnRenewed = Callable[[Held], None]
 
 
-def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str, deadline: Deadline) -> Obtaining:
-    """Return currently usable keys; request the missing ones.
+def resumed(steps: Generator[_T, Received | None, object], outcome: Received | AttestError | None) -> _T:
+    """Continue steps with the outcome of the last one, None to begin with; return the next one.
 
-    Args:
-        holdings: of the session.
-        references: of the keys, without repetition.
-        url: of the service, for errors.
-        deadline: of the call.
+    Raises:
+        AttestError: as the steps.
+        StopIteration: the steps are over.
+    """
+    return steps.throw(outcome) if isinstance(outcome, AttestError) else steps.send(outcome)
+
+
+def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str, deadline: Deadline) -> Obtaining:
+    """Return currently usable keys for references without repetition; request the missing ones.
 
     Raises:
         ReleaseRefusedError: the service refuses.
@@ -123,14 +120,7 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
 
 
 def renew(holdings: Holdings, *, url: str, lost: OnLost, renewed: OnRenewed) -> Renewing:
-    """Renew the leases that are due, as far as possible now.
-
-    Args:
-        holdings: of the session.
-        url: of the service, for errors.
-        lost: called with each lost key.
-        renewed: called with each key with a new lease.
-    """
+    """Renew the leases that are due, as far as possible now; call ``lost`` and ``renewed`` with each affected key."""
     for group in holdings.due():
         yield from _renew_group(holdings, group, url=url, lost=lost, renewed=renewed)
 
@@ -143,7 +133,7 @@ def _renew_group(
     try:
         # on_lost is called when the lease ends, not after waiting for an answer.
         seconds = max(LEAST_SECONDS, min(one.left() for one in group))
-        received = yield from _asked(KeyRequest(references=references, renews=leases, seconds=seconds))
+        received = yield from _requested(KeyRequest(references=references, renews=leases, seconds=seconds))
     except AttestError as exc:
         if not _is_final(exc):
             for held in holdings.delay(group, _for_program(exc, url=url)):
@@ -161,7 +151,7 @@ def _renew_group(
             renewed(held)
 
 
-def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
+def _requested(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Received | None]:
     """Request keys, and again without leases if the leases no longer exist."""
     try:
         return (yield wanted)
@@ -172,7 +162,7 @@ def _asked(wanted: KeyRequest) -> Generator[KeyRequest, Received | None, Receive
 
 
 def _is_final(error: AttestError) -> bool:
-    """Return whether the service itself refuses. Other failures (no answer, or another service's) may pass."""
+    """Return True if the service itself refuses. Other failures (no answer, or another service's) may pass."""
     if not isinstance(error, ReleaseRefusedError) or error.retryable or error.code == "service-error":
         return False
     return HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from attest.clock import system_clock
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle import MAX_BUNDLE_BYTES
-from attest.endorsements.pool import Endorsements
+from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
-from attest.session.vendors import fetch_from_vendors
-
-__all__ = ["anchors_given", "asking_vendors", "endorsements_given", "read_given", "unreadable"]
+from attest.fetch import (
+    KDS_URL,
+    OCSP_URL,
+    PCS_URL,
+    RIM_URL,
+    EndorsementCache,
+    FetchClocks,
+    KdsClient,
+    OcspClient,
+    PcsClient,
+    RimServiceClient,
+    VendorServices,
+    can_be_fetched,
+    default_cache_directory,
+    gather_for_evidence,
+)
 
 MAX_ANCHOR_BYTES: Final = 1024 * 1024
 
@@ -46,7 +61,11 @@ def endorsements_given(paths: tuple[Path, ...], *, at: datetime) -> Endorsements
 
 
 def asking_vendors(pool: Endorsements) -> Callable[[Evidence, datetime], Endorsements]:
-    """Return the function that fetches endorsements missing in a pool."""
+    """Return the function that fetches endorsements missing in a pool, from cache and vendors.
+
+    It raises ConfigurationError for a cache that cannot be used, EvidenceError for a malformed item, and ChainError for
+    names in a quote's PCK certificate that are not Intel's.
+    """
     return partial(_fetched, pool)
 
 
@@ -72,7 +91,22 @@ def unreadable(what: str, file: Path, exc: OSError, *, hint: str | None = None) 
 
 
 def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
-    return fetch_from_vendors(evidence, at=at, pool=pool, environ=os.environ)
+    if not can_be_fetched(evidence):
+        return NO_ENDORSEMENTS
+    timing = FetchClocks(now=system_clock)
+    with (
+        KdsClient(timing=timing, base_url=KDS_URL) as amd,
+        PcsClient(timing=timing, base_url=PCS_URL) as intel,
+        RimServiceClient(timing=timing, base_url=RIM_URL) as rims,
+        OcspClient(timing=timing, random=secrets.token_bytes, base_url=OCSP_URL) as ocsp,
+    ):
+        return gather_for_evidence(
+            evidence,
+            at=at,
+            services=VendorServices(amd=amd, intel=intel, rims=rims, ocsp=ocsp),
+            cache=EndorsementCache(default_cache_directory(os.environ)),
+            pool=pool,
+        ).endorsements
 
 
 def _files(paths: tuple[Path, ...]) -> Iterator[Path]:

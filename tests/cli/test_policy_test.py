@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue
-from attest.policy.signatures import key_id, sign_policy, signature_json
+from attest.policy.signatures import sign_policy, signature_json
+from attest.policy.signing_keys import key_id
 from tests.cli.conftest import WHEN, Attest, Files
 
 REPOSITORY = Path(__file__).resolve().parents[2]

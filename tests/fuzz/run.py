@@ -58,7 +58,7 @@ from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 from attest.policy import load_policy
 from attest.policy.decoder import RelaxedDemand
-from attest.policy.loader import MAX_POLICY_BYTES
+from attest.policy.document import MAX_POLICY_BYTES
 from attest.policy.reference_values.corim import parse_corim
 from attest.policy.reference_values.corim_import import references_from_corim
 from attest.policy.reference_values.reference_documents import (

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import AttestError, ConfigurationError, SignatureError
-from attest.policy.signatures import PolicyPrivateKey
+from attest.policy.signing_keys import PolicyPrivateKey
 from kms.controls.admin import freeze
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError

@@ -15,15 +15,9 @@ from attest.appraisal import appraise
 from attest.errors import AttestError, ConfigurationError
 from attest.policy import Policy, load_policy
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.signatures import (
-    PolicyPrivateKey,
-    key_id,
-    read_public_key,
-    read_signature,
-    sign_policy,
-    signature_json,
-)
+from attest.policy.signatures import read_signature, sign_policy, signature_json
 from attest.policy.signed_documents import read_signed_document
+from attest.policy.signing_keys import PolicyPrivateKey, key_id, read_public_key
 from tests.page.browser import Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.policy.documents import MEASUREMENT, STRICT

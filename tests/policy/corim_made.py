@@ -5,11 +5,11 @@ from typing import Any
 import cbor2
 from cbor2 import CBORTag
 
-from attest.policy.reference_values.corim import AMD_PROFILE, INTEL_OID
+from attest.policy.reference_values.corim_import import AMD_PROFILE, INTEL_PROFILE
 from tests.endorsements.cose_made import CosePrivateKey, cose_sign
 
 AMD = CBORTag(32, AMD_PROFILE)
-INTEL = CBORTag(111, INTEL_OID)
+INTEL = CBORTag(111, INTEL_PROFILE)
 CLASS: dict[int, Any] = {0: {0: CBORTag(111, b"\x2b"), 1: "AMD", 2: "SEV-SNP"}}
 TDX: dict[int, Any] = {0: {1: "Intel", 2: "TDX"}}
 

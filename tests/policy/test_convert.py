@@ -16,7 +16,6 @@ from attest.policy import Policy, load_policy
 from attest.policy.foreign.convert import Conversion, convert_nvidia, convert_skr, export_skr, recognised
 from attest.policy.foreign.nvidia_json import leaves, parse_nvidia
 from attest.policy.foreign.skr import claim_tests, parse_skr
-from attest.policy.foreign.skr_evaluation import evaluate_skr
 from attest.policy.model import decode_policy
 from attest.policy.reference_values.accepted_documents import decode_accepted_document
 from attest.policy.snp import SnpDemands
@@ -26,6 +25,7 @@ from tests.policy.intel_documents import sgx_document, tdx_document
 from tests.policy.mixed import mixed, snp_cpu
 from tests.policy.nvidia_documents import gpu_claims, nvidia, switch_claims
 from tests.policy.skr_documents import ISSUER, MEASUREMENT, OPERATORS, Json, azure_claims, equals, skr
+from tests.policy.skr_evaluator import evaluate_skr
 from tests.samples import AT, scene
 
 TEE = "x-ms-isolation-tee."

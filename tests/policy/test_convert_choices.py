@@ -15,12 +15,12 @@ from attest.policy import load_policy
 from attest.policy.foreign.convert import Conversion, convert_skr, export_skr
 from attest.policy.foreign.skr import claim_tests, parse_skr
 from attest.policy.foreign.skr_carriers import WantedClaim, is_carriable
-from attest.policy.foreign.skr_evaluation import evaluate_skr
 from attest.policy.model import MAX_BRANCHES, decode_policy
 from attest.verification import VerifiedItem
 from tests.policy.intel_documents import TD, verified_td
 from tests.policy.mixed import GENOA_TCB, mixed, snp_cpu
 from tests.policy.skr_documents import ISSUER, TEE, Json, azure_claims, equals, skr
+from tests.policy.skr_evaluator import evaluate_skr
 
 SNP, TDX = f"{TEE}.x-ms-sevsnpvm-", f"{TEE}.tdx_"
 IS_SNP, IS_TDX = (equals(f"{TEE}.x-ms-attestation-type", kind) for kind in ("sevsnpvm", "tdxvm"))

@@ -9,13 +9,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.errors import ConfigurationError
-from attest.policy.authoring.lint import LintFinding, lint_policy
+from attest.policy.authoring.lint import lint_policy
+from attest.policy.authoring.lint_findings import LintFinding
 from attest.policy.authoring.policy_cases import load_tests
 from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.model import decode_policy
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.signatures import identity_of, key_id, sign_policy
+from attest.policy.signatures import identity_of, sign_policy
 from attest.policy.signed_documents import read_signed_document
+from attest.policy.signing_keys import key_id
 from tests.policy.documents import MEASUREMENT, STRICT
 
 Json = dict[str, Any]

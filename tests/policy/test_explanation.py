@@ -21,7 +21,7 @@ from attest.policy.authoring.explanation import (
 )
 from attest.policy.authoring.rule_descriptions import FIXES, SENTENCES, longest_prefix, words_for
 from attest.policy.azure import PCR_KEYS, VM_SWITCHES
-from attest.policy.loader import read_document
+from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from tests.policy.documents import policy_of
 from tests.policy.drafts import drafted, verified_fixture
@@ -206,6 +206,7 @@ def test_a_policy_is_told_whole_and_the_same_each_time() -> None:
     assert "SIMULATED evidence is refused." in text
     assert "It must not be that the host may debug the guest." in text
     assert "An SGX enclave:" in text
+    assert "\nAll devices together:\n" in text
     document = explanation_document(load_policy(data), references)
     assert json.dumps(document) == json.dumps(explanation_document(load_policy(data), references))
     assert document["accepts"] == ["sev-snp", "tdx", "sgx", "nvidia-gpu", "nvidia-switch"]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from attest.encoding import rfc3339_text
-from attest.policy.authoring.lint import SOON, LintFinding, Severity, lint_policy
+from attest.policy.authoring.lint import lint_policy
+from attest.policy.authoring.lint_findings import SOON, LintFinding, Severity
 from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from tests.policy.documents import MEASUREMENT, STRICT, document

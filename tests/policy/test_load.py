@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attest.checks import Unchecked
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
-from attest.policy.loader import MAX_POLICY_BYTES
+from attest.policy.document import MAX_POLICY_BYTES
 from attest.policy.snp import BASELINE_SNP_RULES
 from tests.policy.documents import MEASUREMENT, STRICT, document
 
@@ -321,9 +321,46 @@ def test_without_the_yaml_library_a_json_policy_still_loads(monkeypatch: pytest.
     assert "extra 'cli'" in outcome.value.message
 
 
-def test_a_policy_of_unreasonable_size_is_refused() -> None:
-    with pytest.raises(ConfigurationError):
-        load_policy(b" " * (MAX_POLICY_BYTES + 1))
+def test_a_policy_may_have_as_many_bytes_as_the_limit_and_no_more() -> None:
+    data = json.dumps(STRICT).encode().ljust(MAX_POLICY_BYTES)
+    assert load_policy(data).name == "test"
+    with pytest.raises(ConfigurationError) as caught:
+        load_policy(data + b" ")
+    assert caught.value.message == "policy: cannot be read: more than 1048576 bytes"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        (
+            "a: 1\nb:\n  - [1, 2\nc: 3\n",
+            (4, 2),
+            "while parsing a flow sequence that begins in line 3: expected ',' or ']', but got ':'",
+        ),
+        ("a:\n\t- b", (2, 1), "while scanning for the next token: found character '\\t' that cannot start any token"),
+        (
+            f"a: !{'x' * 400}!b c",
+            (1, 4),
+            f"while parsing a node that begins in line 1: found undefined tag handle '!{'x' * 400}!'"[:300],
+        ),
+        ("a: \x01", (1, 4), "special characters are not allowed"),
+        ("b: c\na:   2001-01-01", (2, 6), "a: expected a value in quotes, got date 2001-01-01"),
+        ("b: c\na:\n  1:   [2]", (3, 3), "a.1: expected a key in quotes: keys are text, got int 1"),
+        (
+            f"{'1' * 90}:   [2]",
+            (1, 1),
+            f"{'1' * 90}: expected a key in quotes: keys are text, got int {'1' * 76}",
+        ),
+    ],
+)
+def test_what_yaml_says_of_a_text_comes_with_its_place(text: str, place: tuple[int, int], problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_policy(text.encode())
+    line, column = place
+    assert caught.value.code == "policy-unreadable"
+    assert caught.value.message == f"policy:{line}:{column}: cannot be read: {problem}"
+    assert (caught.value.line, caught.value.column) == place
+    assert caught.value.hint == "see docs/policy.md"
 
 
 JSON = st.recursive(

@@ -12,12 +12,11 @@ from attest.evidence.gpu.nvidia_claims import CLAIMS_VERSION, nvidia_claims
 from attest.policy.foreign.nvidia_json import (
     MAX_LEAVES,
     MAX_NVIDIA_BYTES,
-    NvidiaDecision,
-    evaluate_nvidia,
     parse_nvidia,
 )
 from tests.policy.gpu_documents import HOPPER, SWITCH, verified, without_rims
 from tests.policy.nvidia_documents import Json, gpu_claims, nvidia, switch_claims
+from tests.policy.nvidia_evaluator import NvidiaDecision, evaluate_nvidia
 
 
 def judge(
@@ -70,6 +69,14 @@ def test_what_the_grammar_does_not_say_is_refused_with_its_path(document: object
     with pytest.raises(ConfigurationError) as caught:
         parse_nvidia(json.dumps(document).encode())
     assert (caught.value.code, caught.value.field) == ("nvidia-policy-invalid", field)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_count_as_far_as_every_reader_of_json_agrees_on_them(sign: int) -> None:
+    largest = sign * (2**53 - 1)
+    assert parse_nvidia(nvidia({"a": largest}, {})).detached == {"a": largest}
+    with pytest.raises(ConfigurationError, match="an integer of at most"):
+        parse_nvidia(nvidia({"a": largest + sign}, {}))
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"package policy", b'{"version":"4.0","version":"3.0"}', b" " * 70000])

@@ -26,9 +26,6 @@ from attest.policy.loader import load_policy
 from attest.policy.signatures import (
     DocumentIdentity,
     identity_of,
-    key_id,
-    read_private_key,
-    read_public_key,
     read_signature,
     require_newer,
     sign_policy,
@@ -36,6 +33,7 @@ from attest.policy.signatures import (
     signed_bytes,
     verify_signatures,
 )
+from attest.policy.signing_keys import key_id, read_private_key, read_public_key
 from tests.policy.documents import STRICT
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -94,7 +92,7 @@ def test_yaml_and_json_of_one_content_have_one_signature() -> None:
 
     from ruamel.yaml import YAML
 
-    from attest.policy.loader import read_document
+    from attest.policy.document import read_document
 
     text = BytesIO()
     YAML(typ="safe", pure=True).dump(dict(reversed(STRICT.items())), text)

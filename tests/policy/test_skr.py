@@ -23,10 +23,11 @@ from attest.policy.foreign.skr import (
     canonical_bytes,
     parse_skr,
     skr_digest,
+    values_equal,
 )
-from attest.policy.foreign.skr_evaluation import SkrDecision, evaluate_skr, values_equal
 from attest.policy.foreign.skr_review import review_skr
 from tests.policy.skr_documents import CLAIMS, CONDITIONS, CVM_CLAIMS, ISSUER, MEASUREMENT, TESTS, Json, equals, skr
+from tests.policy.skr_evaluator import SkrDecision, evaluate_skr
 
 TEE = "x-ms-isolation-tee"
 
@@ -215,10 +216,9 @@ def test_an_authority_that_is_no_https_issuer_is_refused(url: object) -> None:
     assert refused(json.dumps(document).encode()).field == "anyOf[0].authority"
 
 
-def test_http_counts_on_the_loop_back_behind_an_explicit_switch() -> None:
-    for host in ("localhost:8443", "127.0.0.1", "[::1]:80"):
-        assert parse_skr(skr(equals("a", "x"), authority=f"http://{host}"), loopback_http=True).authorities
-    refused(skr(equals("a", "x"), authority="http://a.example"), loopback_http=True)
+def test_http_is_refused_on_the_loop_back_too() -> None:
+    for host in ("localhost:8443", "127.0.0.1", "[::1]:80", "a.example"):
+        assert refused(skr(equals("a", "x"), authority=f"http://{host}")).expected == "an https URL"
 
 
 @pytest.mark.parametrize(

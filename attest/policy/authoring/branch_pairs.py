@@ -6,11 +6,9 @@ from dataclasses import fields
 
 from attest.policy.model import PolicyBody
 
-__all__ = ["branch_pairs"]
-
 
 def branch_pairs(old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...]) -> list[tuple[int, int]]:
-    """Pair branches of one name, then those of one content, then what is left without names, in order."""
+    """Pair branches of one name, then those of one content, then the others without names, in order."""
     pairs: list[tuple[int, int]] = []
     free_old, free_new = list(range(len(old))), list(range(len(new)))
     for alike in (_one_name, _one_content, _nameless):

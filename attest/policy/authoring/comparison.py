@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from attest.checks import Unchecked
@@ -19,20 +20,6 @@ from attest.policy.devices import Count
 from attest.policy.intel_tcb import AcceptedAdvisory
 from attest.policy.snp import SnpAbi
 from attest.policy.versions import VersionRange, ranges_text
-
-__all__ = [
-    "Compared",
-    "Effect",
-    "Resolved",
-    "combined",
-    "compare_values",
-    "maximum",
-    "minimum",
-    "reasons",
-    "shown",
-    "spans",
-    "switches",
-]
 
 _K = TypeVar("_K")
 _Ordered = TypeVar("_Ordered", int, datetime, SnpAbi)
@@ -70,7 +57,7 @@ class Resolved:
     ends: Mapping[bytes, datetime | None]
     names: Mapping[bytes, str]
     elsewhere: tuple[str, ...] = ()
-    """Names whose values stand in other documents; they are compared as names."""
+    """Names from other documents; they are compared as names."""
 
 
 Differences = Iterator[Compared]
@@ -116,23 +103,18 @@ def _tuple_text(values: tuple[object, ...]) -> str:
 # -- lists and tables
 
 
-def allowed(old: _Values, new: _Values) -> Differences:
-    """Compare lists of accepted values, regardless of order and repetitions."""
-    yield from _members(old, new, added=Effect.LOOSER)
-
-
-def denied(old: _Values, new: _Values) -> Differences:
-    """Compare lists of refused values."""
-    yield from _members(old, new, added=Effect.STRICTER)
-
-
 def _members(old: _Values, new: _Values, *, added: Effect) -> Differences:
+    """Compare lists, regardless of order and repetitions; ``added`` is the effect of one more member."""
     more = tuple(dict.fromkeys(one for one in new if one not in old))
     fewer = tuple(dict.fromkeys(one for one in old if one not in new))
     if more:
         yield Compared(effect=added, text=f"added {shown(more)}")
     if fewer:
         yield Compared(effect=added.reverse, text=f"removed {shown(fewer)}")
+
+
+allowed, denied = partial(_members, added=Effect.LOOSER), partial(_members, added=Effect.STRICTER)
+"""Comparisons of lists of accepted and of refused values."""
 
 
 def _events(old: _Values, new: _Values) -> Differences:
@@ -332,29 +314,16 @@ _TUPLES: Mapping[str, Callable[[_Values, _Values], Differences]] = {
 }
 
 
-def _minimum_tcbs(old: Mapping[str, SnpTcbVersion], new: Mapping[str, SnpTcbVersion]) -> Differences:
-    """Compare minimums by product line; one that is not listed is refused."""
-    yield from _table(old, new, added=Effect.LOOSER, each=_tcb)
-
-
-def _module_minimums(old: Mapping[str, int], new: Mapping[str, int]) -> Differences:
-    """Compare minimums by version of the TDX module; one that is not listed is refused."""
-    yield from _table(old, new, added=Effect.LOOSER, each=minimum)
-
-
-def _advisories(old: Mapping[str, AcceptedAdvisory], new: Mapping[str, AcceptedAdvisory]) -> Differences:
-    yield from _table(old, new, added=Effect.LOOSER, each=_advisory)
-
-
-def _waivers(old: Mapping[str, str], new: Mapping[str, str]) -> Differences:
-    yield from _table(old, new, added=Effect.LOOSER, each=reasons)
-
+_table_of_accepted = partial(_table, added=Effect.LOOSER)
+"""Comparison of tables in which an entry that is not listed is refused: product lines, module versions, advisories."""
 
 _OTHERS: Mapping[str, Callable[[Any, Any], Differences]] = {
     "mitigations_at_launch": _mask,
     "mitigations_now": _mask,
-    **dict.fromkeys(("minimum_tcb", "minimum_committed_tcb", "minimum_launch_tcb"), _minimum_tcbs),
-    "minimum_tdx_module_svn": _module_minimums,
-    "accepted_advisories": _advisories,
-    "waived_measurements": _waivers,
+    **dict.fromkeys(
+        ("minimum_tcb", "minimum_committed_tcb", "minimum_launch_tcb"), partial(_table_of_accepted, each=_tcb)
+    ),
+    "minimum_tdx_module_svn": partial(_table_of_accepted, each=minimum),
+    "accepted_advisories": partial(_table_of_accepted, each=_advisory),
+    "waived_measurements": partial(_table_of_accepted, each=reasons),
 }

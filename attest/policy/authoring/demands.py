@@ -12,21 +12,6 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.model import PolicyBody
 from attest.policy.references import ReferenceValues, ends_of
 
-__all__ = [
-    "INLINE",
-    "NAMED",
-    "NESTED",
-    "SECTIONS",
-    "TABLES",
-    "demands_of",
-    "join",
-    "members",
-    "names_in_use",
-    "resolved",
-    "resolved_names",
-    "value_of",
-]
-
 SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 """Demands on one kind of machine or device each."""
 NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
@@ -52,10 +37,10 @@ NESTED = frozenset({"tcb", "event_log"})
 _References = Mapping[str, ReferenceValues]
 
 
-def names_in_use(body: PolicyBody) -> frozenset[str]:
-    """Return the names of reference values that a demand uses."""
+def names_in_use(body: PolicyBody, *, keys: frozenset[str] = NAMED) -> frozenset[str]:
+    """Return the names of reference values that the demands of these keys use."""
     used: list[tuple[str, ...]] = [
-        names for _, name, names in demands_of(body) if name in NAMED and not isinstance(names, RelaxedDemand)
+        names for _, key, names in demands_of(body) if key in keys and not isinstance(names, RelaxedDemand)
     ]
     return frozenset(name for names in used for name in names)
 

@@ -7,6 +7,7 @@ a reason for every strict default that the machine does not meet.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,8 +33,6 @@ from attest.policy.model import SCHEMA
 from attest.policy.rule_tree import SET
 from attest.policy.rules import Subject
 
-__all__ = ["FIELDS", "DraftField", "DraftSource", "PolicyDraft", "SourceItem", "choose", "draft_policy", "fields_of"]
-
 SCHEMA_FILE = "attest-policy.schema.json"
 """The file for the output of ``attest policy schema``, beside the policy."""
 EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
@@ -41,12 +40,11 @@ EXACTLY, OR_NEWER, ANY = "exactly", "or-newer", "any"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftField:
-    """A field of a draft with several possible demands.
+    """A field of a draft with several possible demands; the first one is usual.
 
     Attributes:
-        name: ``gpu.driver``: the key of the section, and what of it.
+        name: the key of its section, and what of it (``gpu.driver``).
         about: the question, for people.
-        choices: the possible demands; the first one is usual.
         follows_default: ``--default`` applies to it too.
     """
 
@@ -81,12 +79,10 @@ FIELDS: Mapping[str, DraftField] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceItem:
-    """One verified device.
+    """One verified device, under its name in the evidence.
 
     Attributes:
-        name: its name in the evidence.
-        kind: its kind (``sev-snp``).
-        verified: what the procedure of its format returned.
+        verified: the result of the procedure of its format.
         silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
         facts: the facts of its event log, or None.
     """
@@ -103,11 +99,10 @@ class DraftSource:
     """Verified evidence, as far as a draft uses it.
 
     Attributes:
-        items: the devices.
         devices: GPUs and NVSwitches together.
         digest: of the evidence.
         at: the moment for which it was verified.
-        simulated: whether a part of it rests on the simulator's roots.
+        simulated: true if a part of it rests on the simulator's roots.
         unchecked: the caller's relaxations of the verification; the draft does not take them over.
     """
 
@@ -121,8 +116,8 @@ class DraftSource:
     @property
     def origin(self) -> str:
         """The origin of reference values."""
-        shout = "SIMULATED: " if self.simulated else ""
-        return f"{shout}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
+        prefix = "SIMULATED: " if self.simulated else ""
+        return f"{prefix}from evidence {self.digest.hex()} on {rfc3339_text(self.at)[:10]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +125,8 @@ class PolicyDraft:
     """A policy that affirms its source.
 
     Attributes:
-        document: the policy.
-        comments: what its text says above each key.
-        head: what its text starts with.
+        comments: the paragraphs above each key of its text.
+        head: the paragraphs above the document.
         weak: key and reason of each strict default that the machine does not meet.
         policy: the document, loaded.
     """
@@ -177,7 +171,7 @@ def _keys_of(kind: str) -> tuple[str, ...]:
 def choose(
     kinds: Iterable[str], *, exactly: Sequence[str] = (), or_newer: Sequence[str] = (), default: str | None = None
 ) -> dict[str, str]:
-    """Return the demand for each field of these kinds.
+    """Return the demand for each field of these kinds of devices.
 
     Args:
         kinds: kinds of devices in the evidence.
@@ -222,14 +216,20 @@ def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
     )
 
 
+_ABOUT_REFERENCES = (
+    "That a machine had these values does not make them good. Give each an end:",
+    'expires: "2027-12-31T00:00:00Z"',
+)
+
+
 def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
-    """Write the policy that affirms exactly this.
+    """Write the policy that affirms exactly this source.
 
     Args:
         source: verified evidence.
-        name: name of the policy.
+        name: of the policy.
         reference: name of the reference values; those of registers have it in front.
-        chosen: what ``choose`` returned.
+        chosen: the result of ``choose``.
 
     Raises:
         ConfigurationError: ``policy-invalid``: a name is none.
@@ -241,19 +241,17 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
     if source.simulated:
         document["simulated"] = {"unchecked": "drafted from SIMULATED evidence, which proves nothing about hardware"}
         comments["simulated",] = ("SIMULATED: everybody can make such evidence. Delete this before it matters.",)
-    references = {at: digests for section in sections for at, digests in section.references.items()}
+    references: dict[str, JsonValue] = {
+        at: {"origin": source.origin, "values": [value.hex() for value in values]}
+        for section in sections
+        for at, values in section.references.items()
+    }
     if references:
-        document["reference_values"] = {
-            at: {"origin": source.origin, "values": [value.hex() for value in values]}
-            for at, values in references.items()
-        }
-        comments["reference_values",] = (
-            "That a machine had these values does not make them good. Give each an end:",
-            'expires: "2027-12-31T00:00:00Z"',
-        )
+        document["reference_values"] = references
+        comments["reference_values",] = _ABOUT_REFERENCES
     for section in sections:
         document[section.key] = section.demands
-        comments |= {(section.key, *path): told for path, told in section.comments.items()}
+        comments |= {(section.key, *path): comment for path, comment in section.comments.items()}
     stated = [pair for section in sections for pair in section.weak.items()]
     relaxed, policy = _relax(document, comments, source)
     weak = (*stated, *relaxed)
@@ -275,22 +273,18 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
 
 
 def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:
-    kinds: dict[str, int] = {}
-    for item in source.items:
-        kinds[item.kind] = kinds.get(item.kind, 0) + 1
+    kinds = Counter(item.kind for item in source.items)
     devices = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    shout = (
-        ["SIMULATED evidence: this policy is for a laboratory, and for nothing that matters."]
-        if source.simulated
-        else []
-    )
-    told = [f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked."] if weak else []
+    warnings: list[str] = []
+    if source.simulated:
+        warnings.append("SIMULATED evidence: this policy is for a laboratory, and for nothing that matters.")
+    if weak:
+        warnings.append(f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked.")
     return [
         f"Drafted from one machine ({devices}), {source.origin}.",
         "It affirms that machine and its equals. Read it before you rely on it: what ran there is what it accepts.",
         f"'attest policy schema > {SCHEMA_FILE}' gives editors the keys; 'attest policy explain' tells it in words.",
-        *shout,
-        *told,
+        *warnings,
     ]
 
 

@@ -25,8 +25,6 @@ from attest.policy.azure import VM_SWITCHES
 from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import Numbering, Version, parse_version
 
-__all__ = ["KEYS_OF_KIND", "DraftSection", "azure_section", "device_sections", "intel_section", "snp_section"]
-
 KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "sev-snp": ("snp",),
     "tdx": ("tdx",),
@@ -54,11 +52,9 @@ _Get = Callable[[str], ClaimValue]
 
 @dataclass(slots=True, kw_only=True)
 class DraftSection:
-    """One section in the making.
+    """One section in the making, under its key of the policy.
 
     Attributes:
-        key: its key in the policy.
-        demands: its content.
         comments: comments above its keys; the empty path is the section itself.
         references: reference values that it uses, by name.
         weak: demands that are weaker than those of a strict policy, because the machine is: key and reason.
@@ -70,23 +66,23 @@ class DraftSection:
     references: dict[str, tuple[bytes, ...]] = field(default_factory=dict[str, tuple[bytes, ...]])
     weak: dict[str, str] = field(default_factory=dict[str, str])
 
-    def put(self, name: str, value: JsonValue, told: str | None = None) -> None:
+    def put(self, name: str, value: JsonValue, comment: str | None = None) -> None:
         """Add a demand, with a comment."""
         self.demands[name] = value
-        if told is not None:
-            self.comments[name,] = (told,)
+        if comment is not None:
+            self.comments[name,] = (comment,)
 
     def put_weak(self, name: str, value: JsonValue, reason: str) -> None:
         """Add a demand weaker than a strict policy's, with the reason."""
         self.put(name, value, f"WEAKER than a strict policy: {reason}")
         self.weak[f"{self.key}.{name}"] = reason
 
-    def refer(self, name: str, reference: str, value: ClaimValue, told: str | None = None) -> None:
+    def refer(self, name: str, reference: str, value: ClaimValue, comment: str | None = None) -> None:
         """Demand a measurement by the name of its reference values."""
         self.references[reference] = (_raw(value),)
-        self.put(name, [reference], told)
+        self.put(name, [reference], comment)
 
-    def identity(self, chosen: str, name: str, values: Iterable[ClaimValue], told: str) -> None:
+    def identity(self, chosen: str, name: str, values: Iterable[ClaimValue], comment: str) -> None:
         """Demand single machines if that was chosen; otherwise show how, in a comment."""
         listed: list[JsonValue] = [raw.hex() for value in values if any(raw := _raw(value))]
         if chosen == "exactly" and not listed:
@@ -97,10 +93,10 @@ class DraftSection:
                 hint="leave this field as 'any'",
             )
         if chosen == "exactly":
-            self.put(name, listed, f"{told}.")
+            self.put(name, listed, f"{comment}.")
         elif listed:
             shown = ", ".join(f'"{value}"' for value in listed)
-            self.comments[()] = (*self.comments.get((), ()), f"{told}:", f"{name}: [{shown}]")
+            self.comments[()] = (*self.comments.get((), ()), f"{comment}:", f"{name}: [{shown}]")
 
 
 def _raw(value: ClaimValue) -> bytes:
@@ -145,8 +141,9 @@ def _tcbs(section: DraftSection, get: _Get, product: str, *, exactly: bool) -> N
         levels = _levels(get(which))
         section.put(exact if exactly else minimum, {product: [levels] if exactly else levels})
     if exactly:
-        told = "Exactly this firmware: add the next level before the host's owner brings it, or guests are refused."
-        section.comments["exact_tcb",] = (told,)
+        section.comments["exact_tcb",] = (
+            "Exactly this firmware: add the next level before the host's owner brings it, or guests are refused.",
+        )
     else:
         section.comments["minimum_tcb",] = ("This firmware or newer; exact_tcb would demand that it stays as it is.",)
 
@@ -236,8 +233,7 @@ def intel_section(
         _enclave(section, get, reference, chosen)
     _intel_tcb(section, get, at)
     _event_log(section, facts)
-    told = "Only this very machine"
-    section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], told)
+    section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], "Only this very machine")
     return section
 
 

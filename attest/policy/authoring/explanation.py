@@ -6,28 +6,17 @@ Everything here is text made from data in the order of the policy: the same inpu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
 from attest.evidence.claims import value_text
-from attest.policy.authoring.rule_descriptions import FIXES, SENTENCES, longest_prefix, words_for
+from attest.policy.authoring.rule_descriptions import FIXES, longest_prefix, words_for
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.loader import Policy
 from attest.policy.references import ReferenceValues
 from attest.policy.rule_tree import SET, AllBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
 from attest.policy.verifiers import AcceptedVerifier
-
-__all__ = [
-    "FIXES",
-    "SENTENCES",
-    "explanation_document",
-    "explanation_text",
-    "failures_document",
-    "failures_text",
-    "fix_for",
-]
 
 EXPLANATION_SCHEMA = "attest.policy-explanation/1"
 _KINDS: Mapping[str, str] = {
@@ -38,23 +27,8 @@ _KINDS: Mapping[str, str] = {
     "azure-tdx": "An Azure confidential VM on TDX",
     "nvidia-gpu": "Each GPU",
     "nvidia-switch": "Each NVSwitch",
-    SET: "AllBranch devices together",
+    SET: "All devices together",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """One line of an explanation.
-
-    Attributes:
-        depth: how far it is indented.
-        text: the text.
-        rule: the rule that it explains, or None for a heading.
-    """
-
-    depth: int
-    text: str
-    rule: Rule | None = None
 
 
 def fix_for(check_id: str) -> str:
@@ -63,12 +37,7 @@ def fix_for(check_id: str) -> str:
 
 
 def explanation_document(policy: Policy, references: Mapping[str, ReferenceValues]) -> dict[str, JsonValue]:
-    """Return the explanation of a policy for programs.
-
-    Args:
-        policy: the policy.
-        references: the reference values that stand in it, by name.
-    """
+    """Return the explanation of a policy for programs; ``references`` are its reference values."""
     return {
         "schema": EXPLANATION_SCHEMA,
         "name": policy.name,
@@ -93,14 +62,14 @@ def explanation_document(policy: Policy, references: Mapping[str, ReferenceValue
 
 
 def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) -> str:
-    """Yield the explanation of a policy for people; arguments as ``explanation_document``."""
+    """Return the explanation of a policy for people; arguments as ``explanation_document``."""
     lines = [f"policy {policy.name!r} version {policy.version}, digest {policy.digest.hex()}", ""]
     lines += _simulation(policy)
     lines += [f"UNCHECKED: {entry.check} need not be judged: {entry.reason}" for entry in policy.unchecked]
     lines += [f"It accepts evidence of {', '.join(policy.kinds)}, and of nothing else."]
     lines += [_verifier(one) for one in policy.verifiers]
     lines += [""]
-    lines += [f"{'  ' * line.depth}{line.text}" for line in _node(policy.tree, depth=0)]
+    lines += _node(policy.tree, "")
     for name, reference in references.items():
         end = "never ends" if reference.expires is None else f"ends {rfc3339_text(reference.expires)}"
         count = f"{len(reference.values)} value" + "s" * (len(reference.values) != 1)
@@ -109,11 +78,13 @@ def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) 
 
 
 def _verifier(verifier: AcceptedVerifier) -> str:
-    said = [f"{name} to be one of {', '.join(map(value_text, values))}" for name, values in verifier.statements.items()]
-    return _taken(verifier) + (f" It has to say {'; '.join(said)}." if said else "")
+    demanded = [
+        f"{name} to be one of {', '.join(map(value_text, values))}" for name, values in verifier.statements.items()
+    ]
+    return _accepted_tokens(verifier) + (f" It has to say {'; '.join(demanded)}." if demanded else "")
 
 
-def _taken(verifier: AcceptedVerifier) -> str:
+def _accepted_tokens(verifier: AcceptedVerifier) -> str:
     age = f"It takes tokens of {verifier.issuer} in the place of evidence, {verifier.maximum_age} seconds old at most"
     if verifier.policy_ids is None:
         return f"{age}."
@@ -129,22 +100,21 @@ def _simulation(policy: Policy) -> list[str]:
     return [f"SIMULATED evidence is accepted, which proves nothing about hardware: {policy.simulated}"]
 
 
-def _node(node: Node, *, depth: int) -> Iterator[_Line]:
+def _node(node: Node, indent: str) -> Iterator[str]:
     """Explain a part of the tree; a choice states the number of its branches that have to hold."""
     if isinstance(node, Leaf):
-        yield _Line(depth=depth, text=f"{_KINDS.get(node.kind, node.kind)}:")
-        for rule in node.rules:
-            yield _Line(depth=depth + 1, text=f"- {_sentence(rule)}", rule=rule)
-        yield _Line(depth=0, text="")
+        yield f"{indent}{_KINDS.get(node.kind, node.kind)}:"
+        yield from (f"{indent}  - {_sentence(rule)}" for rule in node.rules)
+        yield ""
     elif isinstance(node, AllBranch):
         for member in node.members:
-            yield from _node(member, depth=depth)
+            yield from _node(member, indent)
     else:
         count = node.count if isinstance(node, AtLeast) else 1
-        yield _Line(depth=depth, text=f"At least {count} of these {len(node.members)} branches must hold whole:")
+        yield f"{indent}At least {count} of these {len(node.members)} branches must hold whole:"
         for member in node.members:
-            yield _Line(depth=depth + 1, text=f"branch {member.path}:")
-            yield from _node(member, depth=depth + 2)
+            yield f"{indent}  branch {member.path}:"
+            yield from _node(member, f"{indent}    ")
 
 
 def _sentence(rule: Rule) -> str:
@@ -170,7 +140,7 @@ def failures_document(failed: Iterable[Check]) -> list[JsonValue]:
 
 
 def failures_text(failed: Iterable[Check]) -> str:
-    """Yield failed checks for people, values in full."""
+    """Return failed checks for people, values in full."""
     lines: list[str] = []
     for check in failed:
         row = dict(_row(check))

@@ -14,7 +14,7 @@ from typing import cast
 from attest.policy.authoring.comparison import Effect, shown
 from attest.policy.authoring.demands import demands_of
 from attest.policy.authoring.lint_documents import document_findings
-from attest.policy.authoring.lint_findings import SOON, LintContext, LintFinding, Severity
+from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.policy_diff import diff_bodies
@@ -23,8 +23,6 @@ from attest.policy.decoder import RelaxedDemand
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues
-
-__all__ = ["SOON", "LintFinding", "Severity", "lint_policy"]
 
 _GRAVE_UNCHECKED = ("revocation", "freshness")
 _GRAVE = {
@@ -68,13 +66,13 @@ def lint_policy(
         at: the moment by which expiry is judged.
         documents: documents of reference values, by name; what cannot be judged without one is a finding.
     """
-    around = LintContext(policy=policy, at=at)
+    context = LintContext(policy=policy, at=at)
     found = (
-        *_top(around),
-        *reference_findings(around),
-        *document_findings(around, documents),
-        *_demands(around),
-        *_bodies(policy, "", around),
+        *_top(context),
+        *reference_findings(context),
+        *document_findings(context, documents),
+        *_demands(context),
+        *_bodies(policy, "", context),
         *contradictions(policy),
     )
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.severity.rank))
@@ -83,8 +81,8 @@ def lint_policy(
 # -- the top level
 
 
-def _top(around: LintContext) -> Iterator[LintFinding]:
-    policy = around.policy
+def _top(context: LintContext) -> Iterator[LintFinding]:
+    policy = context.policy
     if isinstance(policy.simulated.value, RelaxedDemand):
         yield LintFinding(
             rule="simulated-tolerated",
@@ -97,7 +95,7 @@ def _top(around: LintContext) -> Iterator[LintFinding]:
         grave = entry.check in _GRAVE_UNCHECKED
         yield LintFinding(
             rule="unchecked",
-            severity=around.in_production(Severity.ERROR if grave else Severity.WARNING),
+            severity=context.in_production(Severity.ERROR if grave else Severity.WARNING),
             path=f"unchecked.{entry.check}",
             why=f"{entry.check} need not be judged: {entry.reason}",
             remedy="leave it out, and let whoever asks once say --unchecked with a reason",
@@ -107,22 +105,22 @@ def _top(around: LintContext) -> Iterator[LintFinding]:
 # -- single demands
 
 
-def _demands(around: LintContext) -> Iterator[LintFinding]:
-    for path, name, value in demands_of(around.policy):
+def _demands(context: LintContext) -> Iterator[LintFinding]:
+    for path, name, value in demands_of(context.policy):
         if isinstance(value, RelaxedDemand):
-            yield _relaxed(path, name, value, around)
+            yield _relaxed(path, name, value, context)
         elif isinstance(value, tuple):
             yield from _repeated(path, cast("tuple[object, ...]", value))
 
 
-def _relaxed(path: str, name: str, value: RelaxedDemand, around: LintContext) -> LintFinding:
+def _relaxed(path: str, name: str, value: RelaxedDemand, context: LintContext) -> LintFinding:
     grave = _GRAVE.get(name)
     severity = Severity.ERROR if grave else Severity.WARNING if name in _WEIGHTY else Severity.NOTE
-    if name == "rim" and any(entry.check == "rim" for entry in around.policy.unchecked):
+    if name == "rim" and any(entry.check == "rim" for entry in context.policy.unchecked):
         severity = Severity.NOTE  # reported once, where it was written
     return LintFinding(
         rule="relaxed",
-        severity=around.in_production(severity),
+        severity=context.in_production(severity),
         path=path,
         why=f"unchecked: {value.reason}" + (f"; {grave}" if grave else ""),
         remedy="demand it, if the reason has gone",
@@ -145,31 +143,31 @@ def _repeated(path: str, members: tuple[object, ...]) -> Iterator[LintFinding]:
 
 
 def _bodies(
-    body: PolicyBody, path: str, around: LintContext, *, vouched: frozenset[str] = frozenset()
+    body: PolicyBody, path: str, context: LintContext, *, identified: frozenset[str] = frozenset()
 ) -> Iterator[LintFinding]:
-    """Look at one body, then at its branches; ``vouched`` are the kinds whose identity is demanded around it."""
-    yield from section_findings(body, path, around, vouched=vouched)
-    within = vouched | around.identified(body)
+    """Return the findings in a body and its branches; outer bodies demand the identity of the ``identified`` kinds."""
+    yield from section_findings(body, path, context, identified=identified)
+    inner_kinds = identified | context.identified(body)
     start = f"{path}." if path else ""
     for index, branch in enumerate(body.all_of):
-        yield from _bodies(branch, f"{start}all_of[{index}]", around, vouched=within)
-    yield from _choices(body.any_of, f"{start}any_of", around, within)
+        yield from _bodies(branch, f"{start}all_of[{index}]", context, identified=inner_kinds)
+    yield from _choices(body.any_of, f"{start}any_of", context, inner_kinds)
     if body.at_least is not None:
-        yield from _some(body.at_least.count, body.at_least.of, f"{start}at_least", around, within)
+        yield from _some(body.at_least.count, body.at_least.of, f"{start}at_least", context, inner_kinds)
 
 
 def _choices(
-    branches: tuple[PolicyBody, ...], path: str, around: LintContext, vouched: frozenset[str]
+    branches: tuple[PolicyBody, ...], path: str, context: LintContext, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
     if len(branches) == 1:
         yield _pointless(path, "a choice of one is none", "write its demands without any_of")
-    yield from _implied(branches, path, around.policy.reference_values)
+    yield from _implied(branches, path, context.policy.reference_values)
     for index, branch in enumerate(branches):
-        yield from _bodies(branch, f"{path}[{index}]", around, vouched=vouched)
+        yield from _bodies(branch, f"{path}[{index}]", context, identified=identified)
 
 
 def _some(
-    count: int, branches: tuple[PolicyBody, ...], path: str, around: LintContext, vouched: frozenset[str]
+    count: int, branches: tuple[PolicyBody, ...], path: str, context: LintContext, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
     if count == len(branches):
         yield _pointless(f"{path}.count", "all of the branches have to hold", "write all_of")
@@ -178,7 +176,7 @@ def _some(
     for index, branch in enumerate(branches):
         place = f"{path}.of[{index}]"
         if any(
-            _effects(earlier, branch, around.policy.reference_values) <= {Effect.LABEL} for earlier in branches[:index]
+            _effects(earlier, branch, context.policy.reference_values) <= {Effect.LABEL} for earlier in branches[:index]
         ):
             yield LintFinding(
                 rule="branch-repeated",
@@ -187,7 +185,7 @@ def _some(
                 why="an earlier branch demands the same: one and the same fact counts twice",
                 remedy="remove one of them",
             )
-        yield from _bodies(branch, place, around, vouched=vouched)
+        yield from _bodies(branch, place, context, identified=identified)
 
 
 def _pointless(path: str, why: str, remedy: str) -> LintFinding:
@@ -198,14 +196,14 @@ def _implied(
     branches: tuple[PolicyBody, ...], path: str, references: Mapping[str, ReferenceValues]
 ) -> Iterator[LintFinding]:
     """Find branches whose accepted evidence another branch accepts too."""
-    gone: set[int] = set()
+    implied: set[int] = set()
     for second in range(len(branches)):
         for first in range(second):
             effects = _effects(branches[first], branches[second], references)
             inner = second if effects <= {Effect.STRICTER, Effect.LABEL} else first
             outer = first if inner == second else second
-            if (inner == second or effects <= {Effect.LOOSER, Effect.LABEL}) and inner not in gone:
-                gone.add(inner)
+            if (inner == second or effects <= {Effect.LOOSER, Effect.LABEL}) and inner not in implied:
+                implied.add(inner)
                 yield LintFinding(
                     rule="branch-implied",
                     severity=Severity.WARNING,

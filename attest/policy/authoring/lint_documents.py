@@ -14,25 +14,27 @@ from attest.policy.reference_values.accepted_documents import accept_document
 from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
 from attest.policy.references import ReferenceValues
 
-__all__ = ["document_findings"]
-
 _Documents = Mapping[str, ReferenceDocument]
 
 
-def document_findings(around: LintContext, documents: _Documents) -> Iterator[LintFinding]:
-    """Look at each document that the policy names, then at those that were given and that it does not name."""
-    taken: list[ReferenceDocument] = []
-    for index, row in enumerate(around.policy.references):
+def document_findings(context: LintContext, documents: _Documents) -> Iterator[LintFinding]:
+    """Return the findings in each document that the policy names, and those that it does not name."""
+    accepted: list[ReferenceDocument] = []
+    for index, row in enumerate(context.policy.references):
         path = f"references[{index}]"
         try:
             document = accept_document(row, documents)
         except ConfigurationError as exc:
             yield _not_there(exc, row.document, path)
         else:
-            taken.append(document)
-            yield from _document(document, path, around)
-    yield from _revoked(taken, around)
-    named = {row.document for row in around.policy.references}
+            accepted.append(document)
+            yield from _document(document, path, context)
+    yield from _revoked(accepted, context)
+    yield from _unnamed(context, documents)
+
+
+def _unnamed(context: LintContext, documents: _Documents) -> Iterator[LintFinding]:
+    named = {row.document for row in context.policy.references}
     for name in documents:
         if name not in named:
             yield LintFinding(
@@ -64,7 +66,7 @@ def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding
     )
 
 
-def _document(document: ReferenceDocument, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _document(document: ReferenceDocument, path: str, context: LintContext) -> Iterator[LintFinding]:
     end = document.expires.value
     if isinstance(end, RelaxedDemand):
         yield LintFinding(
@@ -75,8 +77,8 @@ def _document(document: ReferenceDocument, path: str, around: LintContext) -> It
             remedy="have its author add expires",
         )
     else:
-        yield from around.expiry("references", path, end, f"take a newer version of document {document.name!r}")
-    if document.state(around.at) is DocumentState.NOT_YET_ISSUED:
+        yield from context.expiry("references", path, end, f"take a newer version of document {document.name!r}")
+    if document.state(context.at) is DocumentState.NOT_YET_ISSUED:
         yield LintFinding(
             rule="references-not-issued",
             severity=Severity.WARNING,
@@ -84,12 +86,12 @@ def _document(document: ReferenceDocument, path: str, around: LintContext) -> It
             why=f"document {document.name!r} says that it is issued {rfc3339_text(document.issued)}, which is to come",
             remedy="ask its author; a service does not take it in before that",
         )
-    yield from _names(document, path, around)
+    yield from _names(document, path, context)
 
 
-def _names(document: ReferenceDocument, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _names(document: ReferenceDocument, path: str, context: LintContext) -> Iterator[LintFinding]:
     """Check the names: a document may have more of them than one policy uses."""
-    used = names_in_use(around.policy)
+    used = names_in_use(context.policy)
     unused = [name for name in document.entries if name not in used]
     every = len(unused) == len(document.entries)
     if unused:
@@ -105,18 +107,18 @@ def _names(document: ReferenceDocument, path: str, around: LintContext) -> Itera
         sooner = entry.expires is not None and (not isinstance(whole, datetime) or entry.expires < whole)
         if name in used and sooner and entry.expires is not None:
             place = f"references.{document.name}.{name}"
-            yield from around.expiry("reference", place, entry.expires, "measure a current build")
+            yield from context.expiry("reference", place, entry.expires, "measure a current build")
 
 
-def _revoked(taken: list[ReferenceDocument], around: LintContext) -> Iterator[LintFinding]:
-    """Find what a document withdraws, wherever it stands."""
-    withdrawn = {one.value: (document.name, one.reason) for document in taken for one in document.revoked}
-    used = names_in_use(around.policy)
-    for name, reference in around.policy.reference_values.items():
-        gone = [value for value in reference.values if value in withdrawn]
-        for value in gone:
+def _revoked(accepted: list[ReferenceDocument], context: LintContext) -> Iterator[LintFinding]:
+    """Find the values that a document revokes, of the policy and of every document."""
+    withdrawn = {one.value: (document.name, one.reason) for document in accepted for one in document.revoked}
+    used = names_in_use(context.policy)
+    for name, reference in context.policy.reference_values.items():
+        revoked_here = [value for value in reference.values if value in withdrawn]
+        for value in revoked_here:
             document, reason = withdrawn[value]
-            every = len(gone) == len(reference.values)
+            every = len(revoked_here) == len(reference.values)
             yield LintFinding(
                 rule="reference-revoked",
                 severity=Severity.ERROR if every and name in used else Severity.WARNING,

@@ -12,8 +12,6 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 
-__all__ = ["SOON", "LintContext", "LintFinding", "Severity"]
-
 SOON = timedelta(days=30)
 """The time before an expiry from which it is a warning."""
 
@@ -41,7 +39,7 @@ class LintFinding:
     Attributes:
         rule: stable name of the rule (``reference-expired``).
         severity: how bad it is.
-        path: where it stands in the document (``any_of[0].snp.products``).
+        path: its place in the document (``any_of[0].snp.products``).
         why: the problem, for people.
         remedy: the remedy, for people.
     """
@@ -82,7 +80,7 @@ class LintContext:
         return log is not None and log.demands_loader and not need_not_come
 
     def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[LintFinding]:
-        """Look at an end; its last moment still counts."""
+        """Return the finding about an end; its last moment still counts."""
         when = rfc3339_text(end)
         if end < self.at:
             yield LintFinding(

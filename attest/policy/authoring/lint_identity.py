@@ -12,25 +12,23 @@ from attest.policy.model import PolicyBody
 from attest.policy.rules import Rule, Subject
 from attest.policy.snp import snp_rules
 
-__all__ = ["identity_findings"]
-
 _SIGNED = frozenset({"id_key_digest", "author_key_digest", "mr_signer"})
 """Claims of the guest's owner that are signed; the hardware has checked the signature."""
 _CHOSEN = frozenset({Origin.HOST, Origin.GUEST, Origin.OWNER})
 
 
 def identity_findings(
-    body: PolicyBody, start: str, around: LintContext, vouched: frozenset[str]
+    body: PolicyBody, start: str, context: LintContext, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
     """Find sections that accept any software, or software under a self-chosen name (must-check.md 40)."""
-    known = vouched | around.identified(body)
-    for kind, rules in _rules(body, around).items():
+    known = identified | context.identified(body)
+    for kind, rules in _rules(body, context).items():
         if kind in known:
             continue
         chosen = sorted(rule.claim.name for rule in rules if _is_chosen(rule))
         yield LintFinding(
             rule="self-chosen-claim" if chosen else "identity-not-demanded",
-            severity=around.in_production(Severity.ERROR),
+            severity=context.in_production(Severity.ERROR),
             path=f"{start}{kind}",
             why=f"only {', '.join(chosen)} says what runs, which the guest or its host chooses freely"
             if chosen
@@ -39,8 +37,8 @@ def identity_findings(
         )
 
 
-def _rules(body: PolicyBody, around: LintContext) -> Mapping[str, tuple[Rule, ...]]:
-    references = around.policy.reference_values
+def _rules(body: PolicyBody, context: LintContext) -> Mapping[str, tuple[Rule, ...]]:
+    references = context.policy.reference_values
     rules: dict[str, tuple[Rule, ...]] = {}
     if body.azure is not None:
         rules["azure"] = azure_rules(body.azure, references)

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attest.policy.authoring.demands import demands_of, names_in_use
+from attest.policy.authoring.demands import names_in_use
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.azure import PCR_KEYS
-from attest.policy.decoder import RelaxedDemand
 from attest.policy.references import ReferenceValues
 
-__all__ = ["reference_findings"]
-
-_MAY_BE_ZERO = frozenset({"rtmr3", *PCR_KEYS[8:]})
+_MAY_BE_ZERO: frozenset[str] = frozenset({"rtmr3", *PCR_KEYS[8:]})
 """Registers of what runs after the firmware, which nothing may have extended."""
 
 
-def reference_findings(around: LintContext) -> Iterator[LintFinding]:
+def reference_findings(context: LintContext) -> Iterator[LintFinding]:
     """Find values that no demand uses, that have expired, that nothing has, or that are repeated.
 
     For values of a document, ``lint_documents`` reports the expiry, and the values that no demand uses.
     """
-    policy = around.policy
+    policy = context.policy
     used, seen = names_in_use(policy), dict[bytes, str]()
-    late: list[tuple[str, ...]] = [
-        names for _, last, names in demands_of(policy) if last in _MAY_BE_ZERO and not isinstance(names, RelaxedDemand)
-    ]
-    of_guests = frozenset(name for names in late for name in names)
+    may_be_zero = names_in_use(policy, keys=_MAY_BE_ZERO)
     for name, reference in policy.reference_values.items():
         own = reference.document is None
         path = f"reference_values.{name}" if own else f"references.{reference.document}.{name}"
@@ -39,13 +33,13 @@ def reference_findings(around: LintContext) -> Iterator[LintFinding]:
                 remedy="remove it, or name it where it is to count",
             )
         elif own:
-            yield from _end(reference, path, around)
-        if name not in of_guests:
+            yield from _end(reference, path, context)
+        if name not in may_be_zero:
             yield from _zeros(reference, path)
         yield from _same_digest(name, reference, path, seen)
 
 
-def _end(reference: ReferenceValues, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _end(reference: ReferenceValues, path: str, context: LintContext) -> Iterator[LintFinding]:
     if reference.expires is None:
         yield LintFinding(
             rule="reference-without-end",
@@ -55,11 +49,11 @@ def _end(reference: ReferenceValues, path: str, around: LintContext) -> Iterator
             remedy="add expires",
         )
     else:
-        yield from around.expiry("reference", path, reference.expires, "measure a current build")
+        yield from context.expiry("reference", path, reference.expires, "measure a current build")
 
 
 def _zeros(reference: ReferenceValues, path: str) -> Iterator[LintFinding]:
-    """Find values that nothing has; of some registers zeros are what a guest has that extended nothing."""
+    """Find values of zeros, which no measurement has; some registers have them until a guest extends them."""
     for index, value in enumerate(reference.values):
         if not any(value):
             placeholder = reference.origin.startswith("placeholder")

@@ -23,8 +23,6 @@ from attest.policy.model import PolicyBody
 from attest.policy.snp import SnpDemands
 from attest.policy.versions import VersionRange
 
-__all__ = ["section_findings"]
-
 _T = TypeVar("_T")
 _BROKEN = "Milan"
 _OUT_OF_DATE = frozenset({str(TcbStatus.OUT_OF_DATE), str(TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED)})
@@ -51,15 +49,11 @@ _DENIED = {
 
 
 def section_findings(
-    body: PolicyBody, path: str, around: LintContext, *, vouched: frozenset[str]
+    body: PolicyBody, path: str, context: LintContext, *, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
-    """Look at the sections of one body.
+    """Return the findings in the sections of one body.
 
-    Args:
-        body: the policy, or a branch.
-        path: where it stands; empty for the policy.
-        around: the policy and the moment.
-        vouched: kinds of CPU whose software a body around this one demands.
+    ``identified`` are the kinds of CPU whose software an outer body demands.
     """
     start = f"{path}." if path else ""
     for name in _NEVER_ZERO:
@@ -67,19 +61,19 @@ def section_findings(
         if section is not None:
             yield from _lists(section, name, f"{start}{name}")
     if body.azure is not None:
-        yield from _azure(body.azure, f"{start}azure", around)
+        yield from _azure(body.azure, f"{start}azure", context)
     if body.snp is not None:
-        yield from _snp(body.snp, f"{start}snp", around)
+        yield from _snp(body.snp, f"{start}snp", context)
     if body.tdx is not None:
-        yield from _tdx(body.tdx, f"{start}tdx", around, boot=body.azure is None)
+        yield from _tdx(body.tdx, f"{start}tdx", context, boot=body.azure is None)
     if body.sgx is not None:
-        yield from _sgx(body.sgx, f"{start}sgx", around)
+        yield from _sgx(body.sgx, f"{start}sgx", context)
     if body.gpu is not None:
         yield from _gpu(body.gpu, f"{start}gpu")
     if body.nvswitch is not None:
         yield from _ranges(body.nvswitch.vbios_versions, f"{start}nvswitch.vbios_versions")
-    yield from _devices(body, start, around)
-    yield from identity_findings(body, start, around, vouched)
+    yield from _devices(body, start, context)
+    yield from identity_findings(body, start, context, identified)
 
 
 def _stated(demand: Demand[tuple[_T, ...]] | None) -> tuple[_T, ...]:
@@ -126,10 +120,16 @@ def _refused(
 # -- SEV-SNP
 
 
-def _snp(snp: SnpDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _snp(snp: SnpDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     products = _stated(snp.products)
-    yield from _products(products, path, around)
+    yield from _products(products, path, context)
     yield from tcb_findings(snp, products, path)
+    yield from _requesters(snp, path)
+    for name in ("id_key_digests", "author_key_digests"):
+        yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
+
+
+def _requesters(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
     if frozenset(_stated(snp.vmpl)) == _ALL_VMPLS:
         yield LintFinding(
             rule="over-broad",
@@ -146,16 +146,14 @@ def _snp(snp: SnpDemands, path: str, around: LintContext) -> Iterator[LintFindin
             why="only a VLEK names a cloud provider, and signing_key accepts the VCEK alone",
             remedy="add vlek to signing_key, or remove csp_ids",
         )
-    for name in ("id_key_digests", "author_key_digests"):
-        yield from _no_key(_stated(getattr(snp, name)), f"{path}.{name}")
 
 
-def _products(products: tuple[object, ...], path: str, around: LintContext) -> Iterator[LintFinding]:
+def _products(products: tuple[object, ...], path: str, context: LintContext) -> Iterator[LintFinding]:
     if _BROKEN in products:
-        acknowledged = _BROKEN in around.policy.description
+        acknowledged = _BROKEN in context.policy.description
         yield LintFinding(
             rule="product-known-broken",
-            severity=around.in_production(Severity.WARNING if acknowledged else Severity.ERROR),
+            severity=context.in_production(Severity.WARNING if acknowledged else Severity.ERROR),
             path=f"{path}.products",
             why="software extracts the keys of Milan's reports (2026): reports of any firmware can be forged",
             remedy="remove Milan"
@@ -165,7 +163,7 @@ def _products(products: tuple[object, ...], path: str, around: LintContext) -> I
     if set(products) == set(map(str, SnpProduct)):
         yield LintFinding(
             rule="over-broad",
-            severity=around.in_production(Severity.WARNING),
+            severity=context.in_production(Severity.WARNING),
             path=f"{path}.products",
             why="every product line is accepted",
             remedy="name those that you have",
@@ -187,22 +185,15 @@ def _no_key(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
 # -- Azure
 
 
-def _azure(azure: AzureDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _azure(azure: AzureDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     demanded = {index for index, key in enumerate(PCR_KEYS) if _stated(azure.pcrs[key])}
-    for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
-        yield LintFinding(
-            rule="self-chosen-claim",
-            severity=Severity.WARNING,
-            path=f"{path}.pcr{index}",
-            why="the guest can set this register back, so it says what the guest wants it to",
-            remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
-        )
-    loader = around.judges_loader(azure.event_log)
+    yield from _resettable(demanded, path)
+    loader = context.judges_loader(azure.event_log)
     if not (demanded or loader) or demanded & _OF_THE_SYSTEM or (loader and _starts_signed_loaders(azure)):
         return
     yield LintFinding(
         rule="boot-not-demanded",
-        severity=around.in_production(Severity.WARNING),
+        severity=context.in_production(Severity.WARNING),
         path=path,
         why="any boot loader is accepted, and it is the boot loader that measures what event_log speaks of"
         if loader
@@ -214,24 +205,42 @@ def _azure(azure: AzureDemands, path: str, around: LintContext) -> Iterator[Lint
     )
 
 
+def _resettable(demanded: set[int], path: str) -> Iterator[LintFinding]:
+    for index in sorted(demanded.intersection(RESETTABLE_PCRS)):
+        yield LintFinding(
+            rule="self-chosen-claim",
+            severity=Severity.WARNING,
+            path=f"{path}.pcr{index}",
+            why="the guest can set this register back, so it says what the guest wants it to",
+            remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
+        )
+
+
 def _starts_signed_loaders(azure: AzureDemands) -> bool:
     """Return True if the policy demands Secure Boot, as the paravisor states it or as the log shows it."""
-    told = azure.vm_configuration["secure_boot"], None if azure.event_log is None else azure.event_log.secure_boot
-    return any(wanted is not None and wanted.value is True for wanted in told)
+    demands = azure.vm_configuration["secure_boot"], None if azure.event_log is None else azure.event_log.secure_boot
+    return any(wanted is not None and wanted.value is True for wanted in demands)
 
 
 # -- Intel
 
 
-def _tdx(tdx: TdxDemands, path: str, around: LintContext, *, boot: bool) -> Iterator[LintFinding]:
-    yield from _tcb(tdx.tcb, path, around)
-    service_tds = _stated(tdx.mr_service_td)
-    if (
-        service_tds
-        and tdx.service_td is not None
-        and tdx.service_td.value is False
-        and any(map(_not_zero, service_tds))
-    ):
+def _tdx(tdx: TdxDemands, path: str, context: LintContext, *, boot: bool) -> Iterator[LintFinding]:
+    yield from _tcb(tdx.tcb, path, context)
+    yield from _service_td(tdx, path)
+    if boot and not _boot_is_measured(tdx, context):
+        yield LintFinding(
+            rule="boot-not-demanded",
+            severity=context.in_production(Severity.WARNING),
+            path=path,
+            why="MRTD is the firmware alone; any kernel that it boots is accepted",
+            remedy="demand rtmr1 and rtmr2, or the boot loader's events under event_log",
+        )
+
+
+def _service_td(tdx: TdxDemands, path: str) -> Iterator[LintFinding]:
+    none_is_bound = tdx.service_td is not None and tdx.service_td.value is False
+    if none_is_bound and any(value != bytes(48) for value in _stated(tdx.mr_service_td)):
         yield LintFinding(
             rule="contradictory",
             severity=Severity.ERROR,
@@ -239,27 +248,15 @@ def _tdx(tdx: TdxDemands, path: str, around: LintContext, *, boot: bool) -> Iter
             why="service_td demands that none is bound",
             remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
         )
-    if boot and not _boot_is_measured(tdx, around):
-        yield LintFinding(
-            rule="boot-not-demanded",
-            severity=around.in_production(Severity.WARNING),
-            path=path,
-            why="MRTD is the firmware alone; any kernel that it boots is accepted",
-            remedy="demand rtmr1 and rtmr2, or the boot loader's events under event_log",
-        )
 
 
-def _not_zero(value: object) -> bool:
-    return value != bytes(48)
-
-
-def _boot_is_measured(tdx: TdxDemands, around: LintContext) -> bool:
+def _boot_is_measured(tdx: TdxDemands, context: LintContext) -> bool:
     registers = any(_stated(tdx.rtmrs[name]) for name in ("rtmr1", "rtmr2"))
-    return registers or around.judges_loader(tdx.event_log)
+    return registers or context.judges_loader(tdx.event_log)
 
 
-def _sgx(sgx: SgxDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
-    yield from _tcb(sgx.tcb, path, around)
+def _sgx(sgx: SgxDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
+    yield from _tcb(sgx.tcb, path, context)
     if _stated(sgx.mr_enclave) or not _stated(sgx.mr_signer):
         return
     for name, missing, why in (
@@ -269,21 +266,29 @@ def _sgx(sgx: SgxDemands, path: str, around: LintContext) -> Iterator[LintFindin
         if missing:
             yield LintFinding(
                 rule="over-broad",
-                severity=around.in_production(Severity.WARNING),
+                severity=context.in_production(Severity.WARNING),
                 path=f"{path}.mr_signer",
                 why=why,
                 remedy=f"add {name}",
             )
 
 
-def _tcb(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
+def _tcb(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     statuses = _stated(tcb.tcb_status)
-    yield from _statuses(frozenset(statuses), f"{path}.tcb_status", around)
+    yield from _statuses(frozenset(statuses), f"{path}.tcb_status", context)
     advisories = tcb.accepted_advisories.value
     if not isinstance(advisories, RelaxedDemand):
         for name, accepted in advisories.items():
             place = f"{path}.accepted_advisories.{name}"
-            yield from around.expiry("advisory", place, accepted.expires, "look at the advisory again")
+            yield from context.expiry("advisory", place, accepted.expires, "look at the advisory again")
+    yield from _bounds(tcb, path, context)
+    ppids = _stated(tcb.ppids)
+    yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
+    for name in ("fmspcs", "ppids"):
+        yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
+
+
+def _bounds(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFinding]:
     number = tcb.minimum_tcb_evaluation_data_number
     if number is not None and number > _PLAUSIBLE_EVALUATION:
         yield LintFinding(
@@ -293,16 +298,8 @@ def _tcb(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFindin
             why=f"Intel's evaluations have not come to {number}, and will not for decades",
             remedy="take the number of the collateral that you have ('attest verify --verbose')",
         )
-    yield from _date(tcb, path, around)
-    ppids = _stated(tcb.ppids)
-    yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
-    for name in ("fmspcs", "ppids"):
-        yield from _zeros(_stated(getattr(tcb, name)), f"{path}.{name}")
-
-
-def _date(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFinding]:
     first = None if tcb.minimum_tcb_date is None else tcb.minimum_tcb_date.value
-    if isinstance(first, datetime) and first > around.at:
+    if isinstance(first, datetime) and first > context.at:
         yield LintFinding(
             rule="never-matches",
             severity=Severity.ERROR,
@@ -312,12 +309,12 @@ def _date(tcb: TcbDemands, path: str, around: LintContext) -> Iterator[LintFindi
         )
 
 
-def _statuses(statuses: frozenset[str], path: str, around: LintContext) -> Iterator[LintFinding]:
+def _statuses(statuses: frozenset[str], path: str, context: LintContext) -> Iterator[LintFinding]:
     if statuses & _OUT_OF_DATE:
         everything = statuses == _ALL_STATUSES
         yield LintFinding(
             rule="over-broad",
-            severity=around.in_production(Severity.ERROR if everything else Severity.WARNING),
+            severity=context.in_production(Severity.ERROR if everything else Severity.WARNING),
             path=path,
             why="every status is accepted" if everything else "firmware with known and mended flaws is accepted",
             remedy="accept OutOfDate on no machine; for a while, accept the advisories that you have looked at",
@@ -365,7 +362,7 @@ def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[Lin
             )
 
 
-def _devices(body: PolicyBody, start: str, around: LintContext) -> Iterator[LintFinding]:
+def _devices(body: PolicyBody, start: str, context: LintContext) -> Iterator[LintFinding]:
     if body.devices is None:
         return
     cpu = any(section is not None for section in (body.snp, body.tdx, body.sgx))
@@ -378,7 +375,7 @@ def _devices(body: PolicyBody, start: str, around: LintContext) -> Iterator[Lint
                 why=f"no such device may come along, so the demands of {start}{kind} judge nothing",
                 remedy=f"remove {kind}: a kind that a policy does not speak of is refused",
             )
-    if not cpu and around.policy is body:
+    if not cpu and context.policy is body:
         yield LintFinding(
             rule="no-cpu",
             severity=Severity.NOTE,

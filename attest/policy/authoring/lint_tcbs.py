@@ -1,4 +1,4 @@
-"""Findings in what a policy demands of firmware levels (TCBs): product lines left out, levels that never come."""
+"""Findings in the demands on firmware levels (TCBs): product lines left out, levels that no machine reaches."""
 
 from __future__ import annotations
 
@@ -11,20 +11,12 @@ from attest.policy.authoring.tcb_sets import stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums
 
-__all__ = ["tcb_findings"]
-
 MANY_TCBS = 4
-"""A roll-out goes from one level to the next; with more than these a list is no list of exact levels any more."""
+"""A roll-out goes from one level to the next; a longer list no longer demands exact levels."""
 
 
 def tcb_findings(snp: SnpDemands, products: tuple[object, ...], path: str) -> Iterator[LintFinding]:
-    """Look at every demand on a TCB.
-
-    Args:
-        snp: the section.
-        products: the product lines that it accepts; none where that is not demanded.
-        path: where the section stands.
-    """
+    """Return the findings in every demand on a TCB; without ``products`` no product line is demanded."""
     for keys in TCB_DEMANDS.values():
         for name, what in zip(keys, ("minimum", "exact TCB"), strict=True):
             listed = stated(getattr(snp, name))
@@ -61,7 +53,7 @@ def _lines(
 
 
 def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) -> Iterator[LintFinding]:
-    """Look at the levels that are listed for each product line."""
+    """Return the findings in the levels of each product line."""
     for line, tcbs in exact.items():
         if line in minimums:
             yield from _below(tcbs, minimums[line], f"{path}.{line}", minimum)
@@ -90,7 +82,7 @@ def _below(tcbs: tuple[SnpTcbVersion, ...], least: SnpTcbVersion, path: str, min
 
 
 def _rolled_back(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
-    """Find product lines of which no listed COMMITTED_TCB covers a listed REPORTED_TCB, as rollback_protection asks."""
+    """Find product lines that rollback_protection refuses: no listed COMMITTED_TCB covers a listed REPORTED_TCB."""
     reported: ExactTcbs | None = stated(snp.exact_tcb)
     committed: ExactTcbs | None = stated(snp.exact_committed_tcb)
     if reported is None or committed is None or stated(snp.rollback_protection) is None:

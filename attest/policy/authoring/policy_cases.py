@@ -1,7 +1,7 @@
 """Cases of a policy: evidence with its expected outcome, so that a change of the policy shows its effect.
 
 The document is as closed as a policy: an unknown key, a case without an expectation or an empty list fails to load.
-Reading files and judging evidence is for the command line and the pytest plugin; here is what a case means.
+The command line and the pytest plugin read the files and judge the evidence; this module has the meaning of a case.
 """
 
 from __future__ import annotations
@@ -13,43 +13,29 @@ from datetime import datetime
 from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes
 from attest.errors import EvidenceError, InvalidValueError
-from attest.policy.decoder import Decoder, Section, boolean, choice, list_of, moment, refuse, table_of, text
+from attest.policy.decoder import Section, boolean, choice, list_of, moment, refuse, table_of, text
 from attest.policy.document import placed, read_document
-
-__all__ = [
-    "SCHEMA",
-    "SUFFIX",
-    "CaseResult",
-    "PolicyCase",
-    "PolicyTests",
-    "ReferenceFiles",
-    "differences",
-    "load_tests",
-    "policy_name_of",
-]
 
 SCHEMA = "attest.policy-tests/1"
 SUFFIX = ".tests.yaml"
 """``my-policy.tests.yaml`` stands beside ``my-policy.yaml``."""
 AFFIRMED, NOT_AFFIRMED, REFUSED = "affirmed", "not-affirmed", "refused"
 _LONGEST_NONCE = 64
-_NONE: tuple[str, ...] = ()
-_NOTHING_UNCHECKED: tuple[Unchecked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyCase:
-    """One case.
+    """One case. Paths are relative to the file of cases.
 
     Attributes:
-        name: what it is called in reports; unique in its file.
-        evidence: files of one Attester, relative to the file of cases.
-        endorsements: files and directories, likewise.
-        event_log: an event log beside the evidence, likewise, or None.
+        name: its name in reports; unique in its file.
+        evidence: files of one Attester.
+        endorsements: files and directories.
+        event_log: an event log beside the evidence, or None.
         at: moment of appraisal.
         nonce: the freshness value that the evidence carries, or None.
-        unchecked: what the caller leaves unchecked.
-        allow_simulated: whether the simulator's roots are accepted for verification; the policy decides for itself.
+        unchecked: the caller's relaxations.
+        allow_simulated: accept the simulator's roots for verification; the policy decides for itself.
         expect: ``affirmed``, ``not-affirmed``, or ``refused`` by verification.
         failed: the checks that fail, all of them, by id; for ``not-affirmed`` only. Empty: any.
         error: the code of the refusal; for ``refused`` only. None: any.
@@ -70,12 +56,9 @@ class PolicyCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceFiles:
-    """A document of reference values that the policy takes values from.
+    """A document of reference values that the policy takes values from, its signatures, and public keys to verify them.
 
-    Attributes:
-        document: its file, relative to the file of cases.
-        signatures: files of detached signatures over it, likewise.
-        keys: files of public keys whose signatures count, likewise; whose are wanted is for the policy to say.
+    The paths are relative to the file of cases. The policy decides which signers it requires.
     """
 
     document: str
@@ -85,12 +68,10 @@ class ReferenceFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTests:
-    """The cases of one policy.
+    """The cases of one policy, and the documents of reference values that it names.
 
     Attributes:
         policy: file of the policy, relative to the file of cases; None for the one whose name it bears.
-        references: the documents of reference values that it names.
-        cases: what is tried, in order.
     """
 
     policy: str | None
@@ -106,7 +87,7 @@ class CaseResult:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
         failed: ids of the checks that failed.
         error: the code of the refusal, or None.
-        details: what a person needs to see why, one line each.
+        details: the reasons for people, one line each.
     """
 
     outcome: str
@@ -119,7 +100,7 @@ def policy_name_of(tests_name: str) -> str:
     """Return the name of the policy that a file of cases stands beside.
 
     Raises:
-        ConfigurationError: ``policy-invalid``: the name tells none.
+        ConfigurationError: ``policy-invalid``: the name has no such ending.
     """
     if not tests_name.endswith(SUFFIX) or tests_name == SUFFIX:
         raise refuse("policy", f"the policy's file, since the name does not end in {SUFFIX}", shown="nothing")
@@ -127,11 +108,7 @@ def policy_name_of(tests_name: str) -> str:
 
 
 def load_tests(data: bytes, *, name: str = "cases") -> PolicyTests:
-    """Read a file of cases, YAML or JSON.
-
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
+    """Read a file of cases, YAML or JSON; ``name`` is its name in errors, such as the path of its file.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and path of the value.
@@ -148,8 +125,8 @@ def _tests(document: JsonValue) -> PolicyTests:
     schema = top.required("schema", text)
     if schema != SCHEMA:
         raise refuse("schema", repr(SCHEMA), schema)
-    policy: str | None = top.stated("policy", _text)
-    references = top.optional("references", list_of(_reference_files), default=_NO_DOCUMENTS)
+    policy = top.stated("policy", text)
+    references = top.stated("references", list_of(_reference_files)) or ()
     cases = top.required("cases", list_of(_case))
     top.finish()
     for index, case in enumerate(cases):
@@ -162,8 +139,8 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
     section, files = Section(value, path), list_of(text)
     found = ReferenceFiles(
         document=section.required("document", text),
-        signatures=section.optional("signatures", files, default=_NONE),
-        keys=section.optional("keys", files, default=_NONE),
+        signatures=section.stated("signatures", files) or (),
+        keys=section.stated("keys", files) or (),
     )
     section.finish()
     if bool(found.signatures) is not bool(found.keys):
@@ -175,20 +152,18 @@ def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
 def _case(value: JsonValue, path: str) -> PolicyCase:
     section = Section(value, path)
     files = list_of(text)
-    nonce: bytes | None = section.stated("nonce", _nonce)
-    unchecked = section.optional("unchecked", _unchecked, default=_NOTHING_UNCHECKED)
     case = PolicyCase(
         name=section.required("name", text),
         evidence=section.required("evidence", _one_or_more),
-        endorsements=section.optional("endorsements", files, default=_NONE),
-        event_log=section.optional("event_log", _text, default=None),
+        endorsements=section.stated("endorsements", files) or (),
+        event_log=section.stated("event_log", text),
         at=section.required("at", moment),
-        nonce=nonce,
-        unchecked=unchecked,
+        nonce=section.stated("nonce", _nonce),
+        unchecked=section.stated("unchecked", _unchecked) or (),
         allow_simulated=section.optional("allow_simulated", boolean, default=False),
         expect=section.required("expect", choice([AFFIRMED, NOT_AFFIRMED, REFUSED])),
-        failed=section.optional("failed", files, default=_NONE),
-        error=section.optional("error", _text, default=None),
+        failed=section.stated("failed", files) or (),
+        error=section.stated("error", text),
     )
     section.finish()
     _require_sense(case, section)
@@ -225,13 +200,8 @@ def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
     return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
 
 
-_NO_DOCUMENTS: tuple[ReferenceFiles, ...] = ()
-_text: Decoder[str | None] = text
-"""The same for a key that may be left out."""
-
-
 def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:
-    """Say where an answer is not what a case expects; nothing, where the case passes."""
+    """Return the differences between an answer and a case, one line each; nothing if the case passes."""
     if answer.outcome != case.expect:
         return (f"expected {case.expect}, got {answer.outcome}", *answer.details)
     found: list[str] = []
@@ -244,5 +214,5 @@ def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:
 
 def _sets(expected: Iterable[str], got: Iterable[str]) -> list[str]:
     missing, extra = sorted(set(expected) - set(got)), sorted(set(got) - set(expected))
-    told = [f"failed: {name} was expected to fail, and did not" for name in missing]
-    return told + [f"failed: {name} was not expected to fail" for name in extra]
+    lines = [f"failed: {name} was expected to fail, and did not" for name in missing]
+    return lines + [f"failed: {name} was not expected to fail" for name in extra]

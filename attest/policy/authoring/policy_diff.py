@@ -41,14 +41,6 @@ from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier
 
-__all__ = [
-    "PolicyChange",
-    "PolicyDifference",
-    "diff_bodies",
-    "diff_policies",
-    "kinds_in",
-]
-
 _CPUS = ("snp", "tdx", "sgx")
 _References = Mapping[str, ReferenceValues]
 
@@ -60,7 +52,7 @@ class PolicyChange:
     Attributes:
         path: the demand, as the document spells it (``snp.minimum_tcb``, ``any_of[1].tdx.mr_td``). Branches have the
             number that they have in the new policy; those that are gone, the one that they had.
-        effect: what it does to what is accepted.
+        effect: its effect on the accepted evidence.
         text: the difference, for people.
     """
 
@@ -180,9 +172,9 @@ def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChang
             yield from _changes(f"{path}.maximum_age", ages)
             ids = before[issuer].policy_ids, after[issuer].policy_ids
             yield from _demand("policy_ids", *ids, f"{path}.policy_ids")
-            said = _written(before[issuer]), _written(after[issuer])
-            for name in dict.fromkeys((*said[0], *said[1])):
-                yield from _demand(name, said[0].get(name), said[1].get(name), f"{path}.statements.{name}")
+            first, second = _written(before[issuer]), _written(after[issuer])
+            for name in dict.fromkeys((*first, *second)):
+                yield from _demand(name, first.get(name), second.get(name), f"{path}.statements.{name}")
 
 
 def _written(verifier: AcceptedVerifier) -> Mapping[str, tuple[str, ...]]:
@@ -200,11 +192,11 @@ def _other(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
 def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     """Compare the parts of reference values that no demand uses: origins, and values without a demand."""
     before, after = old.reference_values, new.reference_values
-    spoken = names_in_use(old) | names_in_use(new)
+    used = names_in_use(old) | names_in_use(new)
     for name in dict.fromkeys((*before, *after)):
         path = f"reference_values.{name}"
         if name not in before or name not in after:
-            if name not in spoken:
+            if name not in used:
                 word = "removed" if name in before else "added"
                 yield PolicyChange(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
         elif before[name].origin != after[name].origin:
@@ -320,8 +312,8 @@ class _Walk:
 
     def _combinator(self, branches: tuple[PolicyBody, ...], path: str, *, added: bool) -> PolicyChange:
         others = self.old_kinds if added else self.new_kinds
-        spoken = frozenset[str]().union(*map(kinds_in, branches))
-        effect = Effect.STRICTER if spoken <= others else Effect.CHANGED
+        kinds = frozenset[str]().union(*map(kinds_in, branches))
+        effect = Effect.STRICTER if kinds <= others else Effect.CHANGED
         word = "demanded now" if added else "not demanded any more"
         return PolicyChange(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
 
@@ -370,16 +362,16 @@ def _compared(name: str, old: object, new: object) -> Iterator[Compared]:
         yield from reasons(old.reason, new.reason)
     elif loose_old and loose_new:
         if old is not new:
-            yield Compared(effect=Effect.LABEL, text=f"{_told(old)}, now {_told(new)}")
+            yield Compared(effect=Effect.LABEL, text=f"{_missing_text(old)}, now {_missing_text(new)}")
     elif loose_old:
-        yield Compared(effect=Effect.STRICTER, text=f"{_told(old)}, now {shown(new)}")
+        yield Compared(effect=Effect.STRICTER, text=f"{_missing_text(old)}, now {shown(new)}")
     elif loose_new:
-        yield Compared(effect=Effect.LOOSER, text=f"{shown(old)}, now {_told(new)}")
+        yield Compared(effect=Effect.LOOSER, text=f"{shown(old)}, now {_missing_text(new)}")
     else:
         yield from compare_values(name, old, new)
 
 
-def _told(value: object) -> str:
+def _missing_text(value: object) -> str:
     return f"unchecked ({value.reason})" if isinstance(value, RelaxedDemand) else "not demanded"
 
 

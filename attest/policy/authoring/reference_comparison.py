@@ -1,6 +1,6 @@
 """Comparison of the documents of reference values that two policies accept.
 
-The values themselves are compared with the demands that use them; this module compares who may state them.
+The values themselves are compared with the demands that use them; this module compares their sources.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from attest.policy.authoring.comparison import Compared, Effect, minimum
 from attest.policy.reference_values.accepted_documents import AcceptedDocument
-
-__all__ = ["compare_documents"]
 
 _Rows = tuple[AcceptedDocument, ...]
 
@@ -29,7 +27,7 @@ def compare_documents(old: _Rows, new: _Rows) -> Iterator[Compared]:
 
 
 def _of_row(row: AcceptedDocument) -> Effect:
-    """Say what taking a document does: a digest fixes its values as the policy would, signers may bring others."""
+    """Return the effect of a document: a digest fixes its values as the policy would, signers may bring others."""
     return Effect.LABEL if row.sha256 is not None else Effect.LOOSER
 
 

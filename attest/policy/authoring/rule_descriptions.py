@@ -1,10 +1,8 @@
-"""Every rule in words: what it demands, and what to do about a machine that does not meet it."""
+"""Every rule in words: its demand, and the remedy for a machine that does not meet it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-__all__ = ["FIXES", "SENTENCES", "longest_prefix", "words_for"]
 
 _IMAGE = (
     "Compare the build: 'attest measure' says what an image should have. If this one is wanted, add its value under "
@@ -202,7 +200,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.devices.same_architecture": "The architecture must be {expected}.",
     "policy.devices.same_driver_version": "The driver's version must be {expected}.",
 }
-"""A sentence for each rule, by the longest prefix of its id; ``{name}`` is what the key is called."""
+"""A sentence for each rule, by the longest prefix of its id; ``{name}`` is the name of the key."""
 
 
 _FACT = "That "
@@ -217,7 +215,7 @@ def longest_prefix(table: Mapping[str, str], check_id: str) -> str | None:
 
 
 def words_for(rule_id: str, expected: str) -> str:
-    """Say what a rule demands, in one sentence."""
+    """Return the demand of a rule, in one sentence."""
     name = rule_id.rpartition(".")[2].replace("_", " ")
     template = longest_prefix(SENTENCES, rule_id) or "{name} must be {expected}."
     if template.startswith(_FACT) and expected in _FACTS:

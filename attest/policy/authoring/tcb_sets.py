@@ -1,7 +1,7 @@
 """Sets of TCBs that a minimum and a list of exact ones accept together, and the comparison of two sets.
 
-Either demand alone does not tell: a list of exact TCBs in the place of a minimum is stricter when the minimum covered
-them all, and no entry of a list counts that lies below the minimum beside it.
+Neither demand can be compared alone: a list of exact TCBs in the place of a minimum is stricter when the minimum
+covered them all, and an entry of a list below the minimum beside it does not count.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text
 
-__all__ = ["have_common_tcb", "joined_tcbs", "stated"]
-
 _Pair = tuple[Demand[TcbMinimums] | None, Demand[ExactTcbs] | None]
 
 
 def stated(demand: Demand[Any] | None) -> Any:  # noqa: ANN401  the demand's own type
-    """Return what is demanded; None for a demand that is relaxed or not made."""
+    """Return the demanded value; None for a demand that is relaxed or not made."""
     return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
 
 
@@ -53,7 +51,7 @@ _NONE = _Levels()
 
 
 def _accepted(minimums: TcbMinimums | None, exact: ExactTcbs | None) -> Mapping[SnpProduct, _Levels] | None:
-    """Return what is accepted of each product line, the others being refused; None where nothing is demanded."""
+    """Return the accepted TCBs of each product line, the others being refused; None without a demand."""
     floors = None if minimums is None else {line: _Levels(least=least) for line, least in minimums.items()}
     if exact is None:
         return floors
@@ -64,13 +62,7 @@ def _accepted(minimums: TcbMinimums | None, exact: ExactTcbs | None) -> Mapping[
 
 
 def have_common_tcb(exact: ExactTcbs, *, minimums: TcbMinimums | None = None, other: ExactTcbs | None = None) -> bool:
-    """Return True if a TCB of a list also meets another demand on the same TCB.
-
-    Args:
-        exact: the list.
-        minimums: a minimum that it has to meet, or None.
-        other: a list that it has to be in, or None.
-    """
+    """Return True if a TCB of a list also meets another demand on the same TCB: a minimum, or another list."""
     found = _accepted(minimums, exact) or {}
     return any(other is None or tcb in other.get(line, ()) for line, levels in found.items() for tcb in levels.exactly)
 
@@ -78,9 +70,7 @@ def have_common_tcb(exact: ExactTcbs, *, minimums: TcbMinimums | None = None, ot
 def joined_tcbs(old: object, new: object) -> dict[str, tuple[Compared, ...]]:
     """Compare demands on TCBs in pairs, where one of both policies lists exact ones.
 
-    Returns:
-        Differences by the key that they are told under. Where no exact TCB is demanded there is no entry: a minimum is
-        then compared with a minimum.
+    Return the differences by key. Without an exact TCB there is no entry: a minimum is compared with a minimum.
     """
     if not isinstance(old, SnpDemands) or not isinstance(new, SnpDemands):
         return {}
@@ -96,7 +86,7 @@ def _differences(old: _Pair, new: _Pair) -> Iterator[Compared]:
     if old == new:
         return
     before, after = (_accepted(stated(minimum), stated(exact)) for minimum, exact in (old, new))
-    text = f"{_told(old)}, now {_told(new)}"
+    text = f"{_pair_text(old)}, now {_pair_text(new)}"
     if before is None or after is None:
         yield Compared(effect=Effect.STRICTER if before is None else Effect.LOOSER, text=text)
         return
@@ -113,7 +103,7 @@ def _by_line(old: Mapping[SnpProduct, _Levels], new: Mapping[SnpProduct, _Levels
             yield Compared(effect=effect, text=f"{line}: {before}, now {after}")
 
 
-def _told(pair: _Pair) -> str:
+def _pair_text(pair: _Pair) -> str:
     minimum, exact = pair
     parts = (_text(minimum, minimum_tcbs_text), _text(exact, exact_tcbs_text))
     return "; ".join(part for part in parts if part) or "not demanded"

@@ -1,6 +1,6 @@
 """Demands that no evidence meets together.
 
-A body is compared with its ``all_of`` branches, and every alternative with what is demanded around it.
+A body is compared with its ``all_of`` branches, and every alternative with the demands of the outer bodies.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp_tcb import TCB_DEMANDS
 from attest.policy.versions import VersionRange
-
-__all__ = ["contradictions"]
 
 _NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
 """Lists and tables that demand nothing of a single value."""
@@ -43,10 +41,10 @@ def contradictions(policy: PolicyDocument) -> Iterator[LintFinding]:
 
 
 def _within(
-    body: PolicyBody, path: str, around: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
+    body: PolicyBody, path: str, outer: Mapping[str, _Placed], references: Mapping[str, ReferenceValues]
 ) -> Iterator[LintFinding]:
     """Compare a body with what has to hold beside it, then its branches with both."""
-    together = dict(around)
+    together = dict(outer)
     for inner, place in _conjuncts(body, path):
         own = _own(inner, place)
         for key, demand in own.items():

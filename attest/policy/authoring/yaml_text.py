@@ -1,6 +1,6 @@
 """Writing a policy as YAML that a person goes on with: comments in their places, one form for each value.
 
-Text is in quotes unless it is a plain word, and what is in quotes is written in ASCII. So no value can be taken for a
+Text is in quotes unless it is a plain word, and quoted text is ASCII. So no value can be taken for a
 number, a date or a comment, whatever a certificate or a device put into it.
 """
 
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 
 from attest.encoding import JsonValue
 
-__all__ = ["comment_lines", "yaml_text"]
-
 _WIDTH = 110
 _COMMENT_WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]{1,39}")
@@ -22,12 +20,7 @@ Path = tuple[str, ...]
 
 
 def yaml_text(document: Mapping[str, JsonValue], comments: Mapping[Path, tuple[str, ...]]) -> str:
-    """Write a document.
-
-    Args:
-        document: mappings, lists and scalars.
-        comments: what stands above a key, by its path; one entry a paragraph.
-    """
+    """Write a document of mappings, lists and scalars, with paragraphs above the keys at the paths of ``comments``."""
     return "".join(f"{line}\n" for line in _mapping(document, (), comments))
 
 
@@ -57,8 +50,8 @@ def _mapping(members: Mapping[str, JsonValue], path: Path, comments: Mapping[Pat
 def _member(name: str, value: JsonValue, place: Path, comments: Mapping[Path, tuple[str, ...]]) -> Iterator[str]:
     pad = "  " * (len(place) - 1)
     flow = f"{pad}{_scalar(name)}: {_flow(value)}"
-    told_within = any(other[: len(place)] == place and other != place for other in comments)
-    short = len(flow) <= _WIDTH and len(place) > 1 and not told_within
+    comments_within = any(other[: len(place)] == place and other != place for other in comments)
+    short = len(flow) <= _WIDTH and len(place) > 1 and not comments_within
     if short or not isinstance(value, dict | list):
         yield flow
         return

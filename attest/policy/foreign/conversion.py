@@ -1,6 +1,6 @@
 """The result of a conversion between two policy languages: a document, and the demands that it lacks.
 
-No two of these languages say the same things. So a conversion lists each demand that it carried and where to, each
+No two of these languages have the same demands. So a conversion lists each demand that it carried and where to, each
 that it could not carry and why, and what the outcome demands beyond the source. A demand that is lost makes the
 outcome weaker than its source: there is no outcome until a person accepts that by name, with a reason.
 """
@@ -17,29 +17,12 @@ from attest.errors import ConfigurationError
 from attest.policy.loader import load_policy
 from attest.policy.model import SCHEMA
 
-__all__ = [
-    "CannotCarryError",
-    "Carried",
-    "Conversion",
-    "ConvertedSection",
-    "Loss",
-    "accepted_losses",
-    "finish_policy",
-    "impossible",
-    "not_demanded",
-]
-
 _LONGEST_DESCRIPTION = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """A demand that stands in the outcome.
-
-    Attributes:
-        source: the claim or key that it came from.
-        target: the key or claim that it became; or the step of verification that demands it anyway.
-    """
+    """A demand of the source, by claim or key, and what has it in the outcome: a key, a claim, or verification."""
 
     source: str
     target: str
@@ -47,11 +30,11 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A demand that does not stand in the outcome, or only in part.
+    """A demand that is not in the outcome, or only in part.
 
     Attributes:
-        name: what it is accepted by: a claim, a key, or the place of a list. Several may share a name.
-        demand: what was demanded, for people.
+        name: the name to accept it by: a claim, a key, or the place of a list. Several may share a name.
+        demand: the demand, for people.
         why: why it cannot be carried.
         remedy: what to do instead.
         accepted: why its loss is accepted; None while it is not.
@@ -70,9 +53,7 @@ class Conversion:
 
     Attributes:
         document: the outcome, None while a loss is not accepted.
-        carried: demands in the draft.
-        losses: demands that are lost.
-        stricter: what it demands beyond its source, for people: it refuses more.
+        stricter: its demands beyond its source, for people: it refuses more.
     """
 
     document: dict[str, JsonValue] | None
@@ -91,9 +72,9 @@ class ConvertedSection:
     """One section of the outcome, in one of its branches or at its top.
 
     Attributes:
-        body: the section, with the reference values that it speaks of.
-        skeleton: the section with nothing in it but what is required: what it demands, we demand of ourselves.
-        targets: keys that stand in it because the source demands them.
+        body: the section, with its reference values.
+        skeleton: the section with the required keys alone: its demands do not come from the source.
+        targets: its keys that come from demands of the source.
     """
 
     body: Mapping[str, JsonValue]
@@ -102,7 +83,7 @@ class ConvertedSection:
 
 
 class CannotCarryError(Exception):
-    """One demand that the other language cannot say. Never leaves this package."""
+    """One demand that the other language cannot express. Never leaves this package."""
 
     def __init__(self, why: str, remedy: str) -> None:
         """Keep both texts."""
@@ -117,15 +98,15 @@ def impossible(problem: str, hint: str) -> ConfigurationError:
 
 
 def not_demanded(source: str) -> dict[str, JsonValue]:
-    """Fill a key that our policies require and the source says nothing about."""
+    """Fill a key that our policies require, and for which the source has no demand."""
     return {"unchecked": f"not demanded by the {source} from which this policy was converted"}
 
 
 def accepted_losses(losses: Iterable[Loss], accept: Mapping[str, str]) -> tuple[Loss, ...]:
-    """Mark what is accepted, by name.
+    """Mark the accepted losses, by name.
 
     Raises:
-        ConfigurationError: ``loss-unknown``: a name that no loss has, or a reason that says nothing. A name that is
+        ConfigurationError: ``loss-unknown``: a name that no loss has, or a blank reason. A name that is
             mistyped today may fit another loss tomorrow.
     """
     found = tuple(losses)
@@ -158,11 +139,11 @@ def finish_policy(
     Args:
         body: its sections and reference values.
         name: its name.
-        source: what it was converted from, for people.
+        source: the origin of the conversion, for people.
         parts: its sections, each by itself.
-        carried: what stands in ``body``.
-        losses: what does not, the accepted ones marked.
-        notes: what ``body`` demands beyond its source by the way in which it is written.
+        carried: the demands in ``body``.
+        losses: the others, the accepted ones marked.
+        notes: demands of ``body`` beyond its source that follow from the way in which it is written.
 
     Raises:
         ConfigurationError: ``policy-invalid``, when the source's values fit its language and not ours.
@@ -178,7 +159,7 @@ def finish_policy(
 
 
 def _defaults(head: Mapping[str, JsonValue], part: ConvertedSection) -> Iterator[str]:
-    """Yield what a section demands though its source does not."""
+    """Yield the demands of a section that its source does not make."""
     demanded = _demanded({**head, **part.body})
     for rule, expected in _demanded({**head, **part.skeleton}).items():
         key = rule.removeprefix("policy.")
@@ -196,7 +177,7 @@ def _description(source: str, losses: tuple[Loss, ...]) -> str:
 
 
 def _demanded(document: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Load a policy and return what it demands: rule to demand, without what is unchecked or only warns."""
+    """Load a policy and return its demands by rule, without those that are unchecked or only warn."""
     policy = load_policy(json.dumps(document).encode())
     rules = (*(rule for kind in policy.rules.values() for rule in kind), *policy.set_rules)
     return {rule.id: rule.expected for rule in rules if rule.relaxed is None and rule.otherwise is Outcome.FAIL}

@@ -1,4 +1,4 @@
-"""Conversions between other people's policies and ours, each with what it could not carry.
+"""Conversions between other people's policies and ours, each with the demands that it could not carry.
 
 ``convert_skr`` and ``convert_nvidia`` make a policy of ours, ``export_skr`` a release policy of Azure's. Nothing is
 dropped in silence: see ``attest.policy.foreign.conversion``.

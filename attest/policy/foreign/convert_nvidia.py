@@ -1,7 +1,7 @@
 """The policies of NVIDIA's Python tools as policies of ours.
 
-Most of what such a policy lists is that steps of verification succeeded. Ours never appraises what failed one of them,
-so those demands are carried by verification itself, and by the keys that would relax it.
+Most demands of such a policy are that steps of verification succeeded. Ours never appraises evidence that failed one
+of them, so verification itself carries those demands, with the keys that would relax it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from attest.policy.foreign.conversion import (
 from attest.policy.foreign.nvidia_json import NvidiaPolicy, leaves
 from attest.policy.versions import Numbering, parse_version
 
-__all__ = ["convert_nvidia"]
-
 _SOURCE = "NVIDIA policy"
 _VERIFICATION, _REVOCATION, _FRESHNESS = "verification", "verification (revocation)", "verification (freshness)"
 _PREFIXES = {"gpu": "x-nvidia-gpu-", "nvswitch": "x-nvidia-switch-"}
@@ -33,7 +31,7 @@ _RIMS = {"gpu": ("driver-rim", "vbios-rim"), "nvswitch": ("bios-rim",)}
 _DEVICE_TYPES = ("gpu", "nvswitch")
 """NVIDIA's names of them, which are our keys too."""
 _STRICT: Mapping[str, JsonValue] = MappingProxyType({"rim": True, "fwid_required": True, "held_rim_signers": False})
-"""Keys that say what is demanded anyway; a conversion writes them out."""
+"""Keys with their strict defaults; a conversion writes them out."""
 
 
 def _carried_by(kind: str, claims_version: str) -> dict[tuple[str, ...], tuple[JsonValue, str]]:
@@ -140,7 +138,7 @@ def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str]
 
 
 def _kind(policy: NvidiaPolicy) -> str:
-    """Find out which devices it is about: its claims are asked of every device, so of one kind only."""
+    """Return the kind of devices: each claim applies to every device, so to one kind only."""
     kinds = {kind for kind, prefix in _PREFIXES.items() for name in policy.detached if name.startswith(prefix)}
     stated = policy.detached.get("x-nvidia-device-type")
     if isinstance(stated, str) and stated in _DEVICE_TYPES:
@@ -157,7 +155,7 @@ def _required(kind: str) -> dict[str, JsonValue]:
 
 
 _Change = tuple[str, dict[str, JsonValue]]
-"""What carries a demand, and the keys that are written for it."""
+"""The carrier of a demand, and the keys that are written for it."""
 
 
 def _strict_keys(kind: str, target: str) -> dict[str, JsonValue]:

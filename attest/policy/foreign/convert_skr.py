@@ -1,7 +1,7 @@
 """Azure's release policies as policies of ours: from claims of a token to demands on the evidence itself.
 
-Azure's policy judges what a Verifier wrote into a token; ours judges what the hardware signed. So facts of the report
-are carried, and whatever the Verifier, the paravisor or the guest said beside them is not.
+Azure's policy judges the claims of a Verifier's token; ours judges the evidence that the hardware signed. So facts of
+the report are carried; statements of the Verifier, the paravisor or the guest beside them are not.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from attest.policy.foreign.issuers import normalised_issuer
 from attest.policy.foreign.skr import AllOf, AnyOf, SkrAuthority, SkrPolicy, canonical_bytes, skr_digest
 from attest.policy.foreign.skr_carriers import TCB_PARTS, NeverHoldsError, SkrDraft
 from attest.policy.foreign.skr_choices import Alternative, Factors, SkrAlternatives
-
-__all__ = ["convert_skr"]
 
 _SOURCE = "Azure release policy"
 _TCB_LINES = ("Milan", "Genoa")
@@ -67,7 +65,7 @@ def convert_skr(
         name=name,
         source=f"an {source.replace(', SHA-256', ' (SHA-256')})",
         parts=outcome.parts,
-        carried=tuple(outcome.told(factors)),
+        carried=tuple(outcome.carried(factors)),
         losses=accepted_losses(
             dict.fromkeys((*_issuers(policy, chosen), *factors.losses, *outcome.lost(factors))), accept
         ),
@@ -132,11 +130,7 @@ class _Drafts:
 
     @staticmethod
     def of(choice: SkrAlternatives, *, left_out: Sequence[Alternative]) -> _Drafts:
-        """Read the alternatives of a choice.
-
-        Args:
-            choice: the choice.
-            left_out: alternatives of the source that our policies cannot say.
+        """Read the alternatives of a choice; ``left_out`` are those of the source that our policies cannot express.
 
         Raises:
             ConfigurationError: ``policy-conversion-impossible``, no machine meets any of those that are left.
@@ -163,13 +157,11 @@ class _Outcome:
     """A policy of ours in the making.
 
     Attributes:
-        origin: where its reference values come from.
+        origin: of its reference values.
         dropped: choices that are not carried.
-        references: reference values by name.
-        parts: its sections, each with what stands in it.
-        drafts: what they were made from.
+        drafts: the sources of ``parts``.
         never: alternatives that no machine meets.
-        notes: what they demand beyond the source.
+        notes: demands beyond the source.
     """
 
     origin: str
@@ -188,8 +180,8 @@ class _Outcome:
             body["all_of"] = [{"any_of": [*sections]} for sections in others]
         return {**({"reference_values": self.references} if self.references else {}), **body}
 
-    def told(self, factors: Factors) -> Iterator[Carried]:
-        """Yield what is carried, and what is refused anyway because nothing meets it."""
+    def carried(self, factors: Factors) -> Iterator[Carried]:
+        """Yield the carried demands, and those that are refused anyway because no machine meets them."""
         found = dict.fromkeys(one for draft in self.drafts for one in draft.carried)
         yield from found
         known = {one.source for one in found} | {loss.name for loss in self.lost(factors)}
@@ -199,18 +191,18 @@ class _Outcome:
                 yield Carried(source=path, target="refused: what is demanded beside it never holds with it")
 
     def lost(self, factors: Factors) -> Iterator[Loss]:
-        """Yield what is not carried, also in alternatives that are left out."""
+        """Yield the losses, also those in alternatives that are left out."""
         for draft in (*self.drafts, *(SkrDraft.of(one.wanted) for one in factors.left_out)):
             yield from draft.losses
 
     def _sections(self, choice: _Drafts, *, inner: bool) -> Iterator[dict[str, JsonValue]]:
         self.never += choice.never
-        told: list[dict[str, JsonValue]] = []
+        seen: list[dict[str, JsonValue]] = []
         for draft in choice.drafts:
             self.drafts.append(draft)
             section = self._section(draft, inner=inner)
-            if section not in told:
-                told.append(section)
+            if section not in seen:
+                seen.append(section)
                 yield section
 
     def _section(self, draft: SkrDraft, *, inner: bool) -> dict[str, JsonValue]:
@@ -238,7 +230,7 @@ class _Outcome:
         return {kind: section}
 
     def _tcb(self, draft: SkrDraft) -> dict[str, JsonValue]:
-        """Write what is demanded of the TCB. Azure's claims name no product line, so each fitting one gets the same."""
+        """Write the demands on the TCB. Azure's claims name no product line, so each fitting one gets the same."""
         if draft.levels:
             self.notes.append(_ONLY_FOUR.format("exact_tcb"))
             return {"exact_tcb": {line: [{**tcb} for tcb in draft.exact_tcbs()] for line in _TCB_LINES}}

@@ -1,4 +1,4 @@
-"""Our policies as Azure's release policies, as far as those can say it.
+"""Our policies as Azure's release policies, as far as those can express them.
 
 Every demand of ours is looked at, whatever it is called: one that has no claim here is a loss, so that a new key of
 our language cannot be forgotten.
@@ -29,55 +29,33 @@ from attest.policy.foreign.skr import (
     canonical_bytes,
     parse_skr,
 )
+from attest.policy.foreign.skr_claims import BITS, DIGESTS, GUEST_SVN, TCB_CLAIMS, TCB_STATUS, TEE_PREFIX, VMPL
 from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import MAX_BRANCHES, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
-__all__ = ["GuestLayout", "export_skr"]
-
 GuestLayout = Literal["cvm", "container"]
 """Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
-_PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": "x-ms-isolation-tee.", "container": ""})
+_PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": TEE_PREFIX, "container": ""})
 _KINDS = {"snp": "sevsnpvm", "tdx": "tdxvm"}
-_SNP, _TDX = "x-ms-sevsnpvm-", "tdx_"
 
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
-        "snp.measurement": f"{_SNP}launchmeasurement",
-        "snp.host_data": f"{_SNP}hostdata",
-        "snp.author_key_digests": f"{_SNP}authorkeydigest",
-        "snp.id_key_digests": f"{_SNP}idkeydigest",
-        "snp.family_ids": f"{_SNP}familyId",
-        "snp.image_ids": f"{_SNP}imageId",
-        "snp.vmpl": f"{_SNP}vmpl",
-        "snp.guest_policy.debug": f"{_SNP}is-debuggable",
-        "snp.guest_policy.migrate_ma": f"{_SNP}migration-allowed",
-        "snp.guest_policy.smt": f"{_SNP}smt-allowed",
-        "tdx.mr_td": f"{_TDX}mrtd",
-        **{f"tdx.rtmrs.rtmr{number}": f"{_TDX}rtmr{number}" for number in range(4)},
-        "tdx.mr_seam": f"{_TDX}mrseam",
-        "tdx.mr_config_id": f"{_TDX}mrconfigid",
-        "tdx.mr_owner": f"{_TDX}mrowner",
-        "tdx.mr_owner_config": f"{_TDX}mrownerconfig",
-        "tdx.td_attributes.debug": f"{_TDX}td_attributes_debug",
-        "tdx.td_attributes.kl": f"{_TDX}td_attributes_key_locker",
-        "tdx.td_attributes.perfmon": f"{_TDX}td_attributes_perfmon",
-        "tdx.td_attributes.pks": f"{_TDX}td_attributes_protection_keys",
-        "tdx.td_attributes.sept_ve_disable": f"{_TDX}td_attributes_septve_disable",
-        "tdx.tcb_status": "attester_tcb_status",
+        **{key: claim for key, (claim, _) in (*DIGESTS.items(), *BITS.items())},
+        "snp.vmpl": VMPL,
+        "tdx.tcb_status": TCB_STATUS,
     }
 )
 """Keys with a list of values, or one, to the claim that must equal one of them."""
-_BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmrs.rtmr{number}" for number in range(4))})
+_BY_NAME = frozenset({"snp.measurement", "tdx.mr_td", *(f"tdx.rtmr{number}" for number in range(4))})
 _EVERY_SIGNING_KEY = {"vcek", "vlek"}
-_TCB_CLAIMS = {"bootloader": "bootloader-svn", "tee": "tee-svn", "snp": "snpfw-svn", "microcode": "microcode-svn"}
 _COMBINATORS = ("any_of", "all_of", "at_least")
 _HEAD = frozenset(
     {"name", "version", "description", "simulated", "unchecked", "verifiers", "references", "reference_values"}
 )
-"""What is no demand: names, texts, values, and reasons for demanding less."""
+"""Keys without a demand: names, texts, values, and reasons for demanding less."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,8 +70,8 @@ class _Draft:
     stricter: list[str] = field(default_factory=list[str])
 
     def lose(self, name: str, demand: object, why: str, remedy: str) -> None:
-        said = ", ".join(map(str, cast("tuple[object, ...]", demand))) if isinstance(demand, tuple) else str(demand)
-        self.losses.append(Loss(name=name, demand=said[:1000], why=why, remedy=remedy))
+        text = ", ".join(map(str, cast("tuple[object, ...]", demand))) if isinstance(demand, tuple) else str(demand)
+        self.losses.append(Loss(name=name, demand=text[:1000], why=why, remedy=remedy))
 
 
 def export_skr(
@@ -121,17 +99,7 @@ def export_skr(
     found = _body(draft, policy, "")
     if found is None:
         raise impossible("it accepts neither SEV-SNP nor TDX guests", "Azure's tokens are about these two")
-    if not any(entry.check == "freshness" for entry in policy.unchecked):
-        draft.lose(
-            "freshness",
-            "evidence for this very question",
-            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
-            "release to a key that the evidence commits to, and only once",
-        )
-    for row in policy.references:
-        why = "a release policy has values and no documents: what they say today would count for ever"
-        name = f"references.{row.document}"
-        draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
+    _lose_head(draft, policy)
     conditions = AllOf(conditions=(found,)) if isinstance(found, ClaimTest) else found
     outcome = canonical_bytes(SkrPolicy(authorities=(SkrAuthority(url=authority, conditions=conditions),)))
     parse_skr(outcome, extended=extended)
@@ -143,6 +111,21 @@ def export_skr(
         losses=losses,
         stricter=(*(f"{entry.check}: not left unchecked by Azure" for entry in policy.unchecked), *draft.stricter),
     )
+
+
+def _lose_head(draft: _Draft, policy: PolicyDocument) -> None:
+    """Record the demands outside of the sections that no release policy can state."""
+    if not any(entry.check == "freshness" for entry in policy.unchecked):
+        draft.lose(
+            "freshness",
+            "evidence for this very question",
+            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
+            "release to a key that the evidence commits to, and only once",
+        )
+    for row in policy.references:
+        why = "a release policy has values and no documents: what they say today would count for ever"
+        name = f"references.{row.document}"
+        draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
 
 
 # -- bodies and branches
@@ -196,7 +179,7 @@ def _choice(draft: _Draft, branches: tuple[PolicyBody, ...], count: int, path: s
 
 
 def _every(parts: Sequence[Condition]) -> Condition:
-    """Put together what has to hold together; a list in a list says no more than its members."""
+    """Join conditions that have to hold together; a list in a list has the meaning of its members."""
     flat = [inner for one in parts for inner in (one.conditions if isinstance(one, AllOf) else (one,))]
     return AllOf(conditions=tuple(flat)) if len(parts) > 1 else parts[0]
 
@@ -210,7 +193,7 @@ _SAY_NOTHING = {"azure": "a release policy judges the CPU's report, and no regis
 
 
 def _lose_the_rest(draft: _Draft, body: PolicyBody) -> None:
-    """Write down which kinds of devices, and which documents, Azure's tokens say nothing of."""
+    """Record the kinds of devices that Azure's tokens have no claims for."""
     for one in fields(body):
         value = getattr(body, one.name)
         if one.name in _HEAD or one.name in _KINDS or one.name in _COMBINATORS or value in (None, (), {}):
@@ -227,7 +210,7 @@ def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition
         try:
             found = tuple(_condition(draft, name, value))
         except CannotCarryError as exc:
-            draft.lose(name.replace(".rtmrs.", "."), value, exc.why, exc.remedy)
+            draft.lose(name, value, exc.why, exc.remedy)
         else:
             yield from found
     if isinstance(demands, SnpDemands):
@@ -235,7 +218,7 @@ def _conditions(draft: _Draft, kind: str, demands: object) -> Iterator[Condition
 
 
 def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
-    """Write down that a TCB which is demanded of some product lines refuses the others, and that no claim does.
+    """Record that a TCB which is demanded of some product lines refuses the others, and that no claim does.
 
     Where ``products`` is demanded that is lost anyway, by the same name.
     """
@@ -250,15 +233,16 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
 
 
 def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: the demand's own type
-    """Yield what is demanded, by key; nothing for what is not demanded, or is left unchecked with a reason."""
+    """Yield the demands by key, without those that are not made, or are left unchecked with a reason."""
     for one in fields(cast("Any", demands)):
         value = getattr(demands, one.name)
         if isinstance(value, TcbDemands):
             yield from _demands(path, value)  # its keys stand beside the others
         elif isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
+            start = path if one.name == "rtmrs" else f"{path}.{one.name}"
             for name, member in members.items():
-                yield from _demand(f"{path}.{one.name}.{name}", member)
+                yield from _demand(f"{start}.{name}", member)
         else:
             yield from _demand(f"{path}.{one.name}", value)
 
@@ -275,7 +259,7 @@ def _condition(draft: _Draft, name: str, value: Any) -> Iterator[Condition]:  # 
     if name == "snp.signing_key" and set(value) == _EVERY_SIGNING_KEY:
         return  # every report is signed by one of them
     if name == "snp.minimum_guest_svn":
-        yield _minimum(draft, name, f"{_SNP}guestsvn", value)
+        yield _minimum(draft, name, GUEST_SVN, value)
     elif name == "snp.minimum_tcb":
         yield from _tcb(draft, value)
     elif name == "snp.exact_tcb":
@@ -295,7 +279,7 @@ def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401 
     tests = tuple(
         ClaimTest(path=path, operator=Operator.EQUALS, value=_skr_value(one)) for one in dict.fromkeys(listed)
     )
-    draft.carried.append(Carried(source=name.replace(".rtmrs.", "."), target=path))
+    draft.carried.append(Carried(source=name, target=path))
     return tests[0] if len(tests) == 1 else AnyOf(conditions=tests)
 
 
@@ -324,13 +308,13 @@ def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
 def _tcb(draft: _Draft, minimums: TcbMinimums) -> Iterator[Condition]:
     (tcb,) = _of_every_line({line: (tcb,) for line, tcb in minimums.items()})
     for part, level in tcb.components().items():
-        yield _minimum(draft, "snp.minimum_tcb", _SNP + _TCB_CLAIMS[part], level)
+        yield _minimum(draft, "snp.minimum_tcb", TCB_CLAIMS[part], level)
 
 
 def _exact_tcb(draft: _Draft, exact: ExactTcbs) -> Iterator[Condition]:
     """Write each TCB as conditions on its four parts."""
     tcbs = _of_every_line(exact)
-    paths = {part: draft.prefix + _SNP + claim for part, claim in _TCB_CLAIMS.items()}
+    paths = {part: draft.prefix + claim for part, claim in TCB_CLAIMS.items()}
     draft.carried += (Carried(source="snp.exact_tcb", target=path) for path in paths.values())
     levels = [
         AllOf(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["IssuerUrl", "normalised_issuer", "parse_issuer"]
-
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 _DIGITS = frozenset("0123456789")
 _HOST = _DIGITS.union("abcdefghijklmnopqrstuvwxyz-._")

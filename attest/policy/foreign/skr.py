@@ -18,25 +18,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from attest.policy.foreign.issuers import normalised_issuer, parse_issuer
 
-__all__ = [
-    "LARGEST_INTEGER",
-    "MAX_CONDITIONS",
-    "MAX_LEVELS",
-    "MAX_SKR_BYTES",
-    "AllOf",
-    "AnyOf",
-    "ClaimTest",
-    "Condition",
-    "Operator",
-    "SkrAuthority",
-    "SkrPolicy",
-    "SkrValue",
-    "canonical_bytes",
-    "claim_tests",
-    "parse_skr",
-    "skr_digest",
-]
-
 VERSION = "1.0.0"
 MAX_SKR_BYTES = 64 * 1024
 MAX_LEVELS = 10
@@ -48,7 +29,9 @@ LARGEST_INTEGER = 2**53
 
 SkrValue: TypeAlias = "str | int | bool"
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_BOOLEANS = {"true": True, "false": False}
+_DIGITS = frozenset("0123456789")
+_LONGEST_INTEGER = len(str(LARGEST_INTEGER))
 _CLAUSE = "azure-skr.md 2"
 
 
@@ -69,13 +52,7 @@ _OPERATORS = {str(operator): operator for operator in Operator}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTest:
-    """A test of one claim.
-
-    Attributes:
-        path: dotted path of the claim.
-        operator: the comparison.
-        value: the other side of the comparison. A boolean and its word mean the same; both are kept as written.
-    """
+    """A test of the claim at a dotted path. A boolean value and its word mean the same; both are kept as written."""
 
     path: str
     operator: Operator
@@ -101,12 +78,7 @@ Condition: TypeAlias = "ClaimTest | AllOf | AnyOf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrAuthority:
-    """An issuer of tokens, and the demands on its tokens.
-
-    Attributes:
-        url: the issuer as it was written.
-        conditions: the list below it.
-    """
+    """An issuer of tokens, its URL as it was written, and the conditions on its tokens."""
 
     url: str
     conditions: AllOf | AnyOf
@@ -137,34 +109,64 @@ def _refuse(path: str, expected: str, got: JsonValue) -> ConfigurationError:
     )
 
 
-# -- authorities
+# -- values
 
 
-def _authority_url(value: JsonValue, path: str, *, loopback_http: bool) -> str:
-    issuer = parse_issuer(value) if isinstance(value, str) else None
-    if not isinstance(value, str) or issuer is None:
-        raise _refuse(path, "the https URL of an issuer, without user, query and fragment", value)
-    if issuer.scheme != "https" and not (loopback_http and issuer.host in _LOOPBACK):
-        raise _refuse(path, "an https URL", value)
-    return value
+def integer_of(value: JsonValue) -> int | None:
+    """Take an integer or its canonical decimal digits; None for everything else, and beyond 2^53."""
+    if isinstance(value, str):
+        digits = 0 < len(value) <= _LONGEST_INTEGER and _DIGITS.issuperset(value)
+        value = int(value) if digits and (value == "0" or value[0] != "0") else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= LARGEST_INTEGER else None
+
+
+def _truth(value: JsonValue) -> bool | None:
+    """Take a boolean or its word."""
+    if isinstance(value, str):
+        return _BOOLEANS.get(value)
+    return value if isinstance(value, bool) else None
+
+
+def values_equal(wanted: SkrValue, found: JsonValue) -> bool:
+    """Compare by the table of azure-skr.md, 3; an unlisted comparison is false.
+
+    Text equals text of the same code points. A boolean equals the same one, or its word; an integer equals the same
+    one, or its canonical decimal digits. A number with a fraction or an exponent equals nothing.
+    """
+    if isinstance(wanted, str) and isinstance(found, str):
+        return wanted == found
+    if isinstance(wanted, bool) or isinstance(found, bool):
+        return _truth(wanted) is _truth(found)
+    number = integer_of(wanted)
+    return number is not None and number == integer_of(found)
 
 
 # -- reading
 
 
-class _Reader:
-    """One reading of one policy, with what is left of its limits."""
+def _authority_url(value: JsonValue, path: str) -> str:
+    issuer = parse_issuer(value) if isinstance(value, str) else None
+    if not isinstance(value, str) or issuer is None:
+        raise _refuse(path, "the https URL of an issuer, without user, query and fragment", value)
+    if issuer.scheme != "https":
+        raise _refuse(path, "an https URL", value)
+    return value
 
-    def __init__(self, *, extended: bool, loopback_http: bool) -> None:
+
+class _Reader:
+    """One reading of one policy, with the rest of its limits."""
+
+    def __init__(self, *, extended: bool) -> None:
         self._extended = extended
-        self._loopback_http = loopback_http
         self._conditions = 0
 
     def authority(self, value: JsonValue, path: str) -> SkrAuthority:
         members = _members(value, path, known=("authority", "allOf", "anyOf"))
         if "authority" not in members:
             raise _refuse(f"{path}.authority", "the URL of an issuer", "nothing")
-        url = _authority_url(members["authority"], f"{path}.authority", loopback_http=self._loopback_http)
+        url = _authority_url(members["authority"], f"{path}.authority")
         return SkrAuthority(url=url, conditions=self._group(members, path, level=1))
 
     def _condition(self, value: JsonValue, path: str, level: int) -> Condition:
@@ -240,14 +242,13 @@ def _list(value: JsonValue, path: str) -> list[JsonValue]:
     return value
 
 
-def parse_skr(data: bytes, *, extended: bool = False, loopback_http: bool = False) -> SkrPolicy:
-    """Read a release policy.
+def parse_skr(data: bytes, *, extended: bool = False) -> SkrPolicy:
+    """Read a release policy from UTF-8 JSON.
 
     Args:
-        data: UTF-8 JSON.
+        data: the document.
         extended: accept the operators beside ``equals``, which Azure's grammar knows and its service ignores. A
             policy that uses them is not portable; ``review_skr`` says so.
-        loopback_http: accept ``http`` authorities on the loop-back, for tests.
 
     Raises:
         ConfigurationError: ``skr-policy-invalid``, with the path of the value and what was expected there.
@@ -261,7 +262,7 @@ def parse_skr(data: bytes, *, extended: bool = False, loopback_http: bool = Fals
     top = _members(document, "policy", known=("version", "anyOf"))
     if top.get("version") != VERSION:
         raise _refuse("version", repr(VERSION), top.get("version", "nothing"))
-    reader = _Reader(extended=extended, loopback_http=loopback_http)
+    reader = _Reader(extended=extended)
     listed = _list(top.get("anyOf", "nothing"), "anyOf")
     return SkrPolicy(
         authorities=tuple(reader.authority(member, f"anyOf[{index}]") for index, member in enumerate(listed))

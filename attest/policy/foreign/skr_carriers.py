@@ -14,13 +14,18 @@ from types import MappingProxyType
 
 from attest.encoding import JsonValue
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Loss
-from attest.policy.foreign.skr import Operator, SkrValue
-from attest.policy.foreign.skr_claims import why_lost
-from attest.policy.foreign.skr_evaluation import integer_of, values_equal
+from attest.policy.foreign.skr import Operator, SkrValue, integer_of, values_equal
+from attest.policy.foreign.skr_claims import (
+    BITS,
+    DIGESTS,
+    GUEST_SVN,
+    TCB_CLAIMS,
+    TCB_STATUS,
+    TEE_PREFIX,
+    VMPL,
+    why_lost,
+)
 
-__all__ = ["TCB_PARTS", "NeverHoldsError", "SkrDraft", "WantedClaim", "is_carriable"]
-
-TEE_PREFIX, SNP_PREFIX, TDX_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-", "tdx_"
 MAX_EXACT_TCBS = 64
 """Exact TCBs that are listed, as the combinations of the parts that a source accepts."""
 _MINIMUM = {Operator.EQUALS: 0, Operator.GREATER_OR_EQUALS: 0, Operator.GREATER: 1}
@@ -38,12 +43,8 @@ _STATUSES = (
     "TDRelaunchAdvised",
     "TDRelaunchAdvisedConfigurationNeeded",
 )
-TCB_PARTS: tuple[str, ...] = ("bootloader", "tee", "snp", "microcode")
-"""Parts of a TCB that Azure's claims name."""
-_PARTS = {
-    f"{SNP_PREFIX}{claim}": part
-    for claim, part in zip(("bootloader-svn", "tee-svn", "snpfw-svn", "microcode-svn"), TCB_PARTS, strict=True)
-}
+TCB_PARTS = tuple(TCB_CLAIMS)
+_PARTS = {claim: part for part, claim in TCB_CLAIMS.items()}
 HIGHEST_LEVEL = 255
 _LONGEST_DEMAND = 1000
 
@@ -87,13 +88,11 @@ class SkrDraft:
     """Demands of ours in the making, which all have to hold together.
 
     Attributes:
-        lists: values that are accepted, by section and key.
+        lists: accepted values, by section and key.
         bits: bits that must be set or clear, by section, table and name.
         minimums: least numbers, by key.
-        levels: the levels of each part of the TCB that are accepted; for all four parts, or empty.
+        levels: the accepted levels of each part of the TCB; for all four parts, or empty.
         kinds: sections that are named by the kind of machine.
-        carried: demands in the draft.
-        losses: demands that are lost.
     """
 
     lists: dict[str, dict[str, list[JsonValue]]] = field(default_factory=dict[str, dict[str, list[JsonValue]]])
@@ -174,7 +173,7 @@ def is_carriable(wanted: WantedClaim) -> bool:
 
 
 def _exact_levels(demands: tuple[WantedClaim, ...]) -> dict[str, list[int]]:
-    """Return the levels of each part of the TCB that are accepted, where a source says so of all four.
+    """Return the levels of each part of the TCB that are accepted, if a source lists them for all four.
 
     Raises:
         NeverHoldsError: it demands two levels of one part at once.
@@ -207,11 +206,11 @@ def _hex_values(wanted: WantedClaim, size: int) -> list[JsonValue]:
     return list(values)
 
 
-def _hex(kind: str, key: str, size: int) -> _Carrier:
+def _hex(kind: str, key: str, *, size: int) -> _Carrier:
     return lambda draft, wanted: draft.narrow(kind, key, _hex_values(wanted, size))
 
 
-def _bit(kind: str, group: str, bit: str, *, only: bool | None = None) -> _Carrier:
+def _bit(kind: str, group: str, bit: str, *, only: bool | None) -> _Carrier:
     """Carry a boolean; ``only`` is the one that our policies can demand."""
 
     def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
@@ -292,39 +291,11 @@ _CARRIERS: Mapping[str, _Carrier] = MappingProxyType(
     {
         "x-ms-attestation-type": _kind,
         "eat_profile": _profile,
-        **{
-            SNP_PREFIX + suffix: carrier
-            for suffix, carrier in {
-                "launchmeasurement": _hex("snp", "measurement", 48),
-                "hostdata": _hex("snp", "host_data", 32),
-                "authorkeydigest": _hex("snp", "author_key_digests", 48),
-                "idkeydigest": _hex("snp", "id_key_digests", 48),
-                "familyId": _hex("snp", "family_ids", 16),
-                "imageId": _hex("snp", "image_ids", 16),
-                "vmpl": _vmpl,
-                "is-debuggable": _bit("snp", "guest_policy", "debug", only=False),
-                "migration-allowed": _bit("snp", "guest_policy", "migrate_ma", only=False),
-                "smt-allowed": _bit("snp", "guest_policy", "smt"),
-                "guestsvn": _at_least("minimum_guest_svn", 2**32 - 1),
-            }.items()
-        },
-        **{claim: _tcb_part(part) for claim, part in _PARTS.items()},
-        **{
-            TDX_PREFIX + suffix: carrier
-            for suffix, carrier in {
-                "mrtd": _hex("tdx", "mr_td", 48),
-                **{f"rtmr{number}": _hex("tdx", f"rtmr{number}", 48) for number in range(4)},
-                "mrseam": _hex("tdx", "mr_seam", 48),
-                "mrconfigid": _hex("tdx", "mr_config_id", 48),
-                "mrowner": _hex("tdx", "mr_owner", 48),
-                "mrownerconfig": _hex("tdx", "mr_owner_config", 48),
-                "td_attributes_debug": _bit("tdx", "td_attributes", "debug", only=False),
-                "td_attributes_key_locker": _bit("tdx", "td_attributes", "kl"),
-                "td_attributes_perfmon": _bit("tdx", "td_attributes", "perfmon"),
-                "td_attributes_protection_keys": _bit("tdx", "td_attributes", "pks"),
-                "td_attributes_septve_disable": _bit("tdx", "td_attributes", "sept_ve_disable", only=True),
-            }.items()
-        },
-        "attester_tcb_status": _status,
+        **{claim: _hex(*key.split("."), size=size) for key, (claim, size) in DIGESTS.items()},
+        **{claim: _bit(*key.split("."), only=only) for key, (claim, only) in BITS.items()},
+        **{claim: _tcb_part(part) for part, claim in TCB_CLAIMS.items()},
+        VMPL: _vmpl,
+        GUEST_SVN: _at_least("minimum_guest_svn", 2**32 - 1),
+        TCB_STATUS: _status,
     }
 )

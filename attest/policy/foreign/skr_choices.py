@@ -16,20 +16,13 @@ from attest.policy.foreign.skr import AllOf, AnyOf, ClaimTest, Condition, Operat
 from attest.policy.foreign.skr_carriers import NeverHoldsError, SkrDraft, WantedClaim, is_carriable
 from attest.policy.model import MAX_BRANCHES
 
-__all__ = ["Alternative", "Factors", "SkrAlternatives"]
-
 _Placed = tuple[str, Condition]
 """A condition with its place in the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Demands that have to hold together.
-
-    Attributes:
-        path: where they stand in the source.
-        wanted: the demands.
-    """
+    """Demands that have to hold together, and their place in the source."""
 
     path: str
     wanted: tuple[WantedClaim, ...]
@@ -42,12 +35,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkrAlternatives:
-    """Alternatives of which one has to hold.
-
-    Attributes:
-        path: where the choice stands in the source.
-        alternatives: at least one.
-    """
+    """Alternatives of which one has to hold, at least one, and the place of the choice in the source."""
 
     path: str
     alternatives: tuple[Alternative, ...]
@@ -77,11 +65,7 @@ class Factors:
 
     @staticmethod
     def of(members: Iterable[_Placed], path: str) -> Factors:
-        """Take conditions apart of which one has to hold.
-
-        Args:
-            members: the conditions with their places.
-            path: where their list stands.
+        """Take conditions apart of which one has to hold, each with its place; ``path`` is the place of their list.
 
         Raises:
             NeverHoldsError: no machine meets any of them.
@@ -261,12 +245,12 @@ def _grouped(members: Iterable[_Placed]) -> Iterator[tuple[str, Condition | Want
         path: WantedClaim(path=path, operator=Operator.EQUALS, values=tuple(found)) for path, found in values.items()
     }
     carriable = {path: found for path, found in lists.items() if is_carriable(found)}
-    told = set[str]()
+    listed_paths = set[str]()
     for place, member in flat:
         if not _is_value(member) or member.path not in carriable:
             yield place, member
-        elif member.path not in told:
-            told.add(member.path)
+        elif member.path not in listed_paths:
+            listed_paths.add(member.path)
             yield place, carriable[member.path]
 
 

@@ -1,4 +1,4 @@
-"""Claims of Azure's tokens without a place in our policies, each with the reason (azure-skr.md, 12)."""
+"""Claims of Azure's tokens: the keys of our policies for them, or why there is none (azure-skr.md, 12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,47 @@ from types import MappingProxyType
 
 from attest.policy.foreign.skr_review import is_guest_chosen, is_init_time
 
-__all__ = ["why_lost"]
+TEE_PREFIX, SNP_PREFIX = "x-ms-isolation-tee.", "x-ms-sevsnpvm-"
+DIGESTS: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "snp.measurement": (f"{SNP_PREFIX}launchmeasurement", 48),
+        "snp.host_data": (f"{SNP_PREFIX}hostdata", 32),
+        "snp.author_key_digests": (f"{SNP_PREFIX}authorkeydigest", 48),
+        "snp.id_key_digests": (f"{SNP_PREFIX}idkeydigest", 48),
+        "snp.family_ids": (f"{SNP_PREFIX}familyId", 16),
+        "snp.image_ids": (f"{SNP_PREFIX}imageId", 16),
+        "tdx.mr_td": ("tdx_mrtd", 48),
+        **{f"tdx.rtmr{number}": (f"tdx_rtmr{number}", 48) for number in range(4)},
+        "tdx.mr_seam": ("tdx_mrseam", 48),
+        "tdx.mr_config_id": ("tdx_mrconfigid", 48),
+        "tdx.mr_owner": ("tdx_mrowner", 48),
+        "tdx.mr_owner_config": ("tdx_mrownerconfig", 48),
+    }
+)
+"""Keys that list values in hex: the claim, and the length of a value in bytes."""
+BITS: Mapping[str, tuple[str, bool | None]] = MappingProxyType(
+    {
+        "snp.guest_policy.debug": (f"{SNP_PREFIX}is-debuggable", False),
+        "snp.guest_policy.migrate_ma": (f"{SNP_PREFIX}migration-allowed", False),
+        "snp.guest_policy.smt": (f"{SNP_PREFIX}smt-allowed", None),
+        "tdx.td_attributes.debug": ("tdx_td_attributes_debug", False),
+        "tdx.td_attributes.kl": ("tdx_td_attributes_key_locker", None),
+        "tdx.td_attributes.perfmon": ("tdx_td_attributes_perfmon", None),
+        "tdx.td_attributes.pks": ("tdx_td_attributes_protection_keys", None),
+        "tdx.td_attributes.sept_ve_disable": ("tdx_td_attributes_septve_disable", True),
+    }
+)
+"""Keys of single bits: the claim, and the only value that our policies can demand; None for either."""
+VMPL, GUEST_SVN, TCB_STATUS = f"{SNP_PREFIX}vmpl", f"{SNP_PREFIX}guestsvn", "attester_tcb_status"
+TCB_CLAIMS: Mapping[str, str] = MappingProxyType(
+    {
+        "bootloader": f"{SNP_PREFIX}bootloader-svn",
+        "tee": f"{SNP_PREFIX}tee-svn",
+        "snp": f"{SNP_PREFIX}snpfw-svn",
+        "microcode": f"{SNP_PREFIX}microcode-svn",
+    }
+)
+"""Parts of a TCB that Azure's claims name."""
 
 _TOKEN = frozenset(
     {"iss", "iat", "nbf", "exp", "jti", "aud", "sub", "x-ms-ver", "x-ms-policy-hash", "x-ms-policy-signer"}
@@ -47,7 +87,7 @@ def why_lost(path: str) -> tuple[str, str]:
         return "the guest chooses it freely, so that it authorises nothing", "bind what matters to the report's data"
     if is_init_time(path):
         return "whoever started the machine chose it; only HOSTDATA fixes it", "demand host_data"
-    bare = path.removeprefix("x-ms-isolation-tee.")
+    bare = path.removeprefix(TEE_PREFIX)
     if bare in _FACTS:
         return _FACTS[bare]
     if path in _TOKEN:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attest.policy.foreign.skr import AllOf, ClaimTest, Condition, Operator, SkrPolicy, claim_tests
-from attest.policy.foreign.skr_evaluation import integer_of, values_equal
-
-__all__ = ["SkrFinding", "is_guest_chosen", "is_init_time", "review_skr"]
+from attest.policy.foreign.skr import (
+    AllOf,
+    ClaimTest,
+    Condition,
+    Operator,
+    SkrPolicy,
+    claim_tests,
+    integer_of,
+    values_equal,
+)
 
 _ORDERED = (Operator.LESS, Operator.LESS_OR_EQUALS, Operator.GREATER, Operator.GREATER_OR_EQUALS)
 _GUEST_ROOTS = ("x-ms-runtime", "nonce")

@@ -15,14 +15,6 @@ from attest.policy.decoder import Section, hex_of, integer, list_of, refuse, tex
 from attest.policy.reference_values.reference_documents import DIGEST_BYTES, MAX_VERSION, ReferenceDocument
 from attest.policy.references import IncompleteReferences, ReferenceValues
 
-__all__ = [
-    "AcceptedDocument",
-    "accept_document",
-    "decode_accepted_document",
-    "merge_at_hand",
-    "merge_references",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedDocument:
@@ -49,7 +41,7 @@ def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
     found = AcceptedDocument(
         document=section.required("document", text),
         sha256=section.stated("sha256", hex_of(DIGEST_BYTES)),
-        signers=section.optional("signers", list_of(hex_of(DIGEST_BYTES)), default=()),
+        signers=section.stated("signers", list_of(hex_of(DIGEST_BYTES))) or (),
         at_least=section.optional("at_least", integer(1, 64), default=1),
         minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
     )
@@ -73,8 +65,7 @@ def merge_references(
     Args:
         own: the policy's ``reference_values``.
         accepted: the policy's ``references``.
-        documents: what the caller has, by name; one that the policy does not name counts for nothing, its revocations
-            included.
+        documents: those at hand, by name; one that the policy does not name has no effect, its revocations included.
 
     Raises:
         ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or

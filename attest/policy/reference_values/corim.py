@@ -12,7 +12,7 @@ Spec: specs/eat-ear.md, section 11.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 
@@ -22,33 +22,9 @@ from attest.endorsements.cose import CoseKey, algorithm_numbers, cose_signature_
 from attest.errors import EvidenceError, SignatureError
 from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue, read_tagged
 
-__all__ = [
-    "AMD_PROFILE",
-    "INTEL_PROFILES",
-    "MAX_CORIM_BYTES",
-    "CorimMap",
-    "ParsedCorim",
-    "corim_text",
-    "malformed",
-    "parse_corim",
-    "require_map",
-    "verify_corim",
-]
-
 MAX_CORIM_BYTES = 4 * 1024 * 1024
-MAX_TRIPLES = 10_000
-AMD_PROFILE = "tag:amd.com,2024:snp-corim-profile"
-INTEL_OID = bytes.fromhex("6086480186f84d011001")
-"""2.16.840.1.113741.1.16.1."""
-INTEL_PROFILES = frozenset({INTEL_OID})
 CONTENT_TYPE = "application/rim+cbor"
-TAG_CORIM, TAG_COMID, TAG_OID, TAG_BYTES, TAG_TIME, TAG_URI = 501, 506, 111, 560, 1, 32
-SHA256_NUMBER, SHA384_NUMBER = 1, 7
-DIGEST_BYTES = {SHA256_NUMBER: 32, SHA384_NUMBER: 48}
-"""By number in IANA's registry of named information, which is what CoMID takes for a digest's algorithm."""
-AMD_MEASUREMENT = 641
-DIGESTS, RAW_VALUE, MASK, REGISTERS, MR_TEE, MR_SIGNER = 2, 4, 5, 14, -83, -84
-
+_TAG_CORIM, _TAG_COMID, _TAG_OID, _TAG_TIME, _TAG_URI = 501, 506, 111, 1, 32
 CORIM_CLAUSE = "draft-ietf-rats-corim; eat-ear.md 11"
 _LATEST_SECONDS = 253402300799
 
@@ -66,11 +42,11 @@ class ParsedCorim:
         not_after: of its validity, included.
         comids: its CoMIDs, as maps.
         protected: the signed header, with ``payload`` and ``signature``; None where the CoRIM is not signed.
-        payload: what is signed.
+        payload: the signed bytes.
         signature: as received.
         algorithm: COSE's number.
         signer: name in the header, for people.
-        left_out: what is in it and not in ``comids``.
+        left_out: its content outside of ``comids``.
     """
 
     id: str
@@ -78,12 +54,12 @@ class ParsedCorim:
     not_before: datetime | None
     not_after: datetime | None
     comids: tuple[CorimMap, ...]
-    protected: bytes | None
-    payload: bytes
-    signature: bytes
-    algorithm: int | None
-    signer: str | None
     left_out: tuple[str, ...]
+    protected: bytes | None = None
+    payload: bytes = b""
+    signature: bytes = b""
+    algorithm: int | None = None
+    signer: str | None = None
 
 
 def parse_corim(data: bytes) -> ParsedCorim:
@@ -96,7 +72,7 @@ def parse_corim(data: bytes) -> ParsedCorim:
         raise malformed("CoRIM", f"at most {MAX_CORIM_BYTES} bytes", f"{len(data)} bytes")
     match read_tagged(data, what="CoRIM"):
         case Tagged(tag=501, value=Mapping() as corim):
-            return _corim(corim, None)
+            return _corim(corim)
         case Tagged(tag=18, value=(bytes(protected), Mapping(), bytes(payload), bytes(signature))):
             return _signed(protected, payload, signature)
         case _:
@@ -115,9 +91,15 @@ def _signed(protected: bytes, payload: bytes, signature: bytes) -> ParsedCorim:
     if header.get(3, CONTENT_TYPE) != CONTENT_TYPE:
         raise malformed("content type", CONTENT_TYPE, str(header.get(3))[:80])
     content = read_tagged(payload, what="the signed CoRIM")
-    corim = content.value if isinstance(content, Tagged) and content.tag == TAG_CORIM else content
-    signer = _signer(header)
-    return _corim(require_map(corim, "the signed CoRIM"), (protected, payload, signature, algorithm, signer))
+    corim = content.value if isinstance(content, Tagged) and content.tag == _TAG_CORIM else content
+    return replace(
+        _corim(require_map(corim, "the signed CoRIM")),
+        protected=protected,
+        payload=payload,
+        signature=signature,
+        algorithm=algorithm,
+        signer=_signer(header),
+    )
 
 
 def _signer(header: CorimMap) -> str | None:
@@ -130,7 +112,7 @@ def _signer(header: CorimMap) -> str | None:
     return corim_text(claims.get(1)) if isinstance(claims, Mapping) else None
 
 
-def _corim(corim: CorimMap, signed: tuple[bytes, bytes, bytes, int, str | None] | None) -> ParsedCorim:
+def _corim(corim: CorimMap) -> ParsedCorim:
     tags = corim.get(1)
     if not isinstance(tags, tuple) or not tags:
         raise malformed("tags", "at least one tag", "none")
@@ -138,18 +120,12 @@ def _corim(corim: CorimMap, signed: tuple[bytes, bytes, bytes, int, str | None] 
     comids, left_out = _comids(tags)
     if 2 in corim:
         left_out.append("dependent CoRIMs")
-    protected, payload, signature, algorithm, signer = signed or (None, b"", b"", None, None)
     return ParsedCorim(
         id=corim_text(corim.get(0)) or "without a name",
         profile=_profile(corim.get(3)),
         not_before=_moment(validity.get(0), "validity.not-before"),
         not_after=_moment(validity.get(1), "validity.not-after"),
         comids=comids,
-        protected=protected,
-        payload=payload,
-        signature=signature,
-        algorithm=algorithm,
-        signer=signer,
         left_out=tuple(left_out),
     )
 
@@ -163,7 +139,7 @@ def _comids(tags: tuple[TaggedValue, ...]) -> tuple[tuple[CorimMap, ...], list[s
         content = read_tagged(tag, what=place) if isinstance(tag, bytes) else tag
         if not isinstance(content, Tagged):
             raise malformed(place, "a tagged item", "an item without a tag")
-        if content.tag != TAG_COMID:
+        if content.tag != _TAG_COMID:
             others.append(f"{place}: tag {content.tag}, which is no CoMID (506)")
             continue
         inner = content.value
@@ -175,7 +151,7 @@ def _profile(value: TaggedValue) -> str | bytes | None:
     """Return the profile; since draft 1 one, before a list of one."""
     if isinstance(value, tuple) and len(value) == 1:
         value = value[0]
-    inner = value.value if isinstance(value, Tagged) and value.tag in (TAG_URI, TAG_OID) else value
+    inner = value.value if isinstance(value, Tagged) and value.tag in (_TAG_URI, _TAG_OID) else value
     if inner is None or isinstance(inner, str | bytes):
         return inner
     raise malformed("profile", "a URI or an OID", "something else")
@@ -184,7 +160,7 @@ def _profile(value: TaggedValue) -> str | bytes | None:
 def _moment(value: TaggedValue, path: str) -> datetime | None:
     if value is None:
         return None
-    seconds = value.value if isinstance(value, Tagged) and value.tag == TAG_TIME else None
+    seconds = value.value if isinstance(value, Tagged) and value.tag == _TAG_TIME else None
     if isinstance(seconds, bool) or not isinstance(seconds, int) or not 0 <= seconds <= _LATEST_SECONDS:
         raise malformed(path, "seconds since 1970 under tag 1", "something else")
     return datetime.fromtimestamp(seconds, UTC)

@@ -9,20 +9,7 @@ from datetime import datetime
 from attest.errors import EvidenceError
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.reference_values.corim import (
-    AMD_MEASUREMENT,
-    AMD_PROFILE,
     CORIM_CLAUSE,
-    DIGEST_BYTES,
-    DIGESTS,
-    INTEL_PROFILES,
-    MASK,
-    MR_SIGNER,
-    MR_TEE,
-    RAW_VALUE,
-    REGISTERS,
-    SHA256_NUMBER,
-    SHA384_NUMBER,
-    TAG_BYTES,
     CorimMap,
     ParsedCorim,
     corim_text,
@@ -36,9 +23,16 @@ from attest.policy.reference_values.reference_documents import (
 )
 from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue
 
-__all__ = ["ImportedCorim", "references_from_corim"]
-
 MAX_TRIPLES = 5_000
+AMD_PROFILE = "tag:amd.com,2024:snp-corim-profile"
+INTEL_PROFILE = bytes.fromhex("6086480186f84d011001")
+"""OID 2.16.840.1.113741.1.16.1."""
+_SHA256_NUMBER, _SHA384_NUMBER = 1, 7
+_DIGEST_BYTES = {_SHA256_NUMBER: 32, _SHA384_NUMBER: 48}
+"""By number in IANA's registry of named information, which is what CoMID takes for a digest's algorithm."""
+_TAG_BYTES = 560
+_AMD_MEASUREMENT = 641
+_DIGESTS, _RAW_VALUE, _MASK, _REGISTERS, _MR_TEE, _MR_SIGNER = 2, 4, 5, 14, -83, -84
 _BASE_FIELDS = frozenset(range(16)) - {12}
 _INTEL_FIELDS = frozenset({-73, -82, -83, -84, -85, -86})
 _AMD_MKEYS = {
@@ -69,12 +63,7 @@ _TRIPLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCorim:
-    """The result of importing a CoRIM.
-
-    Attributes:
-        document: of ours; its digest is over our writing of it.
-        left_out: what the CoRIM says and the document does not.
-    """
+    """A document of ours from a CoRIM, with its own digest, and the parts of the CoRIM that it leaves out."""
 
     document: ReferenceDocument
     left_out: tuple[str, ...]
@@ -86,11 +75,11 @@ def references_from_corim(
     """Carry the reference values of a CoRIM over into a document of ours.
 
     Args:
-        parsed: verified or not; whether that matters is the caller's question.
+        parsed: verified or not; the caller decides whether that matters.
         at: when it is carried over; ``issued`` where the CoRIM names no beginning.
         name: of the document; the CoRIM's id by default.
         version: of the document.
-        how: how the caller made sure who wrote it, for the document's origin.
+        how: the caller's proof of its author, for the document's origin.
 
     Raises:
         EvidenceError: ``corim-malformed``; ``corim-empty``, nothing in it can be carried over.
@@ -100,18 +89,12 @@ def references_from_corim(
         _read_comid(comid, f"comid[{index}]", carried)
     left_out = (*parsed.left_out, *dict.fromkeys(carried.left_out))
     if not carried.entries:
-        raise EvidenceError(
-            f"nothing of CoRIM {parsed.id!r} can be carried over: {'; '.join(left_out[:5]) or 'it has no triples'}",
-            code="corim-empty",
-            expected="digests under AMD's or Intel's profile",
-            got="; ".join(left_out[:5]) or "no reference triples",
-            clause=CORIM_CLAUSE,
-        )
-    told = None if parsed.signer is None else f"which names {parsed.signer} as its signer"
+        raise _empty(parsed.id, "; ".join(left_out[:5]))
+    signer_note = None if parsed.signer is None else f"which names {parsed.signer} as its signer"
     document = make_reference_document(
         name=name or parsed.id,
         version=version,
-        origin=", ".join(part for part in (f"CoRIM {parsed.id}", told, how) if part is not None),
+        origin=", ".join(part for part in (f"CoRIM {parsed.id}", signer_note, how) if part is not None),
         issued=parsed.not_before or at,
         expires=parsed.not_after or RelaxedDemand(reason="the CoRIM names no end"),
         entries={
@@ -119,6 +102,16 @@ def references_from_corim(
         },
     )
     return ImportedCorim(document=document, left_out=left_out)
+
+
+def _empty(name: str, left_out: str) -> EvidenceError:
+    return EvidenceError(
+        f"nothing of CoRIM {name!r} can be carried over: {left_out or 'it has no triples'}",
+        code="corim-empty",
+        expected="digests under AMD's or Intel's profile",
+        got=left_out or "no reference triples",
+        clause=CORIM_CLAUSE,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +186,7 @@ def _read_measurement(  # noqa: PLR0917  two lists to add to, after what is read
     """Add what one measurement gives; return why it can never match, or None."""
     values = require_map(measurement.get(1), f"{path}.mval")
     key = measurement.get(0)
-    intel = profile in INTEL_PROFILES
+    intel = profile == INTEL_PROFILE
     unknown = set(values) - _BASE_FIELDS - (_INTEL_FIELDS if intel else frozenset())
     if unknown or set(measurement) - {0, 1, 2}:
         return f"{', '.join(sorted(map(str, unknown)))[:80] or 'a member'} is not known"
@@ -219,17 +212,17 @@ _Taken = dict[TaggedKey, list[tuple[str, bytes]]]
 
 def _amd(key: TaggedValue, values: CorimMap) -> _Taken:
     """Return what AMD's profile gives, by field of mval: the launch measurement, as digest or as raw value."""
-    if key != AMD_MEASUREMENT:
+    if key != _AMD_MEASUREMENT:
         return {}
     taken: _Taken = {}
-    if DIGESTS in values:
-        taken[DIGESTS] = [("snp-measurement", value) for value in _digests(values[DIGESTS], SHA384_NUMBER)]
-    raw = values.get(RAW_VALUE)
-    if isinstance(raw, Tagged) and raw.tag == TAG_BYTES and MASK not in values:
-        if not isinstance(raw.value, bytes) or len(raw.value) != DIGEST_BYTES[SHA384_NUMBER]:
+    if _DIGESTS in values:
+        taken[_DIGESTS] = [("snp-measurement", value) for value in _digests(values[_DIGESTS], _SHA384_NUMBER)]
+    raw = values.get(_RAW_VALUE)
+    if isinstance(raw, Tagged) and raw.tag == _TAG_BYTES and _MASK not in values:
+        if not isinstance(raw.value, bytes) or len(raw.value) != _DIGEST_BYTES[_SHA384_NUMBER]:
             raise _NeverMatchesError("a measurement that has not 48 bytes")
-        taken[RAW_VALUE] = [("snp-measurement", raw.value)]
-    if len(taken) == 2 and taken[DIGESTS] != taken[RAW_VALUE]:
+        taken[_RAW_VALUE] = [("snp-measurement", raw.value)]
+    if len(taken) == 2 and taken[_DIGESTS] != taken[_RAW_VALUE]:
         raise _NeverMatchesError("two different measurements at once")
     return taken
 
@@ -241,15 +234,15 @@ def _intel(values: CorimMap, model: str) -> _Taken:
     seam = "SEAM" in model
     taken: _Taken = {}
     tee = {48: "tdx-mr-seam" if seam else "tdx-mr-td", 32: "sgx-mr-enclave"}
-    if MR_TEE in values:
-        taken[MR_TEE] = [(tee[len(value)], value) for value in _choices(values[MR_TEE])]
-    if MR_SIGNER in values:
+    if _MR_TEE in values:
+        taken[_MR_TEE] = [(tee[len(value)], value) for value in _choices(values[_MR_TEE])]
+    if _MR_SIGNER in values:
         # Of a TD the signer is that of the TDX module, which verification demands to be Intel.
-        signers = [("sgx-mr-signer", value) for value in _choices(values[MR_SIGNER]) if len(value) == 32]
+        signers = [("sgx-mr-signer", value) for value in _choices(values[_MR_SIGNER]) if len(value) == 32]
         if signers:
-            taken[MR_SIGNER] = signers
-    if REGISTERS in values:
-        taken[REGISTERS] = list(_registers(values[REGISTERS]))
+            taken[_MR_SIGNER] = signers
+    if _REGISTERS in values:
+        taken[_REGISTERS] = list(_registers(values[_REGISTERS]))
     return taken
 
 
@@ -261,7 +254,7 @@ def _registers(value: TaggedValue) -> Iterator[tuple[str, bytes]]:
         number = {"0": 0, "1": 1, "2": 2, "3": 3}.get(str(index).lower().removeprefix("rtmr"))
         if number is None or isinstance(index, bytes):
             raise _NeverMatchesError(f"integrity register {str(index)[:20]}, which a TD does not have")
-        for digest in _digests(digests, SHA384_NUMBER):
+        for digest in _digests(digests, _SHA384_NUMBER):
             yield f"tdx-rtmr{number}", digest
 
 
@@ -294,10 +287,10 @@ def _digests(value: TaggedValue, wanted: int | None) -> list[bytes]:
                 raise _NeverMatchesError("a digest that is no pair of algorithm and bytes")
         if algorithm in found:
             raise _NeverMatchesError(f"algorithm {algorithm} twice in one list of digests")
-        if len(digest) != DIGEST_BYTES.get(algorithm, len(digest)):
+        if len(digest) != _DIGEST_BYTES.get(algorithm, len(digest)):
             raise _NeverMatchesError(f"a digest of {len(digest)} bytes under algorithm {algorithm}")
         found[algorithm] = digest
-    order = (SHA384_NUMBER, SHA256_NUMBER) if wanted is None else (wanted,)
+    order = (_SHA384_NUMBER, _SHA256_NUMBER) if wanted is None else (wanted,)
     for algorithm in order:
         if algorithm in found:
             return [found[algorithm]]

@@ -35,20 +35,6 @@ from attest.policy.decoder import (
 )
 from attest.policy.document import placed, read_document
 
-__all__ = [
-    "KIND_BYTES",
-    "MAX_REFERENCE_BYTES",
-    "NO_REFERENCE_DOCUMENTS",
-    "REFERENCES_SCHEMA",
-    "DocumentState",
-    "ReferenceDocument",
-    "ReferenceEntry",
-    "RevokedValue",
-    "decode_reference_document",
-    "read_reference_document",
-    "reference_json",
-]
-
 REFERENCES_SCHEMA = "attest.references/1"
 MAX_REFERENCE_BYTES = 1024 * 1024
 """The same as of policies; some eight thousand values."""
@@ -88,12 +74,11 @@ class DocumentState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceEntry:
-    """Values under one name.
+    """Values under one name, in the document's order, without repetition.
 
     Attributes:
         kind: one of ``KIND_BYTES``.
-        values: in the document's order, without repetition.
-        origin: where they come from, where that differs from the document's.
+        origin: their origin, where that differs from the document's.
         expires: last moment at which they count, included, where that is earlier than the document's.
     """
 
@@ -158,11 +143,7 @@ NO_REFERENCE_DOCUMENTS: Mapping[str, ReferenceDocument] = MappingProxyType({})
 
 
 def read_reference_document(data: bytes, *, name: str = "reference values") -> ReferenceDocument:
-    """Read a document from YAML or JSON; both of one content have one digest.
-
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
+    """Read a document from YAML or JSON; both of one content have one digest. ``name`` is its name in errors.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line, column and the path of the value.
@@ -189,7 +170,7 @@ def decode_reference_document(document: JsonValue) -> ReferenceDocument:
         issued=section.required("issued", moment),
         expires=section.required("expires", demand(moment)),
         entries=section.required("values", table_of(_entry)),
-        revoked=section.optional("revoked", list_of(_revoked), default=()),
+        revoked=section.stated("revoked", list_of(_revoked)) or (),
         digest=_digest(document),
     )
     section.finish()

@@ -16,8 +16,6 @@ from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.evidence.tdx.structure import ParsedTdReport
 from attest.policy.reference_values.reference_documents import ReferenceEntry
 
-__all__ = ["references_from", "references_from_rims"]
-
 
 def references_from(
     devices: Iterable[tuple[str, object]], *, kinds: frozenset[str] | None = None

@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 from attest.errors import EvidenceError
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Tagged", "TaggedKey", "TaggedValue", "read_tagged"]
-
 TaggedKey: TypeAlias = "int | str | bytes"
 TaggedValue: TypeAlias = (
     "bool | int | str | bytes | tuple[TaggedValue, ...] | Mapping[TaggedKey, TaggedValue] | Tagged | None"
@@ -126,7 +124,7 @@ class _Reader:
         return found
 
     def _ends(self, size: int | None, read: int) -> bool:
-        """Say whether an array or map is complete; one of indefinite length ends with a break."""
+        """Return True if an array or map is complete; one of indefinite length ends with a break."""
         if size is not None:
             return read == size
         if self._data[self.at : self.at + 1] == bytes([_BREAK]):

@@ -1,4 +1,4 @@
-"""Azure's release policies over the claims of one token (azure-skr.md, 3), with a trace of every node.
+"""Reference evaluator of Azure's release policies over the claims of one token (azure-skr.md, 3), with a trace.
 
 Values are compared by the table of the specification only: no patterns, no folding of case, no other conversion.
 Azure's service gives no trace: it answers one 403 for every cause.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from attest.encoding import JsonValue
 from attest.policy.foreign.issuers import normalised_issuer
 from attest.policy.foreign.skr import (
-    LARGEST_INTEGER,
     AllOf,
     AnyOf,
     ClaimTest,
@@ -21,15 +19,12 @@ from attest.policy.foreign.skr import (
     Operator,
     SkrPolicy,
     SkrValue,
+    integer_of,
+    values_equal,
 )
-
-__all__ = ["MISSING", "Missing", "SkrDecision", "SkrNode", "claim_at", "evaluate_skr", "integer_of", "values_equal"]
 
 MAX_SHOWN = 200
 """Characters of a claim that a trace shows; a token may carry anything."""
-_BOOLEANS = {"true": True, "false": False}
-_DIGITS = frozenset("0123456789")
-_LONGEST_INTEGER = len(str(LARGEST_INTEGER))
 
 
 class Missing:
@@ -95,37 +90,6 @@ def _is_scalar(value: JsonValue | Missing) -> bool:
 # -- comparing
 
 
-def integer_of(value: JsonValue) -> int | None:
-    """Take an integer or its canonical decimal digits; None for everything else, and beyond 2^53."""
-    if isinstance(value, str):
-        digits = 0 < len(value) <= _LONGEST_INTEGER and _DIGITS.issuperset(value)
-        value = int(value) if digits and (value == "0" or value[0] != "0") else None
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if abs(value) <= LARGEST_INTEGER else None
-
-
-def _truth(value: JsonValue) -> bool | None:
-    """Take a boolean or its word."""
-    if isinstance(value, str):
-        return _BOOLEANS.get(value)
-    return value if isinstance(value, bool) else None
-
-
-def values_equal(wanted: SkrValue, found: JsonValue) -> bool:
-    """Compare by the table of azure-skr.md, 3; an unlisted comparison is false.
-
-    Text equals text of the same code points. A boolean equals the same one, or its word; an integer equals the same
-    one, or its canonical decimal digits. A number with a fraction or an exponent equals nothing.
-    """
-    if isinstance(wanted, str) and isinstance(found, str):
-        return wanted == found
-    if isinstance(wanted, bool) or isinstance(found, bool):
-        return _truth(wanted) is _truth(found)
-    number = integer_of(wanted)
-    return number is not None and number == integer_of(found)
-
-
 def _is_unjudgeable(value: JsonValue) -> bool:
     """Return True for a number that JSON readers disagree about: "not equal" is no answer for it either."""
     if isinstance(value, float):
@@ -143,22 +107,20 @@ def _in_order(compare: Callable[[int, int], bool]) -> Callable[[SkrValue, JsonVa
     return holds
 
 
-_COMPARISONS: Mapping[Operator, Callable[[SkrValue, JsonValue], bool]] = MappingProxyType(
-    {
-        Operator.EQUALS: values_equal,
-        Operator.NOT_EQUALS: lambda wanted, found: not _is_unjudgeable(found) and not values_equal(wanted, found),
-        Operator.LESS: _in_order(lambda found, limit: found < limit),
-        Operator.LESS_OR_EQUALS: _in_order(lambda found, limit: found <= limit),
-        Operator.GREATER: _in_order(lambda found, limit: found > limit),
-        Operator.GREATER_OR_EQUALS: _in_order(lambda found, limit: found >= limit),
-    }
-)
+_COMPARISONS: Mapping[Operator, Callable[[SkrValue, JsonValue], bool]] = {
+    Operator.EQUALS: values_equal,
+    Operator.NOT_EQUALS: lambda wanted, found: not _is_unjudgeable(found) and not values_equal(wanted, found),
+    Operator.LESS: _in_order(lambda found, limit: found < limit),
+    Operator.LESS_OR_EQUALS: _in_order(lambda found, limit: found <= limit),
+    Operator.GREATER: _in_order(lambda found, limit: found > limit),
+    Operator.GREATER_OR_EQUALS: _in_order(lambda found, limit: found >= limit),
+}
 
 
 def _holds(test: ClaimTest, found: JsonValue | Missing) -> bool:
     """Judge one test. Only ``exists: false`` can hold of a claim that is not there."""
     if test.operator is Operator.EXISTS:
-        return _is_scalar(found) if _truth(test.value) else isinstance(found, Missing)
+        return _is_scalar(found) if test.value in (True, "true") else isinstance(found, Missing)
     if isinstance(found, Missing) or not _is_scalar(found):
         return False
     return _COMPARISONS[test.operator](test.value, found)
