@@ -13,8 +13,6 @@ from kms.domain.keys import KeyName
 from kms.keys.admin import require_key
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "require_frozen", "thaw_in"]
-
 FROZEN = "frozen"
 THAWED = "thawed"
 

@@ -15,8 +15,6 @@ from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
 from kms.store import ReadTransaction
 
-__all__ = ["BreakGlassService"]
-
 _REMEMBERED: Final = 64
 _NOT_AT_HAND: Final = "kek-not-at-hand"
 _log = logging.getLogger("kms")
@@ -30,7 +28,6 @@ class BreakGlassService:
     """
 
     def __init__(self, kek: KeyEncryptionKey) -> None:
-        """Remember nothing yet."""
         self._kek = kek
         self._sealed: OrderedDict[BreakGlass, bool] = OrderedDict()
         self._lock = threading.Lock()

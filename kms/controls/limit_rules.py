@@ -13,8 +13,6 @@ from kms.domain.leases import Attester
 from kms.domain.limits import NO_LIMITS, KeyLimits, Usage, UseRequest, limit_reasons
 from kms.store import ReadTransaction
 
-__all__ = ["limit_objections", "usage_of"]
-
 
 def limit_objections(
     tx: ReadTransaction,

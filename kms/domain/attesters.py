@@ -12,8 +12,6 @@ from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
 from kms.domain.leases import Attester
 from kms.domain.passports import VerifiedPassport
 
-__all__ = ["PASSPORT", "attester_of", "holder_of", "instance_of", "passport_attester"]
-
 _INSTANCE = "attest kms instance v1"
 _HOLDER = "attest kms holder v1"
 _MEASUREMENTS = ("measurement", "mr_td", "mr_enclave")

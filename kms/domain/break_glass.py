@@ -21,17 +21,6 @@ from kms.domain.freezes import Freeze, Target
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.lease_grants import Granted
 
-__all__ = [
-    "BreakGlass",
-    "counting_freezes",
-    "glass_context",
-    "glass_members",
-    "glass_state",
-    "judging_policy",
-    "open_glass_of",
-    "within_glass",
-]
-
 _PURPOSE: Final = "break-glass"
 
 

@@ -21,20 +21,6 @@ from attest.verification import Freshness
 from kms.domain.devices import products_of
 from kms.domain.passports import PassportResult
 
-__all__ = [
-    "DenialReason",
-    "KeyState",
-    "OpenBreakGlass",
-    "ReferenceState",
-    "ReleaseDecision",
-    "ReleaseObstacle",
-    "ReleaseOutcome",
-    "ReleaseTerms",
-    "Result",
-    "decide",
-]
-
-
 Result: TypeAlias = AttestationResult | PassportResult
 """The appraisal of verified evidence, or of another Verifier's result, under a key's policy."""
 

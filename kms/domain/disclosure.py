@@ -15,8 +15,6 @@ from kms.domain.decide import DenialReason, ReleaseDecision
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure
 
-__all__ = ["hides", "told"]
-
 _HINT: Final = "the decision and its reasons are in the service's log"
 _FROM_LEAST: Final = tuple(Disclosure)
 

@@ -34,31 +34,6 @@ from __future__ import annotations
 
 from attest.errors import AttestError
 
-__all__ = [
-    "AttestationOffError",
-    "BodyTooLargeError",
-    "ChallengeError",
-    "ChallengeExpiredError",
-    "ChallengeUsedError",
-    "ForbiddenError",
-    "GrantConflictError",
-    "GrantUnknownError",
-    "IntegrityError",
-    "KeyConflictError",
-    "KeyUnknownError",
-    "KmsError",
-    "LogBrokenError",
-    "LogTileUnknownError",
-    "MediaTypeError",
-    "PolicyUnknownError",
-    "QuorumRequiredError",
-    "ReleaseDeniedError",
-    "RequestError",
-    "SchemaError",
-    "UnauthenticatedError",
-    "UnavailableError",
-]
-
 
 class KmsError(AttestError):
     """A documented refusal of the key-release service."""

@@ -14,17 +14,6 @@ from attest.release import require_tenant
 from kms.domain.devices import PRODUCT_NAMES, is_product
 from kms.domain.keys import KeyName
 
-__all__ = [
-    "MAX_REASON_CHARACTERS",
-    "Freeze",
-    "Scope",
-    "Target",
-    "freezing",
-    "frozen_products",
-    "require_reason",
-    "target",
-]
-
 MAX_REASON_CHARACTERS: Final = 1000
 
 

@@ -8,8 +8,6 @@ from typing import Protocol
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.secret import SecretBytes
 
-__all__ = ["KeyEncryptionKey", "RandomBytes"]
-
 RandomBytes = Callable[[int], bytes]
 """Source of unpredictable bytes; ``secrets.token_bytes`` at the edge."""
 
@@ -23,7 +21,6 @@ class KeyEncryptionKey(Protocol):
     @property
     def id(self) -> bytes:
         """32 bytes that name the key under which ``wrap`` wraps."""
-        ...
 
     def wrap(self, secret: SecretBytes, *, context: WrapContext) -> Wrapped:
         """Encrypt a secret and tie it to its context.
@@ -31,7 +28,6 @@ class KeyEncryptionKey(Protocol):
         Raises:
             UnavailableError: what holds the key does not answer.
         """
-        ...
 
     def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
         """Decrypt a secret that was wrapped in this context.
@@ -40,4 +36,3 @@ class KeyEncryptionKey(Protocol):
             IntegrityError: ``wrapped-key-invalid``: altered, cut off, swapped, of another key or of another format.
             UnavailableError: what holds the key does not answer, or the key is not at hand here.
         """
-        ...

@@ -22,8 +22,6 @@ from attest.encoding import rfc3339_text
 from kms.domain.decide import ReleaseObstacle
 from kms.domain.keys import KeyRecord
 
-__all__ = ["VersionState", "state_of", "version_hindrances"]
-
 
 class VersionState(enum.StrEnum):
     """State of a version in its life cycle."""

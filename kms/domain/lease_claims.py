@@ -26,8 +26,6 @@ from attest.evidence import ClaimTree
 from kms.domain.errors import IntegrityError
 from kms.domain.passports import VerifiedPassport
 
-__all__ = ["PASSPORT", "SCHEMA", "KeptClaims", "KeptItem", "Values", "kept_claims", "passport_claims", "read_claims"]
-
 SCHEMA: Final = "kms.claims/1"
 PASSPORT: Final = "ear"
 """Kind of an item that an EAR describes."""

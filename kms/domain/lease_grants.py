@@ -11,8 +11,6 @@ from kms.domain.decide import KeyState
 from kms.domain.kek import RandomBytes
 from kms.domain.leases import LEASE_ID_BYTES, SUPERSEDED, Attester, Lease, LeaseEnd
 
-__all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseIssuer"]
-
 SHORTEST_LEASE_SECONDS: Final = 5
 """Long enough to retry a renewal once."""
 LONGEST_LEASE_SECONDS: Final = 366 * 86_400
@@ -43,7 +41,6 @@ class LeaseIssuer:
     """
 
     def __init__(self, *, lifetime_seconds: int, random: RandomBytes) -> None:
-        """Keep lifetime and source of randomness."""
         self._lifetime_seconds = lifetime_seconds
         self._random = random
 

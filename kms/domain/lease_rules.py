@@ -13,8 +13,6 @@ from attest.release import KeyName
 from kms.domain.decide import DenialReason
 from kms.domain.leases import Attester, LeaseState, LeaseStop
 
-__all__ = ["lease_objections"]
-
 
 def lease_objections(
     *,

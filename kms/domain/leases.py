@@ -14,18 +14,6 @@ from typing import Final
 from attest.encoding import rfc3339_text
 from attest.release import KeyName
 
-__all__ = [
-    "LEASE_ID",
-    "LEASE_ID_BYTES",
-    "SUPERSEDED",
-    "Attester",
-    "Lease",
-    "LeaseEnd",
-    "LeaseFilter",
-    "LeaseState",
-    "LeaseStop",
-]
-
 LEASE_ID_BYTES: Final = 16
 LEASE_ID: Final = re.compile(r"[0-9a-f]{32}")
 SUPERSEDED: Final = "superseded"

@@ -16,20 +16,6 @@ from attest.errors import ConfigurationError
 from kms.domain.decide import DenialReason
 from kms.domain.windows import Window
 
-__all__ = [
-    "MAX_CHIPS",
-    "MAX_NUMBER",
-    "NO_LIMITS",
-    "Budget",
-    "KeyLimits",
-    "Period",
-    "Usage",
-    "UseRequest",
-    "canonical_limits",
-    "limit_reasons",
-    "read_limits",
-]
-
 SCHEMA: Final = "kms.key-limits/1"
 MAX_CHIPS: Final = 10_000
 MAX_NUMBER: Final = 1_000_000_000

@@ -15,8 +15,6 @@ from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.leases import Lease
 from kms.domain.passports import VerifiedPassport
 
-__all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
-
 DECISION = "decision"
 
 
@@ -26,7 +24,6 @@ class Digested(Protocol):
     @property
     def digest(self) -> bytes:
         """SHA-384, 48 bytes."""
-        ...
 
 
 def check_members(check: Check) -> dict[str, JsonValue]:

@@ -24,17 +24,6 @@ from attest.errors import EvidenceError
 from attest.release import leaf_hash
 from kms.domain.errors import LogBrokenError
 
-__all__ = [
-    "ENTRY_SCHEMA",
-    "GENESIS",
-    "MAX_ENTRY_BYTES",
-    "MAX_TEXT_CHARACTERS",
-    "LogEntry",
-    "LogHead",
-    "make_entry",
-    "require_entry",
-]
-
 ENTRY_SCHEMA = "kms.log/1"
 MAX_TEXT_CHARACTERS = 4096
 """Of one text in an entry; what a stranger sent is quoted up to here."""

@@ -19,8 +19,6 @@ from kms.domain.errors import LogBrokenError, LogTileUnknownError
 from kms.domain.log_entries import LogEntry
 from kms.domain.log_tree import Node, ReadNodes
 
-__all__ = ["TILE_LEVELS", "TILE_WIDTH", "Tile", "TileSource", "parse_tile", "read_tile", "tiles_of"]
-
 TILE_WIDTH = 256
 TILE_LEVELS = 8
 """Levels of the tree between one level of tiles and the next."""
@@ -59,15 +57,12 @@ class TileSource(Protocol):
 
     def size(self) -> int:
         """Return the number of leaves."""
-        ...
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
         """Return the hashes of these nodes."""
-        ...
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over entries."""
-        ...
 
 
 def parse_tile(path: str) -> Tile:

@@ -12,18 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attest.release import EMPTY_ROOT, node_hash
 from kms.domain.errors import LogBrokenError
 
-__all__ = [
-    "Frontier",
-    "Node",
-    "ReadNodes",
-    "consistency_proof",
-    "grown",
-    "inclusion_proof",
-    "node_position",
-    "recent_nodes",
-    "root",
-]
-
 Node = tuple[int, int]
 ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
 """Returns the hashes of these nodes; what is not there is left out."""
@@ -138,7 +126,6 @@ class Frontier:
     """A tree that grows leaf by leaf and keeps no more than its right edge."""
 
     def __init__(self) -> None:
-        """Begin with the empty tree."""
         self.size = 0
         self._edge: dict[Node, bytes] = {}
 

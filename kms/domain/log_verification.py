@@ -15,8 +15,6 @@ from kms.domain.errors import LogBrokenError
 from kms.domain.log_entries import LogEntry, require_entry
 from kms.domain.log_tree import Frontier, Node
 
-__all__ = ["LogSource", "LogState", "parse_noted", "read_noted", "verify_log"]
-
 _NOTED = re.compile(r"(?:([0-9]{1,18}):)?([0-9a-f]{64})")
 _CHUNK = 256
 
@@ -26,15 +24,12 @@ class LogSource(Protocol):
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over entries."""
-        ...
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
         """Return the hashes of these nodes."""
-        ...
 
     def node_count(self) -> int:
         """Return how many hashes are stored."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

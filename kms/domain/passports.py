@@ -14,8 +14,6 @@ from attest.release import Passport
 from attest.results import VerifiedEar, judge_ear
 from attest.verification import Freshness, VerifiedItem
 
-__all__ = ["PassportResult", "VerifiedPassport", "appraise_passport"]
-
 _NOTHING_RELAXED: Final[tuple[Unchecked, ...]] = ()
 
 

@@ -20,8 +20,6 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy import PolicyPublicKey, key_id, read_public_key
 
-__all__ = ["MAX_PEOPLE", "NOBODY", "ChangeKind", "Person", "Quorum", "QuorumRule", "canonical", "read_quorum"]
-
 SCHEMA: Final = "kms.quorum/1"
 MAX_PEOPLE: Final = 64
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")

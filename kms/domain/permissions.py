@@ -10,8 +10,6 @@ from typing import Final
 
 from kms.domain.actors import Actor
 
-__all__ = ["EVERY_TENANT", "PERMISSIONS", "SERVICE_ROLES", "SERVICE_WIDE", "Grant", "Operation", "Role", "may"]
-
 EVERY_TENANT: Final = "*"
 
 

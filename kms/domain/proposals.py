@@ -19,19 +19,6 @@ from attest.errors import ConfigurationError, EvidenceError, SignatureError
 from attest.policy import PolicyPrivateKey, algorithm_of, is_signed, key_id, raw_signature
 from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule, canonical
 
-__all__ = [
-    "DEFAULT_LIFETIME",
-    "MAX_LIFETIME",
-    "MAX_PROPOSAL_BYTES",
-    "Approval",
-    "Proposal",
-    "approve_with",
-    "missing",
-    "read_approval",
-    "read_proposal",
-    "signers",
-]
-
 SCHEMA: Final = "kms.proposal/1"
 APPROVAL_SCHEMA: Final = "kms.proposal-signature/1"
 MAX_PROPOSAL_BYTES: Final = 512 * 1024

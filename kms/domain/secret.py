@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NoReturn, Self, TypeVar, final
 
-__all__ = ["EXPORT", "ExportCapability", "SecretBytes", "wiped_after"]
-
 _T = TypeVar("_T")
 
 
@@ -107,7 +105,6 @@ class SecretBytes:
         return f"SecretBytes(<{self.__length} bytes>)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a secret is not pickled or copied"
         raise TypeError(msg)
 

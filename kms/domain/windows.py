@@ -13,8 +13,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Window"]
-
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _TEXT: Final = re.compile(
     r"(?P<days>[A-Za-z,-]+) (?P<from>[0-9]{2}:[0-9]{2})-(?P<to>[0-9]{2}:[0-9]{2})(?: UTC)?", re.ASCII

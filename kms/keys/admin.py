@@ -19,20 +19,6 @@ from kms.references.intake import REFERENCES_ADDED, added_body, effects, referen
 from kms.references.resolution import load_guard, named_by
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = [
-    "KEY_CREATED",
-    "KEY_DISABLED",
-    "KEY_ENABLED",
-    "KEY_IMPORTED",
-    "add_key",
-    "find_key",
-    "name_members",
-    "require_key",
-    "set_enabled",
-    "set_version_enabled",
-    "unknown_key",
-]
-
 KEY_CREATED = "key-created"
 KEY_IMPORTED = "key-imported"
 KEY_ENABLED = "key-enabled"

@@ -8,8 +8,6 @@ from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.key_states import state_of
 from kms.domain.keys import KeyRecord, RotationSchedule
 
-__all__ = ["record_members", "schedule_members"]
-
 
 def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
     """Return one version of a key as JSON members, with its state at a moment."""

@@ -23,17 +23,6 @@ from kms.keys.admin import name_members, unknown_key
 from kms.store import ReadTransaction, Store
 from kms.store.timestamps import whole_millisecond
 
-__all__ = [
-    "DESTROYED",
-    "DESTRUCTION_CANCELLED",
-    "DESTRUCTION_SCHEDULED",
-    "PlannedDestruction",
-    "destroy_due",
-    "plan_destruction",
-    "restore_key",
-    "schedule_destruction",
-]
-
 DESTRUCTION_SCHEDULED = "key-destruction-scheduled"
 DESTRUCTION_CANCELLED = "key-destruction-cancelled"
 DESTROYED = "key-destroyed"

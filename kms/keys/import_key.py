@@ -26,17 +26,6 @@ from kms.domain.keys import KeyName, KeyRecord, WrapContext
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.store import Store
 
-__all__ = [
-    "IMPORT_KEY_CREATED",
-    "find_import_key",
-    "first_terms",
-    "make_import_key",
-    "next_terms",
-    "no_import_key",
-    "unwrap_material",
-    "wrap_material",
-]
-
 IMPORT_KEY_CREATED = "import-key-created"
 _NAME: Final = "import-key"
 _ALGORITHM: Final = "hpke-mlkem768-x25519"

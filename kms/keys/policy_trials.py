@@ -11,8 +11,6 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.policy import PolicyDifference, ReferenceDocument, decode_policy, diff_policies, read_document
 
-__all__ = ["PolicyTrial", "difference_members", "policy_difference", "try_evidence"]
-
 _RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question that it answered is not known")
 
 

@@ -12,8 +12,6 @@ from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyPurpose, KeyRecord
 from kms.store import ReadTransaction, WriteTransaction
 
-__all__ = ["publication_problems", "publish", "require_policy_open"]
-
 
 def publish(tx: WriteTransaction, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
     """Log the public half of a new version, and store the position of the entry.

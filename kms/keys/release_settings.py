@@ -16,8 +16,6 @@ from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECOND
 from kms.keys.admin import name_members, require_key
 from kms.store import Store
 
-__all__ = ["KEY_RELEASE_SET", "ReleaseSettings", "set_release_settings", "setting_problems"]
-
 KEY_RELEASE_SET: Final = "key-release-set"
 
 

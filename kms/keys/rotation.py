@@ -28,18 +28,6 @@ from kms.keys.publication import publish
 from kms.store import Store, WriteTransaction
 from kms.store.timestamps import whole_millisecond
 
-__all__ = [
-    "DEFAULT_OVERLAP",
-    "KEY_ROTATED",
-    "SCHEDULE_REMOVED",
-    "SCHEDULE_SET",
-    "Rotator",
-    "remove_schedule",
-    "rotate_due",
-    "rotate_key",
-    "set_schedule",
-]
-
 KEY_ROTATED = "key-rotated"
 SCHEDULE_SET = "key-schedule-set"
 SCHEDULE_REMOVED = "key-schedule-removed"

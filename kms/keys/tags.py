@@ -14,8 +14,6 @@ from kms.domain.keys import KeyName
 from kms.keys.admin import name_members, require_key
 from kms.store import Store, WriteTransaction
 
-__all__ = ["KEY_TAGGED", "MAX_TAGS", "change_tags", "parse_tags"]
-
 KEY_TAGGED = "key-tagged"
 MAX_TAGS = 32
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

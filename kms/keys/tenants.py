@@ -8,8 +8,6 @@ from attest.release import require_tenant
 from kms.domain.actors import Actor
 from kms.store import Store
 
-__all__ = ["TENANT_CREATED", "create_tenant"]
-
 TENANT_CREATED = "tenant-created"
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kms.keys.wrapping.keyring import KekRing
 from kms.store import Store
 
-__all__ = ["Vault"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vault:

@@ -15,8 +15,6 @@ from kms.leases.affected import Concern
 from kms.leases.search import Affected, find_leases
 from kms.store import Store
 
-__all__ = ["RENEWALS_RESUMED", "RENEWALS_STOPPED", "resume_renewals", "stop_renewals"]
-
 RENEWALS_STOPPED: Final = "renewals-stopped"
 RENEWALS_RESUMED: Final = "renewals-resumed"
 _IDS_IN_ENTRY: Final = 500

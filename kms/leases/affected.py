@@ -20,8 +20,6 @@ from attest.evidence import ClaimTree, DeviceSet, StatedClaims
 from kms.domain.lease_claims import PASSPORT, KeptClaims, KeptItem
 from kms.domain.leases import Lease
 
-__all__ = ["Concern", "below", "conforming_to", "lists_advisory", "parse_minimum"]
-
 Concern: TypeAlias = Callable[[Lease, KeptClaims], Iterable[str]]
 """Takes a lease and the claims that it rests on; says, a line each, why the lease is concerned. None: it is not."""
 

@@ -13,8 +13,6 @@ from kms.domain.lease_claims import read_claims
 from kms.domain.leases import Lease, LeaseFilter
 from kms.store import ReadTransaction
 
-__all__ = ["lease_problems"]
-
 _ANY = datetime(1970, 1, 1, tzinfo=UTC)
 _Granted: TypeAlias = dict[str, JsonValue]
 

@@ -7,8 +7,6 @@ from datetime import datetime
 from attest.encoding import JsonValue, rfc3339_text
 from kms.leases.search import Affected
 
-__all__ = ["lease_members"]
-
 
 def lease_members(one: Affected, *, at: datetime) -> dict[str, JsonValue]:
     """Return a lease, what became of it, and how it is concerned."""

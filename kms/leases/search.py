@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from attest.release import KeyName
-from kms.domain.attesters import PASSPORT, instance_of
+from kms.domain.attesters import instance_of
 from kms.domain.errors import IntegrityError
-from kms.domain.lease_claims import KeptClaims, read_claims
+from kms.domain.lease_claims import PASSPORT, KeptClaims, read_claims
 from kms.domain.leases import Attester, LeaseFilter, LeaseState, LeaseStop
 from kms.leases.affected import Concern
 from kms.store import ReadTransaction
-
-__all__ = ["Affected", "find_leases", "standing_stops"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

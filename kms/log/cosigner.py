@@ -30,8 +30,6 @@ from attest.release import (
     require_name,
 )
 
-__all__ = ["LogAtUrl", "cosign_next", "read_witness_key"]
-
 MAX_ANSWER_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
 _OK, _NOT_FOUND = 200, 404
@@ -99,12 +97,10 @@ class LogAtUrl:
     """
 
     def __init__(self, url: str, *, http: httpx.Client | None = None) -> None:
-        """Remember where to ask."""
         self._url = url.rstrip("/")
         self._http = httpx.Client(timeout=TIMEOUT_SECONDS) if http is None else http
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(

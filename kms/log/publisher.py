@@ -19,8 +19,6 @@ from kms.domain.log_tree import Node, consistency_proof, inclusion_proof, recent
 from kms.log.witness_client import WitnessPanel
 from kms.store import Store
 
-__all__ = ["LogPublisher", "signed_state"]
-
 MAX_ROUNDS = 3
 """How often a checkpoint is made anew because a witness has seen a longer log already, from another replica."""
 
@@ -35,12 +33,10 @@ class Signer(Protocol):
     @property
     def key(self) -> Ed25519PrivateKey:
         """Signs."""
-        ...
 
     @property
     def origin(self) -> str:
         """The log's name."""
-        ...
 
 
 def signed_state(source: TileSource, signer: Signer) -> Checkpoint:
@@ -68,7 +64,6 @@ class LogPublisher:
     """
 
     def __init__(self, *, store: Store, signer: Signer, panel: WitnessPanel | None = None) -> None:
-        """Begin with nothing published."""
         self._store = store
         self._signer = signer
         self._panel = panel

@@ -8,8 +8,6 @@ from attest.encoding import JsonValue
 from attest.release import DEFAULT_TENANT
 from kms.domain.log_entries import LogEntry
 
-__all__ = ["entry_members", "text_line"]
-
 
 def entry_members(entry: LogEntry) -> dict[str, JsonValue]:
     """Return an entry as hashed, and its hash."""

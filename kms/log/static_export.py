@@ -12,8 +12,6 @@ from kms.domain.errors import LogBrokenError
 from kms.domain.log_tiles import TileSource, read_tile, tiles_of
 from kms.domain.log_tree import root
 
-__all__ = ["Exported", "export_log"]
-
 _CHECKPOINT = "checkpoint"
 _EVERYBODY_READS = 0o644
 

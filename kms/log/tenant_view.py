@@ -15,8 +15,6 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.release import KeyReference
 
-__all__ = ["RULES", "SERVICE_WIDE", "Owners", "TenantEntry", "seen_by"]
-
 Document: TypeAlias = Mapping[str, JsonValue]
 
 _HEAD: Final = ("schema", "seq", "time", "kind")

@@ -21,8 +21,6 @@ from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.release import Checkpoint, WitnessKey
 
-__all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
-
 ASK_SECONDS: Final = 2.0
 """Longest wait of a release for witnesses."""
 PAUSE_SECONDS: Final = 30
@@ -151,7 +149,6 @@ class WitnessPanel:
         post: Post,
         seconds: float = ASK_SECONDS,
     ) -> None:
-        """Start without knowledge of the witnesses' state."""
         self._witnesses = witnesses
         self._clock = clock
         self._report = report

@@ -25,22 +25,6 @@ from kms.quorum.change_context import Changing, Prepared, ProposedChange
 from kms.quorum.changes import read_change
 from kms.store import ReadTransaction, WriteTransaction
 
-__all__ = [
-    "PROPOSAL_APPROVED",
-    "PROPOSAL_CREATED",
-    "PROPOSAL_EXECUTED",
-    "PROPOSAL_WITHDRAWN",
-    "ProposalStatus",
-    "QuorumService",
-    "approve",
-    "change_now",
-    "execute",
-    "find",
-    "propose",
-    "standing",
-    "withdraw",
-]
-
 PROPOSAL_CREATED = "proposal-created"
 PROPOSAL_APPROVED = "proposal-approved"
 PROPOSAL_WITHDRAWN = "proposal-withdrawn"

@@ -13,8 +13,6 @@ from kms.quorum.approved_anchors import APPROVED_ANCHORS
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import ReadTransaction
 
-__all__ = ["ANCHORS_APPROVED", "AnchorsApprove"]
-
 ANCHORS_APPROVED: Final = "anchors-approved"
 
 

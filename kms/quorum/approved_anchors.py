@@ -8,8 +8,6 @@ from attest.errors import ConfigurationError
 from kms.domain.people import ChangeKind
 from kms.store import ReadTransaction
 
-__all__ = ["APPROVED_ANCHORS", "require_approved"]
-
 APPROVED_ANCHORS: Final = "approved_anchors"
 """Fact: SHA-256 of the approved set, 32 bytes, as ``kms.config.configuration`` computes it."""
 

@@ -10,8 +10,6 @@ from kms.quorum.admin import PROPOSAL_CREATED, PROPOSAL_EXECUTED, PROPOSAL_WITHD
 from kms.quorum.changes import QUORUM_CHANGED
 from kms.store import ReadTransaction
 
-__all__ = ["differences"]
-
 _ENDS = {PROPOSAL_EXECUTED: "executed", PROPOSAL_WITHDRAWN: "withdrawn"}
 
 

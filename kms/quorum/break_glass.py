@@ -28,8 +28,6 @@ from kms.quorum.change_context import Changing, Prepared
 from kms.references.resolution import load_guard, named_by
 from kms.store import ReadTransaction, Store
 
-__all__ = ["GLASS_CLOSED", "GLASS_OPENED", "BreakGlassOpen", "close_glass", "differences"]
-
 GLASS_OPENED: Final = "break-glass-opened"
 GLASS_CLOSED: Final = "break-glass-closed"
 

@@ -14,8 +14,6 @@ from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction, WriteTransaction
 
-__all__ = ["NOTHING_PREPARED", "Changing", "Prepared", "ProposedChange", "Rewrapped"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrapped:
@@ -78,29 +76,22 @@ class ProposedChange(Protocol):
     @property
     def kind(self) -> ChangeKind:
         """Which rule it has to meet."""
-        ...
 
     @property
     def action(self) -> str:
         """What it is called."""
-        ...
 
     def arguments(self) -> dict[str, JsonValue]:
         """Return everything that ``read_change`` makes it from again."""
-        ...
 
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Return what it builds on; refuse what could not be done now."""
-        ...
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
-        ...
 
     def prepare(self, vault: Vault) -> Prepared:
         """Do what takes long and changes nothing, before anything is locked."""
-        ...
 
     def apply(self, changing: Changing) -> str:
         """Do it, with its log entry; return a line for people."""
-        ...

@@ -24,8 +24,6 @@ from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.store import ReadTransaction
 
-__all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]
-
 QUORUM_CHANGED: Final = "quorum-changed"
 
 

@@ -13,8 +13,6 @@ from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import ReadTransaction
 
-__all__ = ["KEK_RETIRED", "KEK_ROTATED", "KekRetirement", "KekRotation", "find_kek"]
-
 KEK_ROTATED: Final = "kek-rotated"
 KEK_RETIRED: Final = "kek-retired"
 

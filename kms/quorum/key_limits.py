@@ -17,8 +17,6 @@ from kms.keys.vault import Vault
 from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
 from kms.store import ReadTransaction
 
-__all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]
-
 LIMITS_CHANGED = "key-limits-changed"
 
 

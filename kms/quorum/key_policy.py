@@ -39,8 +39,6 @@ from kms.references.intake import (
 from kms.references.resolution import in_force, load_guard, named_by, proved
 from kms.store import ReadTransaction
 
-__all__ = ["POLICY_CHANGED", "KeyPolicySet", "read_references", "reference_arguments"]
-
 POLICY_CHANGED: Final = "key-policy-changed"
 
 

@@ -10,8 +10,6 @@ from kms.domain.references import StoredDocument
 from kms.references.resolution import proved, stored_policy
 from kms.store import ReadTransaction
 
-__all__ = ["reach_of"]
-
 
 def reach_of(tx: ReadTransaction, given: StoredDocument) -> tuple[str, ...]:
     """Return the keys whose policy accepts a document; none when all of it is there already, so that nothing changes.

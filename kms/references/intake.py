@@ -30,21 +30,6 @@ from kms.domain.references import Proof, StoredDocument
 from kms.references.resolution import find_guard, in_force, proved, stored_policy
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = [
-    "REFERENCES_ADDED",
-    "GivenFile",
-    "InForce",
-    "Intake",
-    "add_document",
-    "added_body",
-    "effects",
-    "list_documents",
-    "read_given",
-    "reference_members",
-    "require_current",
-    "take_in",
-]
-
 REFERENCES_ADDED = "references-added"
 
 

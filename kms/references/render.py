@@ -8,8 +8,6 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.policy import RelaxedDemand
 from kms.references.intake import InForce
 
-__all__ = ["in_force_members"]
-
 
 def in_force_members(one: InForce, *, at: datetime) -> dict[str, JsonValue]:
     """Say which document it is, whether it counts, and for which keys."""

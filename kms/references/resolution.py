@@ -32,8 +32,6 @@ from kms.domain.errors import IntegrityError
 from kms.domain.references import StoredDocument
 from kms.store import ReadTransaction
 
-__all__ = ["Guard", "find_guard", "in_force", "load_guard", "named_by", "proved", "stored_policy"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:

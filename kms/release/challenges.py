@@ -27,8 +27,6 @@ from kms.domain.kek import RandomBytes
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["MAC_KEY_BYTES", "TOKEN_CHARACTERS", "ChallengeIssuer", "OpenedChallenge"]
-
 MAC_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 32
 _MAC_BYTES = 32
@@ -82,7 +80,6 @@ class ChallengeIssuer:
         random: RandomBytes,
         not_before: datetime | None = None,
     ) -> None:
-        """Keep key, audience and settings."""
         self._not_before = not_before
         self._mac_key = mac_key
         self._audience = audience

@@ -20,8 +20,6 @@ from kms.release.exchange import Exchange
 from kms.release.snapshot import Snapshot
 from kms.store import ReadTransaction
 
-__all__ = ["Decided", "appraise_all", "decide_on", "with_objections"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:

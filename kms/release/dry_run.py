@@ -18,8 +18,6 @@ from attest.evidence import MEDIA_BINDING, NONCE_BYTES, parse_binding
 from kms.domain.decide import ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.log_decisions import check_members
 
-__all__ = ["TRIAL_SCHEMA", "ReleaseTrial", "assumed_nonce"]
-
 TRIAL_SCHEMA = "kms.release-trial/1"
 _NO_NONCE = bytes(NONCE_BYTES)
 """Nonce for evidence without a binding, which is refused because it answers no challenge."""

@@ -12,8 +12,6 @@ from attest.encoding import json_value, rfc3339
 from attest.endorsements import IntelDocument
 from attest.errors import EvidenceError
 
-__all__ = ["KINDS", "Dated", "DatedKind", "dated"]
-
 DatedKind = Literal["crl", "tcb-info", "qe-identity", "ocsp", "certificate"]
 KINDS: Final[tuple[DatedKind, ...]] = ("crl", "tcb-info", "qe-identity", "ocsp", "certificate")
 

@@ -15,8 +15,6 @@ from attest.evidence import MAX_FILE_BYTES, MAX_FILES
 from attest.fetch import VendorServices, gather_for_evidence
 from kms.release.vendor_cache import NotedCache
 
-__all__ = ["EndorsementProvider", "FetchService"]
-
 REREAD_SECONDS: Final = 600
 """Interval at which loaded bundles are checked for expiry, without reading the disk."""
 

@@ -17,8 +17,6 @@ from attest.errors import AttestError, EndorsementError
 from attest.fetch import CheckedAnswer, EndorsementSource, VendorServices, describe, refresh_endorsement
 from kms.release.vendor_cache import CachedRequest, NotedCache
 
-__all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]
-
 LOOK_SECONDS: Final = 60.0
 """Interval between scans of the cache."""
 LEAD: Final = timedelta(days=1)
@@ -98,7 +96,6 @@ class Refresher:
         told: Callable[[str, str], None],
         report: Callable[[str], None],
     ) -> None:
-        """Keep the vendors; nothing is fetched yet."""
         named = {"amd": vendors.amd, "intel": vendors.intel, "rims": vendors.rims, "ocsp": vendors.ocsp}
         self._services: Mapping[str, _Service] = {
             source.service: _Service(name=name, source=source) for name, source in named.items()

@@ -14,8 +14,6 @@ from kms.domain.decide import ReleaseTerms
 from kms.domain.keys import KeyPurpose
 from kms.release.challenges import OpenedChallenge
 
-__all__ = ["Exchange"]
-
 _PURPOSES: Final = frozenset(map(str, KeyPurpose))
 
 

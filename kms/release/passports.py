@@ -15,8 +15,6 @@ from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
 
-__all__ = ["PassportVerifier"]
-
 _CLAUSE = "docs/releases.md, passports; must-check.md 18, 20"
 
 
@@ -29,7 +27,6 @@ class PassportVerifier:
     """
 
     def __init__(self, verifiers: tuple[TrustedVerifier, ...], *, audience: str) -> None:
-        """Keep the trusted Verifiers."""
         self._verifiers = verifiers
         self._audience = audience
 

@@ -14,8 +14,6 @@ from kms.release.services import Services
 from kms.store import ReadTransaction
 from kms.store.prompt_keys import StoredPromptKey
 
-__all__ = ["MAX_PAGE", "NOTE_SECONDS", "PromptKeyPage", "PromptKeyService"]
-
 MAX_PAGE: Final = 50
 NOTE_SECONDS: Final = 3600
 """Longest validity of a note; clients then fetch a new one and so learn of a rotation or an end."""
@@ -49,7 +47,6 @@ class PromptKeyService:
     """
 
     def __init__(self, services: Services) -> None:
-        """Keep the services."""
         self._services = services
 
     def page(self, *, tenant: str | None, key_id: str | None, after: KeyName | None, limit: int) -> PromptKeyPage:

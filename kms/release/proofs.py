@@ -16,8 +16,6 @@ from kms.release.exchange import Exchange
 from kms.release.services import Services
 from kms.release.snapshot import Snapshot, relaxed_by_all, tolerated_by_all
 
-__all__ = ["REFUSALS", "strict_refusal", "verify_proof"]
-
 REFUSALS = (EvidenceError, VerificationError, EndorsementError)
 """Errors that refuse a proof. After an ``EndorsementError`` the same request may be sent again."""
 

@@ -12,8 +12,6 @@ from kms.domain.secret import EXPORT, SecretBytes
 from kms.release.decision import Decided
 from kms.release.exchange import Exchange
 
-__all__ = ["receipt", "seal_keys"]
-
 
 def seal_keys(
     exchange: Exchange,

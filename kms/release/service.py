@@ -36,8 +36,6 @@ from kms.release.snapshot import Snapshot, take_snapshot
 from kms.store import ReadTransaction, WriteTransaction
 from kms.telemetry import carried, stage, tee_of
 
-__all__ = ["ReleaseService"]
-
 _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """Attempts of a release while keys or policies change during the decision."""
@@ -73,7 +71,6 @@ class ReleaseService:
     """
 
     def __init__(self, services: Services) -> None:
-        """Keep the services."""
         self._services = services
         self._relaxations = BreakGlassService(services.kek)
 

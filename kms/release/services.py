@@ -9,15 +9,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from attest import TrustAnchors
 from attest.clock import Clock
 from attest.release import VerifierKey
+from kms.domain.lease_grants import LeaseIssuer
 from kms.keys.wrapping.keyring import KekRing
-from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher
 from kms.release.challenges import ChallengeIssuer
 from kms.release.endorsement_provider import EndorsementProvider
 from kms.release.passports import PassportVerifier
 from kms.store import Store
-
-__all__ = ["Identity", "Services"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,6 @@ from kms.references.resolution import Guard, find_guard
 from kms.release.exchange import Exchange
 from kms.store import ReadTransaction
 
-__all__ = ["Snapshot", "relaxed_by_all", "take_snapshot", "tolerated_by_all"]
-
 _FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
 
 

@@ -15,8 +15,6 @@ from attest.clock import Clock
 from attest.endorsements import EndorsementRequest
 from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource, Progress
 
-__all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
-
 MAX_NOTED: Final = 8192
 """Limit of recorded requests and of answers in memory; the least recently used goes first."""
 FORGOTTEN_AFTER: Final = timedelta(days=7)
@@ -45,7 +43,6 @@ class NotedCache(EndorsementCache):
     """
 
     def __init__(self, directory: Path | None, *, clock: Clock) -> None:
-        """Begin with nothing noted."""
         super().__init__(directory or Path())
         self._on_disk = directory is not None
         self._clock = clock
@@ -110,7 +107,6 @@ class SharedSource:
     """
 
     def __init__(self, source: EndorsementSource) -> None:
-        """Wrap a source."""
         self._source = source
         self._asking = threading.Lock()
         self._lock = threading.Lock()

@@ -23,8 +23,6 @@ from attest.errors import ConfigurationError
 from attest.release import require_tenant
 from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 
-__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "named_key_sets", "read_verifiers", "verifier_lines"]
-
 MAX_VERIFIERS: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
 _MEMBERS: Final = {"issuer", "keys", "tenants"}

@@ -6,8 +6,6 @@ from sqlalchemy import Connection
 
 from kms.store import postgres, sqlite
 
-__all__ = ["append_only"]
-
 
 def append_only(connection: Connection, table: str) -> tuple[str, ...]:
     """Return the statements that make a table of this database refuse every change of what is in it."""

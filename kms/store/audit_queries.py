@@ -11,8 +11,6 @@ from kms.store import postgres, sqlite
 from kms.store.repository import Repository
 from kms.store.schema import metadata, protected
 
-__all__ = ["AuditQueries"]
-
 
 class _Dialect(Protocol):
     """The part of each database's module that answers questions about it."""

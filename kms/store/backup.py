@@ -33,8 +33,6 @@ from kms.domain.log_verification import LogState
 from kms.store.schema import REVISIONS, metadata
 from kms.store.transactions import ReadTransaction, WriteTransaction
 
-__all__ = ["BackupSummary", "check_backup", "fill_from", "write_backup"]
-
 SCHEMA: Final = "kms.backup/1"
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest row is a document of reference values, of at most 2 MiB."""
@@ -68,7 +66,6 @@ class Sink(Protocol):
 
     def write(self, data: bytes, /) -> object:
         """Take all of them."""
-        ...
 
 
 def write_backup(tx: ReadTransaction, sink: Sink, *, origin: str, at: datetime) -> BackupSummary:

@@ -18,8 +18,6 @@ from kms.store.schema import REVISIONS
 from kms.store.timeouts import WRITING
 from kms.store.transactions import WriteTransaction
 
-__all__ = ["create_database", "migrate_database", "open_store"]
-
 _DEFAULT = Access()
 
 

@@ -30,8 +30,6 @@ from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["BreakGlassReader", "BreakGlassRepository", "break_glass", "break_glass_ends"]
-
 break_glass = Table(
     "break_glass",
     metadata,

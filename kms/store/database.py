@@ -16,8 +16,6 @@ from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 from kms.store.transactions import ReadTransaction, WriteTransaction
 from kms.telemetry import stage
 
-__all__ = ["Store"]
-
 T = TypeVar("T")
 
 
@@ -30,7 +28,6 @@ class Store:
     """
 
     def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
-        """Keep the engine, a lock that makes this process's writers wait in line, and what lets them go together."""
         self._engine = engine
         self._check = check
         self._writers = threading.Lock()

@@ -7,8 +7,6 @@ from sqlalchemy import Column, LargeBinary, Table, delete, insert, select
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
 
-__all__ = ["FactReader", "FactRepository", "meta"]
-
 meta = Table(
     "meta",
     metadata,

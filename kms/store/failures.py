@@ -13,8 +13,6 @@ from attest.errors import AttestError, ConfigurationError
 from kms.domain.errors import UnavailableError
 from kms.store import postgres, sqlite
 
-__all__ = ["UNREACHABLE", "busy", "not_initialised", "translated", "unknown_outcome"]
-
 UNREACHABLE = "store-unreachable"
 _log = logging.getLogger("kms.store")
 

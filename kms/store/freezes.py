@@ -9,8 +9,6 @@ from kms.domain.freezes import Freeze, Scope, Target
 from kms.store.repository import Repository, readable
 from kms.store.schema import metadata, name_of
 
-__all__ = ["FreezeReader", "FreezeRepository", "freezes"]
-
 freezes = Table(
     "freezes",
     metadata,

@@ -13,8 +13,6 @@ from kms.domain.permissions import Grant, Role
 from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import metadata, name_of
 
-__all__ = ["GrantReader", "GrantRepository", "grants"]
-
 grants = Table(
     "grants",
     metadata,

@@ -23,8 +23,6 @@ from sqlalchemy.exc import DBAPIError
 from attest.errors import AttestError
 from kms.store.failures import unknown_outcome
 
-__all__ = ["MAX_PIECES", "Batching", "Divisible"]
-
 MAX_PIECES: Final = 64
 """Of one transaction, so that no reader and no other process waits for long."""
 
@@ -34,7 +32,6 @@ class Divisible(Protocol):
 
     def part(self) -> AbstractContextManager[None]:
         """Make a block that takes back what was written in it when it is left by an exception."""
-        ...
 
 
 T = TypeVar("T")
@@ -49,7 +46,6 @@ class Batching(Generic[W]):
     """
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[W]]) -> None:
-        """Begin with nothing that waits."""
         self._transaction = transaction
         self._lock = threading.Lock()
         self._waiting: deque[_Piece[W, Any]] = deque()  # Any: each has a result of its own

@@ -11,8 +11,6 @@ from kms.domain.keys import Wrapped
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import metadata
 
-__all__ = ["KekReader", "KekRepository", "keks"]
-
 keks = Table(
     "keks",
     metadata,

@@ -37,8 +37,6 @@ from kms.store.schema import metadata, name_of
 from kms.store.tenants import TenantReader
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["KeyReader", "KeyRepository", "key_versions", "keys", "of_key", "stored_name"]
-
 keys = Table(
     "keys",
     metadata,

@@ -41,8 +41,6 @@ from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["LeaseReader", "LeaseRepository", "lease_claims", "lease_ends", "lease_stops", "leases"]
-
 _PAGE_ROWS = 500
 
 lease_claims = Table(

@@ -13,8 +13,6 @@ from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["LimitReader", "LimitRepository", "key_limits"]
-
 key_limits = Table(
     "key_limits",
     metadata,

@@ -11,8 +11,6 @@ from sqlalchemy.exc import ArgumentError
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Access", "locate"]
-
 _SQLITE_HEAD = "sqlite:///"
 _POSTGRES = frozenset({"postgres", "postgresql"})
 _DRIVER: Final = "postgresql+psycopg"

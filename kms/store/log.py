@@ -14,8 +14,6 @@ from kms.domain.log_tree import Node, grown, node_position
 from kms.store.repository import Repository
 from kms.store.schema import APPEND_ONLY, metadata
 
-__all__ = ["CLOCK_TOLERANCE_SECONDS", "LogReader", "LogRepository", "log_entries", "log_nodes"]
-
 CLOCK_TOLERANCE_SECONDS = 60
 """How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
 after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
@@ -91,7 +89,6 @@ class LogRepository(LogReader):
     """The log in a writing transaction, which does not read again what it has written."""
 
     def __init__(self, connection: Connection) -> None:
-        """Begin with nothing written."""
         super().__init__(connection)
         self._newest: LogHead | None = None
         self._recent: dict[Node, bytes] = {}

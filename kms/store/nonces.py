@@ -13,8 +13,6 @@ from kms.store.repository import Repository
 from kms.store.schema import metadata
 from kms.store.timestamps import milliseconds
 
-__all__ = ["NonceReader", "NonceRepository", "used_nonces"]
-
 used_nonces = Table(
     "used_nonces",
     metadata,

@@ -12,8 +12,6 @@ from kms.store.keks import KekReader
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
 
-__all__ = ["OwnSecretReader", "OwnSecretRepository", "secrets"]
-
 secrets = Table(
     "secrets",
     metadata,

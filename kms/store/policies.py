@@ -10,8 +10,6 @@ from attest.encoding import rfc3339_text
 from kms.store.repository import Repository, blob
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["PolicyReader", "PolicyRepository", "policies"]
-
 policies = Table(
     "policies",
     metadata,

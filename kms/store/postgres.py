@@ -28,22 +28,6 @@ from kms.domain.errors import UnavailableError
 from kms.store.location import Access
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
-__all__ = [
-    "append_only",
-    "is_busy",
-    "is_foreign",
-    "is_unreachable",
-    "open_engine",
-    "reason",
-    "require_empty",
-    "require_none_serving",
-    "settle_numbers",
-    "storage_problems",
-    "trigger_names",
-    "triggers",
-    "weak_durability",
-]
-
 WRITE_LOCK: Final = 0x6B6D_7301
 """Advisory locks count within one database; the numbers are ours (``kms`` in ASCII, and one byte)."""
 SERVING_LOCK: Final = 0x6B6D_7302

@@ -29,8 +29,6 @@ from kms.store.keys import key_versions, keys, of_key, stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["PromptKeyReader", "PromptKeyRepository", "StoredPromptKey", "prompt_keys"]
-
 prompt_keys = Table(
     "prompt_keys",
     metadata,

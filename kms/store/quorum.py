@@ -12,17 +12,6 @@ from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = [
-    "ProposalReader",
-    "ProposalRepository",
-    "QuorumReader",
-    "QuorumRepository",
-    "approvals",
-    "proposal_ends",
-    "proposals",
-    "quorum_documents",
-]
-
 quorum_documents = Table(
     "quorum_documents",
     metadata,

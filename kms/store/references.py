@@ -12,8 +12,6 @@ from kms.domain.references import Proof, StoredDocument
 from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["ReferenceReader", "ReferenceRepository", "reference_documents", "reference_signatures"]
-
 reference_documents = Table(
     "reference_documents",
     metadata,

@@ -13,8 +13,6 @@ from sqlalchemy import Connection
 from attest.errors import AttestError
 from kms.domain.errors import IntegrityError
 
-__all__ = ["Repository", "blob", "readable", "whole_number"]
-
 
 class Repository:
     """One aggregate, in one transaction.
@@ -24,7 +22,6 @@ class Repository:
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Keep the connection."""
         self._connection = connection
 
 

@@ -12,8 +12,6 @@ from kms.store.repository import Repository, readable
 from kms.store.schema import metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["ScheduleReader", "ScheduleRepository", "key_schedules"]
-
 key_schedules = Table(
     "key_schedules",
     metadata,

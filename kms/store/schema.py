@@ -7,8 +7,6 @@ from typing import Final
 from sqlalchemy import MetaData, String
 from sqlalchemy.types import TypeEngine
 
-__all__ = ["APPEND_ONLY", "REVISIONS", "metadata", "name_of", "protected"]
-
 REVISIONS: Final = (
     "0001",
     "0002",

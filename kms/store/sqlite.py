@@ -23,18 +23,6 @@ from attest.errors import ConfigurationError, OutputError
 from attest.unfinished_file import unfinished_file
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
-__all__ = [
-    "append_only",
-    "is_busy",
-    "is_foreign",
-    "new_file",
-    "open_engine",
-    "storage_problems",
-    "trigger_names",
-    "triggers",
-    "weak_durability",
-]
-
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
 _LOOK_SECONDS = 0.002
 """How often one that waits for its turn looks."""

@@ -10,8 +10,6 @@ from kms.store import postgres
 from kms.store.repository import Repository
 from kms.store.schema import metadata
 
-__all__ = ["TableReader", "TableRepository"]
-
 _PAGE_ROWS = 500
 
 

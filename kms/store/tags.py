@@ -11,8 +11,6 @@ from kms.store.keys import of_key, stored_name
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
 
-__all__ = ["TagReader", "TagRepository", "key_tags"]
-
 key_tags = Table(
     "key_tags",
     metadata,

@@ -13,8 +13,6 @@ from kms.domain.errors import KeyConflictError
 from kms.store.repository import Repository
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["TenantReader", "TenantRepository", "tenants"]
-
 tenants = Table(
     "tenants",
     metadata,

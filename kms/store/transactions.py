@@ -30,8 +30,6 @@ from kms.store.tags import TagReader, TagRepository
 from kms.store.tenants import TenantReader, TenantRepository
 from kms.store.wrapped_rows import WrappedRowReader, WrappedRowRepository
 
-__all__ = ["ReadTransaction", "WriteTransaction"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -58,7 +56,6 @@ class ReadTransaction:
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Keep the connection."""
         self.connection = connection
 
     audit = _Part(AuditQueries)

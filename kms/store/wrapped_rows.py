@@ -12,8 +12,6 @@ from kms.store.keys import key_versions, keys
 from kms.store.own_secrets import secrets
 from kms.store.repository import Repository
 
-__all__ = ["WRAPPED_TABLES", "WrappedRowReader", "WrappedRowRepository"]
-
 WRAPPED_TABLES: Final = (key_versions, secrets)
 """Every table with something wrapped in it: columns ``wrapped`` and ``kek_id``."""
 

@@ -14,10 +14,10 @@ from attest.policy.document import read_document
 from attest.policy.signatures import identity_of
 from attest.release import KeyName
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.domain.log_verification import verify_log
 from kms.domain.people import ChangeKind
 from kms.keys.policy_trials import try_evidence
 from kms.keys.vault import Vault
-from kms.log import verify_log
 from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.change_context import Changing, Prepared
 from kms.quorum.changes import read_change

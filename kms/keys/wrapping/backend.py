@@ -13,8 +13,6 @@ from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.errors import replaced, unavailable
 
-__all__ = ["NotOpenedError", "SingleKek", "WrappingBackend", "make_proof", "not_opened", "require_binding"]
-
 
 class NotOpenedError(Exception):
     """This is nothing that was sealed under this key with this associated data. It says no more."""
@@ -26,17 +24,14 @@ class WrappingBackend(Protocol):
     @property
     def kind(self) -> Backend:
         """Kind of the back-end."""
-        ...
 
     @property
     def description(self) -> str:
         """Location of the key for display; contains no secret."""
-        ...
 
     @property
     def derived_id(self) -> bytes | None:
         """The key's id where it follows from the key itself, 32 bytes; otherwise None."""
-        ...
 
     def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt. The first byte of what comes back names the format.
@@ -44,7 +39,6 @@ class WrappingBackend(Protocol):
         Raises:
             UnavailableError: what holds the key does not answer, or does not let us use it.
         """
-        ...
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes | bytearray:
         """Decrypt; into a ``bytearray``, which can be wiped, where what decrypts can write into one.
@@ -53,11 +47,9 @@ class WrappingBackend(Protocol):
             NotOpenedError: altered, cut off, sealed under another key, with other data or in another format.
             UnavailableError: as above.
         """
-        ...
 
     def close(self) -> None:
         """Close connections."""
-        ...
 
 
 @final
@@ -71,7 +63,6 @@ class SingleKek:
     """
 
     def __init__(self, backend: WrappingBackend, *, kek_id: bytes, proof: bytes | None) -> None:
-        """Keep back-end and id; the caller runs ``prove``."""
         self.backend = backend
         self._id = kek_id
         self._proof = proof
@@ -142,7 +133,6 @@ class SingleKek:
         return f"SingleKek(id={self.id.hex()[:16]})"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a key-encryption key is not pickled or copied"
         raise TypeError(msg)
 

@@ -16,8 +16,6 @@ from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, re
 from kms.keys.wrapping.definitions import Definition, FileDefinition, Pkcs11Definition, TransitDefinition
 from kms.keys.wrapping.file import create_kek_file, drafting_kek, read_kek_file
 
-__all__ = ["FreshBackend", "create_backend", "fresh_backend", "identify", "new_record", "open_backend"]
-
 KEK_ID_BYTES = 32
 
 
@@ -106,11 +104,9 @@ class _Elsewhere(WrappingBackend, Protocol):
 
     def connect(self) -> None:
         """Make sure that the key is there and fit."""
-        ...
 
     def create(self) -> None:
         """Make the key unless it is there."""
-        ...
 
 
 def _elsewhere(definition: Pkcs11Definition | TransitDefinition, *, random: RandomBytes) -> _Elsewhere:

@@ -7,8 +7,6 @@ from pathlib import Path
 from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
-__all__ = ["read_credential"]
-
 MAX_CREDENTIAL_BYTES = 4096
 
 

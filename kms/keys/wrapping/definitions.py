@@ -19,18 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from attest.errors import ConfigurationError
 from kms.domain.kek_records import Backend
 
-__all__ = [
-    "DEFINITION_PATHS",
-    "KEK_MEMBERS",
-    "Definition",
-    "FileDefinition",
-    "Pkcs11Definition",
-    "TransitDefinition",
-    "definition_of",
-    "read_definition",
-    "read_directory",
-]
-
 MAX_FILE_BYTES: Final = 64 * 1024
 DEFINITION_PATHS: Final = frozenset({"file", "module", "pin_file", "token_file", "ca_file"})
 """Members that name files; a relative one is meant from where it was written."""

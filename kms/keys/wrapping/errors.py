@@ -9,8 +9,6 @@ import logging
 
 from kms.domain.errors import UnavailableError
 
-__all__ = ["not_at_hand", "refused", "replaced", "unavailable"]
-
 _log = logging.getLogger("kms.kek")
 
 

@@ -29,8 +29,6 @@ from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotOpenedError
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
-__all__ = ["KEK_BYTES", "FileBackend", "KekDraft", "create_kek_file", "drafting_kek", "read_kek_file"]
-
 KEK_BYTES = 32
 _HEAD = "attest-kms-kek-v1 "
 _FILE_BYTES = len(_HEAD) + 43 + 1
@@ -56,7 +54,6 @@ class FileBackend:
     kind: Final = Backend.FILE
 
     def __init__(self, key: SecretBytes, *, random: RandomBytes, path: Path) -> None:
-        """Prepare the cipher."""
         if len(key) != KEK_BYTES:
             msg = f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}"
             raise ValueError(msg)
@@ -92,7 +89,6 @@ class FileBackend:
         """Nothing is open."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a key-encryption key is not pickled or copied"
         raise TypeError(msg)
 

@@ -21,8 +21,6 @@ from kms.keys.wrapping.backends import identify, open_backend
 from kms.keys.wrapping.definitions import Definition
 from kms.keys.wrapping.errors import not_at_hand
 
-__all__ = ["KekRing", "KnownKeks", "OtherDefinitions"]
-
 KnownKeks = Callable[[], tuple[KekRecord, ...]]
 """Reads which keys the database knows."""
 OtherDefinitions = Callable[[], tuple[Definition, ...]]
@@ -46,7 +44,6 @@ class KekRing:
     def __init__(
         self, main: WrappingBackend, *, known: KnownKeks, others: OtherDefinitions, random: RandomBytes
     ) -> None:
-        """Make sure that the main key belongs to the database."""
         self._known = known
         self._others = others
         self._random = random

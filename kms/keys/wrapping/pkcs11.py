@@ -27,8 +27,6 @@ from kms.keys.wrapping.definitions import Pkcs11Definition
 from kms.keys.wrapping.errors import refused, unavailable
 from kms.keys.wrapping.tokens import library_at
 
-__all__ = ["Pkcs11Backend"]
-
 _FORMAT = b"\x02"
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
@@ -80,7 +78,6 @@ class Pkcs11Backend:
     derived_id: Final = None
 
     def __init__(self, definition: Pkcs11Definition, *, random: RandomBytes) -> None:
-        """Ask nothing yet."""
         self.description = definition.description
         self._definition = definition
         self._random = random
@@ -131,7 +128,6 @@ class Pkcs11Backend:
         """Leave the library as it is: another key of this process may be in it."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a key-encryption key is not pickled or copied"
         raise TypeError(msg)
 

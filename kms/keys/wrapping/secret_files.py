@@ -9,8 +9,6 @@ from pathlib import Path
 
 from attest.errors import ConfigurationError
 
-__all__ = ["PrivateFile", "unusable"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFile:

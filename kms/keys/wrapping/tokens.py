@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pkcs11._pkcs11 import lib as LoadedLibrary  # noqa: N812  a class with a name like a function's
     from pkcs11.types import Session, Token
 
-__all__ = ["TokenLibrary", "library_at"]
-
 PATIENCE_SECONDS: Final = 5.0
 """Longest wait of a request for earlier ones: a library that hangs must not block every thread."""
 
@@ -34,7 +32,6 @@ class TokenLibrary:
     """
 
     def __init__(self, path: Path) -> None:
-        """Load nothing yet."""
         self.path = path
         self.started = 0
         """Number of restarts: older handles are invalid."""

@@ -33,8 +33,6 @@ from kms.keys.wrapping.credentials import read_credential
 from kms.keys.wrapping.definitions import TransitDefinition
 from kms.keys.wrapping.errors import refused, unavailable
 
-__all__ = ["TransitBackend"]
-
 TIMEOUT_SECONDS: Final = 5.0
 CONNECTIONS: Final = 32
 _FORMAT = b"\x03"
@@ -69,7 +67,6 @@ class TransitBackend:
     derived_id: Final = None
 
     def __init__(self, definition: TransitDefinition) -> None:
-        """Ask nothing yet."""
         self.description = definition.description
         self._definition = definition
         self._session = _session(definition)
@@ -146,7 +143,6 @@ class TransitBackend:
         self._session.close()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a key-encryption key is not pickled or copied"
         raise TypeError(msg)
 
