@@ -186,7 +186,7 @@ def _desk(caller: Caller) -> QuorumService:
         vault=caller.vault,
         audience=caller.service.text,
         alone=caller.settings.allow_thaw_by_one,
-        longest_glass=timedelta(seconds=caller.settings.break_glass_seconds),
+        longest_relaxation=timedelta(seconds=caller.settings.break_glass_seconds),
     )
 
 

@@ -47,24 +47,24 @@ class BreakGlassService:
                 found[one.key] = (*found.get(one.key, ()), one)
         return found
 
-    def is_sealed(self, glass: BreakGlass) -> bool:
+    def is_sealed(self, one: BreakGlass) -> bool:
         """Say whether the service itself opened it: its seal opens, under a key-encryption key that is at hand."""
         with self._lock:
-            known = self._sealed.get(glass)
+            known = self._sealed.get(one)
         if known is not None:
             return known
-        found = self._opens(glass)
+        found = self._opens(one)
         with self._lock:
-            self._sealed[glass] = found
+            self._sealed[one] = found
             while len(self._sealed) > _REMEMBERED:
                 self._sealed.popitem(last=False)
         return found
 
-    def _opens(self, glass: BreakGlass) -> bool:
+    def _opens(self, one: BreakGlass) -> bool:
         try:
-            self._kek.unwrap(glass.seal, context=glass_context(glass.key, glass.members()))
+            self._kek.unwrap(one.seal, context=glass_context(one.key, one.members()))
         except IntegrityError:
-            _log.error("break-glass %d for %s: its seal does not open; it does not count", glass.number, glass.key)
+            _log.error("break-glass %d for %s: its seal does not open; it does not count", one.number, one.key)
             return False
         except UnavailableError as exc:
             if exc.code != _NOT_AT_HAND:

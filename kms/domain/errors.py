@@ -125,3 +125,9 @@ class IntegrityError(KmsError):
     """Something stored does not open, or is not what its name says. Nothing is released from it."""
 
     exit_code = 70
+
+
+def damaged(problem: str, *, code: str, field: str) -> IntegrityError:
+    """Return the error for a record that is not what was stored."""
+    hint = "the database was altered or damaged; restore it from a backup"
+    return IntegrityError(problem, code=code, field=field, hint=hint)

@@ -23,7 +23,7 @@ from attest import VerifiedEvidence
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
 from attest.evidence import ClaimTree
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.passports import VerifiedPassport
 
 SCHEMA: Final = "kms.claims/1"
@@ -134,9 +134,5 @@ def _list(value: CborValue) -> list[CborValue]:
 
 
 def _invalid() -> IntegrityError:
-    return IntegrityError(
-        "the stored claims of a release cannot be read",
-        code="lease-claims-invalid",
-        field="lease_claims",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    problem = "the stored claims of a release cannot be read"
+    return damaged(problem, code="lease-claims-invalid", field="lease_claims")

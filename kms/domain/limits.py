@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
-
-import rfc8785
+from typing import Final, cast
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
@@ -105,11 +103,6 @@ class KeyLimits:
 
 
 NO_LIMITS: Final = KeyLimits(version=0)
-
-
-def canonical_limits(limits: KeyLimits) -> bytes:
-    """Return the document as canonical JSON (RFC 8785)."""
-    return rfc8785.dumps(cast("dict[str, Any]", limits.members()))  # Any: JSON, as annotated
 
 
 def read_limits(document: JsonValue) -> KeyLimits:

@@ -15,13 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, cast
-
-import rfc8785
 
 from attest.encoding import JsonValue, json_value, rfc3339, rfc3339_text
 from attest.errors import EvidenceError
 from attest.release import leaf_hash
+from kms.domain.canonical_json import canonical_json
 from kms.domain.errors import LogBrokenError
 
 ENTRY_SCHEMA = "kms.log/1"
@@ -118,23 +116,19 @@ def require_entry(entry: LogEntry, seq: int) -> None:
     if entry.seq != seq:
         raise _broken(seq, f"it is missing; the next one is {entry.seq}", "log-gap")
     document = entry.document()
-    if document.get("seq") != seq or _canonical(document) != entry.raw:
+    if document.get("seq") != seq or canonical_json(document) != entry.raw:
         raise _broken(seq, "its text is not canonical or has another number", "log-entry-invalid")
-
-
-def _canonical(document: dict[str, JsonValue]) -> bytes:
-    return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON, as annotated above
 
 
 def _fitted(document: dict[str, JsonValue]) -> bytes:
     """Return the canonical text; where it is too long, the longest members give way to their digests."""
-    raw = _canonical(document)
+    raw = canonical_json(document)
     while len(raw) > MAX_ENTRY_BYTES:
-        texts = {name: rfc8785.dumps(cast("Any", value)) for name, value in document.items()}  # Any: as above
+        texts = {name: canonical_json(value) for name, value in document.items()}
         longest = max(texts, key=lambda name: len(texts[name]))
         omitted: JsonValue = {"omitted_bytes": len(texts[longest]), "sha256": sha256(texts[longest]).hexdigest()}
         document = {**document, longest: omitted}
-        raw = _canonical(document)
+        raw = canonical_json(document)
     return raw
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Any, Final, NoReturn, cast
+from typing import Final, NoReturn, cast
 
-import rfc8785
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy import PolicyPublicKey, key_id, read_public_key
+from kms.domain.canonical_json import canonical_digest
 
 SCHEMA: Final = "kms.quorum/1"
 MAX_PEOPLE: Final = 64
@@ -95,7 +94,7 @@ class Quorum:
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical document, hex."""
-        return sha256(canonical(self.members())).hexdigest()
+        return canonical_digest(self.members())
 
     def rule(self, kind: ChangeKind) -> QuorumRule | None:
         """Return the rule for a kind of change, or None."""
@@ -186,11 +185,6 @@ class Quorum:
 
 
 NOBODY: Final = Quorum(version=0, people=(), rules=())
-
-
-def canonical(document: Mapping[str, JsonValue]) -> bytes:
-    """Return canonical JSON (RFC 8785)."""
-    return rfc8785.dumps(cast("dict[str, Any]", dict(document)))  # Any: JSON, as annotated above
 
 
 def read_quorum(document: JsonValue) -> Quorum:

@@ -17,7 +17,8 @@ from typing import Final, NoReturn
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 from attest.policy import PolicyPrivateKey, algorithm_of, is_signed, key_id, raw_signature
-from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule, canonical
+from kms.domain.canonical_json import canonical_json
+from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule
 
 SCHEMA: Final = "kms.proposal/1"
 APPROVAL_SCHEMA: Final = "kms.proposal-signature/1"
@@ -65,7 +66,7 @@ class Proposal:
     @property
     def raw(self) -> bytes:
         """The document, canonical JSON."""
-        return canonical(
+        return canonical_json(
             {
                 "schema": SCHEMA,
                 "audience": self.audience,

@@ -180,8 +180,8 @@ def _decision(document: Document, tenant: str, owners: Owners) -> TenantEntry | 
     keys = [row for row in _rows(document, "keys") if row.get("tenant") == tenant]
     reasons = [shown for row in _rows(document, "reasons") if (shown := _reason(row, tenant)) is not None]
     opened = [_opened(row, tenant) for row in _rows(document, "break_glass_open") if _is_for(row, tenant)]
-    glass: dict[str, JsonValue] = {"break_glass": True, "break_glass_open": [*opened]} if opened else {}
-    return _only(document, _OF_DECISION, requested=own, keys=[*map(dict, keys)], reasons=[*reasons], **glass)
+    relaxed: dict[str, JsonValue] = {"break_glass": True, "break_glass_open": [*opened]} if opened else {}
+    return _only(document, _OF_DECISION, requested=own, keys=[*map(dict, keys)], reasons=[*reasons], **relaxed)
 
 
 def _is_of(document: Document, tenant: str) -> bool:

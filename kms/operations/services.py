@@ -36,7 +36,7 @@ from kms.keys.wrapping.keyring import KekRing
 from kms.log.publisher import LogPublisher
 from kms.operations.backup import RESTORED_AT
 from kms.operations.continuity import require_continuity
-from kms.quorum.approved_anchors import require_approved
+from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services

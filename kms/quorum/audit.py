@@ -14,10 +14,10 @@ _ENDS = {PROPOSAL_EXECUTED: "executed", PROPOSAL_WITHDRAWN: "withdrawn"}
 
 
 def differences(tx: ReadTransaction) -> Iterator[str]:
-    """Yield a line for everything that is not as the log says.
+    """Yield a line for each difference from the log.
 
     Raises:
-        IntegrityError: something cannot be read at all.
+        IntegrityError: a record cannot be read.
     """
     versions, created, ended = _logged(tx)
     if [one.digest for one in tx.quorum.versions()] != versions:
@@ -40,7 +40,7 @@ def differences(tx: ReadTransaction) -> Iterator[str]:
 
 
 def _logged(tx: ReadTransaction) -> tuple[list[str], set[str], dict[str, str]]:
-    """Return what the log says: digests of people and rules, proposals, and how these ended."""
+    """Return from the log: digests of people and rules, digests of proposals, and the outcomes of these."""
     versions: list[str] = []
     created: set[str] = set()
     ended: dict[str, str] = {}

@@ -28,7 +28,7 @@ from attest.policy import (
     read_signature,
     read_signed_document,
 )
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.references import StoredDocument
 from kms.store import ReadTransaction
 
@@ -174,18 +174,10 @@ def _loaded(document: bytes, stored: tuple[StoredDocument, ...]) -> Policy:
 
 
 def _altered(code: str, digest: bytes) -> IntegrityError:
-    return IntegrityError(
-        f"the stored policy {digest.hex()} is not what its digest says",
-        code=code,
-        field="policies",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    return damaged(f"the stored policy {digest.hex()} is not what its digest says", code=code, field="policies")
 
 
 def _damaged(stored: StoredDocument) -> IntegrityError:
-    return IntegrityError(
-        f"the stored document of reference values {stored.name!r} version {stored.version} is not what was taken in",
-        code="references-altered",
-        field="reference_documents",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    document = f"document of reference values {stored.name!r} version {stored.version}"
+    problem = f"the stored {document} is not what was taken in"
+    return damaged(problem, code="references-altered", field="reference_documents")

@@ -17,7 +17,7 @@ from attest.errors import AttestError, EndorsementError, EvidenceError, Verifica
 from attest.release import Challenge, PassportRequest, Release, ReleaseRequest, SealedKey, seal, sign_note
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
-from kms.domain.break_glass import within_glass
+from kms.domain.break_glass import limited_leases
 from kms.domain.decide import Result
 from kms.domain.disclosure import told
 from kms.domain.errors import UnavailableError
@@ -263,7 +263,7 @@ class ReleaseService:
             seconds={asked: record.lease_seconds for asked, record in decided.snapshot.records.items()},
             at=exchange.at,
         )
-        return within_glass(granted, keys)
+        return limited_leases(granted, keys)
 
 
 def _until_unchanged(attempt: Callable[[], T]) -> T:

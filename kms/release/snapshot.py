@@ -11,8 +11,8 @@ from attest import Policy, Unchecked
 from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
 from kms.controls.break_glass import BreakGlassService
-from kms.domain.break_glass import BreakGlass, counting_freezes, judging_policy, open_glass_of
-from kms.domain.decide import KeyState, ReferenceState, ReleaseObstacle
+from kms.domain.break_glass import BreakGlass, counting_freezes, policy_in_force
+from kms.domain.decide import KeyState, OpenBreakGlass, ReferenceState, ReleaseObstacle
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_hindrances
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
@@ -61,9 +61,9 @@ def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGla
     states: dict[str, KeyState] = {}
     policies: dict[str, Policy] = {}
     for asked, record in records.items():
-        glasses = opened.get(record.name, ())
-        guard = find_guard(tx, judging_policy(record.policy_digest, glasses))
-        states[asked] = _state(asked, record, guard, glasses, counting_freezes(freezes, glasses), at=at)
+        relaxed = opened.get(record.name, ())
+        guard = find_guard(tx, policy_in_force(record.policy_digest, relaxed))
+        states[asked] = _state(asked, record, guard, relaxed, counting_freezes(freezes, relaxed), at=at)
         if guard.policy is not None:
             policies[asked] = guard.policy
     return Snapshot(records=records, states=states, policies=policies)
@@ -73,7 +73,7 @@ def _state(
     asked: str,
     record: KeyRecord,
     guard: Guard,
-    glasses: tuple[BreakGlass, ...],
+    relaxations: tuple[BreakGlass, ...],
     freezes: tuple[Freeze, ...],
     *,
     at: datetime,
@@ -83,7 +83,7 @@ def _state(
         name=record.name,
         version=record.version,
         purpose=str(record.purpose),
-        policy_digest=judging_policy(record.policy_digest, glasses),
+        policy_digest=policy_in_force(record.policy_digest, relaxations),
         enabled=record.enabled,
         reference_digest=None if guard.policy is None else guard.policy.reference_digest,
         references=tuple(
@@ -91,7 +91,9 @@ def _state(
         ),
         hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
         frozen_products=frozen_products(freezes),
-        break_glass=open_glass_of(glasses),
+        break_glass=tuple(
+            OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in relaxations
+        ),
     )
 
 

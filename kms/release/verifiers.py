@@ -13,15 +13,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
-
-import rfc8785
+from typing import Final, TypeGuard
 
 from attest.errors import ConfigurationError
 from attest.release import require_tenant
 from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
+from kms.domain.canonical_json import canonical_digest
 
 MAX_VERIFIERS: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -92,16 +90,12 @@ def verifier_lines(verifiers: Iterable[TrustedVerifier]) -> tuple[str, ...]:
     return tuple(
         sorted(
             {
-                f"verifier {','.join(sorted(one.tenants or '*'))} {_digest(key)} {one.issuer}"
+                f"verifier {','.join(sorted(one.tenants or '*'))} {canonical_digest(key.jwk)} {one.issuer}"
                 for one in verifiers
                 for key in one.keys
             }
         )
     )
-
-
-def _digest(key: TokenKey) -> str:
-    return sha256(rfc8785.dumps(cast("dict[str, Any]", dict(key.jwk)))).hexdigest()  # Any: JSON, as annotated
 
 
 def _verifier(path: Path, entry: object) -> TrustedVerifier:

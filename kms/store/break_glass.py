@@ -69,12 +69,12 @@ class BreakGlassReader(Repository):
         Raises:
             IntegrityError: ``glass-record-invalid``.
         """
-        return tuple(_glass(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
+        return tuple(_record(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
     def all(self) -> tuple[tuple[BreakGlass, datetime | None], ...]:
         """Return all that were ever opened, and when they were closed early."""
-        rows = self._connection.execute(_GLASSES)
-        return tuple((_glass(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
+        rows = self._connection.execute(_ALL)
+        return tuple((_record(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
 
     def count(self) -> int:
         """Return how many were ever opened."""
@@ -84,21 +84,21 @@ class BreakGlassReader(Repository):
 class BreakGlassRepository(BreakGlassReader):
     """Relaxations in a writing transaction."""
 
-    def add(self, glass: BreakGlass) -> None:
+    def add(self, opened: BreakGlass) -> None:
         """Keep one that was opened."""
         self._connection.execute(
             insert(break_glass).values(
-                number=glass.number,
-                tenant=glass.key.tenant,
-                key_id=glass.key.key_id,
-                lifts_scope=None if glass.lifts is None else str(glass.lifts.scope),
-                lifts_name=None if glass.lifts is None else glass.lifts.name,
-                policy_digest=glass.policy_digest,
-                reason=glass.reason,
-                opened_at=milliseconds(glass.opened_at),
-                until=milliseconds(glass.until),
-                kek_id=glass.seal.kek_id,
-                seal=glass.seal.content,
+                number=opened.number,
+                tenant=opened.key.tenant,
+                key_id=opened.key.key_id,
+                lifts_scope=None if opened.lifts is None else str(opened.lifts.scope),
+                lifts_name=None if opened.lifts is None else opened.lifts.name,
+                policy_digest=opened.policy_digest,
+                reason=opened.reason,
+                opened_at=milliseconds(opened.opened_at),
+                until=milliseconds(opened.until),
+                kek_id=opened.seal.kek_id,
+                seal=opened.seal.content,
             )
         )
 
@@ -107,15 +107,15 @@ class BreakGlassRepository(BreakGlassReader):
         self._connection.execute(insert(break_glass_ends).values(number=number, closed_at=milliseconds(at)))
 
 
-_GLASSES = (
+_ALL = (
     select(break_glass, break_glass_ends.c.closed_at)
     .select_from(break_glass.outerjoin(break_glass_ends, break_glass_ends.c.number == break_glass.c.number))
     .order_by(break_glass.c.number)
 )
-_OPEN = _GLASSES.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
+_OPEN = _ALL.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
 
 
-def _glass(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
+def _record(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
     problem = "a stored relaxation (break-glass) cannot be read"
     with readable(problem, code="glass-record-invalid", field="break_glass"):
         lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))

@@ -7,7 +7,8 @@ from datetime import datetime
 from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, String, Table, func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
-from kms.domain.people import NOBODY, Quorum, canonical, read_quorum
+from kms.domain.canonical_json import canonical_json
+from kms.domain.people import NOBODY, Quorum, read_quorum
 from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
@@ -85,7 +86,7 @@ class QuorumRepository(QuorumReader):
         """Put people and rules into force."""
         self._connection.execute(
             insert(quorum_documents).values(
-                version=quorum.version, document=canonical(quorum.members()), set_at=rfc3339_text(at)
+                version=quorum.version, document=canonical_json(quorum.members()), set_at=rfc3339_text(at)
             )
         )
 
@@ -160,7 +161,7 @@ class ProposalRepository(ProposalReader):
 
 def _quorum(version: int, document: object, *, number: int) -> Quorum:
     found = read_quorum(json_value(blob(document), what="people and rules"))
-    if not found.version == version == number or canonical(found.members()) != document:
+    if not found.version == version == number or canonical_json(found.members()) != document:
         msg = "people and rules are not what was stored, or a version is missing"
         raise ValueError(msg)
     return found

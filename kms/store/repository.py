@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from attest.errors import AttestError
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import damaged
 
 
 class Repository:
@@ -40,9 +40,7 @@ def readable(problem: str, *, code: str, field: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, AttestError) as exc:
-        raise IntegrityError(
-            problem, code=code, field=field, hint="the database was altered or damaged; restore it from a backup"
-        ) from exc
+        raise damaged(problem, code=code, field=field) from exc
 
 
 def blob(value: object) -> bytes:

@@ -147,7 +147,7 @@ def test_mc_19_a_policy_that_changes_while_a_release_is_decided_counts(harness: 
 def apply(harness: Harness, change: KeyPolicySet, prepared: Prepared) -> None:
     longest = timedelta(hours=1)
     with harness.services.store.writing() as tx:
-        change.apply(Changing(tx=tx, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_glass=longest))
+        change.apply(Changing(tx=tx, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_relaxation=longest))
 
 
 def test_a_version_that_changed_while_it_was_wrapped_is_not_overwritten(harness: Harness) -> None:

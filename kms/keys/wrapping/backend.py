@@ -7,7 +7,7 @@ from functools import partial
 from typing import NoReturn, Protocol, final
 
 from attest.errors import ConfigurationError
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.kek_records import Backend, KekRecord, proof_content, proof_context
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.secret import EXPORT, SecretBytes
@@ -174,9 +174,6 @@ def require_binding(backend: WrappingBackend, record: KekRecord) -> None:
 
 def not_opened(context: WrapContext) -> IntegrityError:
     """Make the error for a wrapped form that does not open."""
-    return IntegrityError(
-        f"the wrapped form of {context.key_id!r} version {context.version} does not open as what it is stored as",
-        code="wrapped-key-invalid",
-        field=context.key_id,
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    wrapped = f"the wrapped form of {context.key_id!r} version {context.version}"
+    problem = f"{wrapped} does not open as what it is stored as"
+    return damaged(problem, code="wrapped-key-invalid", field=context.key_id)

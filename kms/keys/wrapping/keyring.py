@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from attest.errors import AttestError, ConfigurationError
-from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.errors import UnavailableError, damaged
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
 from kms.domain.keys import WrapContext, Wrapped
@@ -98,12 +98,8 @@ class KekRing:
         """Try what the settings name; something that does not answer may be the one, and then says why it is not."""
         records = [record for record in self._known() if record.id == kek_id and record.state is not KekState.RETIRED]
         if not records:
-            raise IntegrityError(
-                f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used",
-                code="kek-unknown",
-                field="keks",
-                hint="the database was altered or damaged; restore it from a backup",
-            )
+            problem = f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used"
+            raise damaged(problem, code="kek-unknown", field="keks")
         problems: list[AttestError] = []
         for definition in self._others():
             try:
