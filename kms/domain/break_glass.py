@@ -46,7 +46,7 @@ class BreakGlass:
     seal: Wrapped
 
     def counts(self, at: datetime) -> bool:
-        """Say whether it is open: ``opened_at <= at < until``."""
+        """Return True if it is open: ``opened_at <= at < until``."""
         return self.opened_at <= at < self.until
 
     @property
@@ -90,14 +90,7 @@ def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
 
 
 def glass_state(one: BreakGlass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
-    """Return the state of a relaxation.
-
-    Args:
-        one: the relaxation.
-        closed: when it was closed early, or None.
-        sealed: whether the service itself opened it.
-        at: the moment.
-    """
+    """Return the state of a relaxation that was closed early at ``closed``, and sealed by the service itself or not."""
     if closed is not None:
         return "closed"
     if at >= one.until:

@@ -56,13 +56,7 @@ class ReleaseObstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenBreakGlass:
-    """A named relaxation (break-glass) under which a key is decided on.
-
-    Attributes:
-        number: of the relaxation.
-        relaxation: what it relaxes, for the log.
-        until: when it ends, UTC.
-    """
+    """A named relaxation (break-glass) in force for a key: its number, its text for the log, its end in UTC."""
 
     number: int
     relaxation: str
@@ -75,13 +69,13 @@ class KeyState:
 
     Attributes:
         asked: the key as the request names it.
-        name: what it is called.
+        name: name of the key.
         version: the version that would be released.
-        purpose: what it is for.
+        purpose: its purpose.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
-        enabled: whether its owner lets it be released at all.
+        enabled: False if its owner disabled it.
         reference_digest: SHA-256 over the reference values in force for its policy, 32 bytes; None while the
-            policy cannot appraise, which a hindrance explains.
+            policy cannot appraise, for which there is a hindrance.
         references: the documents that those values come from, besides the policy itself.
         hindrances: reasons against any release of the key at this moment.
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
@@ -111,7 +105,7 @@ class ReleaseTerms:
         audience: the service's own identity.
         nonce: the nonce of the challenge that was used, 32 bytes.
         purposes: the purposes that a key may have to be released here.
-        allow_simulated: whether evidence of the simulator counts.
+        allow_simulated: True if evidence of the simulator is accepted.
     """
 
     context: str

@@ -15,7 +15,7 @@ RandomBytes = Callable[[int], bytes]
 class KeyEncryptionKey(Protocol):
     """One key-encryption key, or the ring of those that a database knows (``kms.keys.wrapping.keyring``).
 
-    Wrapping and unwrapping may ask another machine. So neither is done while a writing transaction is open.
+    Wrapping and unwrapping may call another machine, so neither is done in a writing transaction.
     """
 
     @property
@@ -26,7 +26,7 @@ class KeyEncryptionKey(Protocol):
         """Encrypt a secret and tie it to its context.
 
         Raises:
-            UnavailableError: what holds the key does not answer.
+            UnavailableError: its back-end does not answer.
         """
 
     def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
@@ -34,5 +34,5 @@ class KeyEncryptionKey(Protocol):
 
         Raises:
             IntegrityError: ``wrapped-key-invalid``: altered, cut off, swapped, of another key or of another format.
-            UnavailableError: what holds the key does not answer, or the key is not at hand here.
+            UnavailableError: its back-end does not answer, or the settings do not locate the key.
         """

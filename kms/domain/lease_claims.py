@@ -39,13 +39,7 @@ Values: TypeAlias = Mapping[str, ClaimTree]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptItem:
-    """One TEE or device.
-
-    Attributes:
-        name: its name in the evidence (``cpu``).
-        kind: its kind (``sev-snp``).
-        values: its claims by dotted name.
-    """
+    """One TEE or device: its name in the evidence (``cpu``), its kind (``sev-snp``), its claims by dotted name."""
 
     name: str
     kind: str
@@ -54,12 +48,7 @@ class KeptItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaims:
-    """The stored claims of a release.
-
-    Attributes:
-        items: the TEE and its devices.
-        bound: whether the CPU's report commits to the other devices.
-    """
+    """The stored claims of a release; ``bound`` if the CPU's report commits to the other devices."""
 
     items: tuple[KeptItem, ...]
     bound: bool

@@ -18,12 +18,7 @@ LONGEST_LEASE_SECONDS: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """The leases that a release grants.
-
-    Attributes:
-        leases: by requested key.
-        ends: of the leases that these replace.
-    """
+    """The leases that a release grants, by requested key, and the ends of those that they replace."""
 
     leases: Mapping[str, Lease]
     ends: tuple[LeaseEnd, ...]
@@ -66,7 +61,7 @@ class LeaseIssuer:
             attester: the holder.
             evidence_digest: SHA-384 of the evidence.
             log_seq: number of the decision's entry.
-            held: the leases of these keys that the holder has.
+            held: the holder's leases of these keys.
             renews: ids of the leases to renew.
             seconds: lifetime of leases by requested key; None: the default.
             at: the moment of the decision.
@@ -83,21 +78,12 @@ class LeaseIssuer:
                 for one in replaced
             }
             leases[key.asked] = Lease(
+                **attester.identity(),
                 lease_id=self._random(LEASE_ID_BYTES).hex(),
                 name=key.name,
                 version=key.version,
                 policy_digest=key.policy_digest,
                 evidence_digest=evidence_digest,
-                tee=attester.tee,
-                product=attester.product,
-                chip=attester.chip,
-                measurement=attester.measurement,
-                instance=attester.instance,
-                holder=attester.holder,
-                recipient=attester.recipient,
-                gpus=attester.gpus,
-                simulated=attester.simulated,
-                claims_digest=attester.claims_digest,
                 log_seq=log_seq,
                 released_at=released,
                 expires_at=released + timedelta(seconds=seconds[key.asked] or self._lifetime_seconds),

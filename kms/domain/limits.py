@@ -42,12 +42,7 @@ _LENGTHS: Final = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Maximum number of releases in a period.
-
-    Attributes:
-        most: 0 to ``MAX_NUMBER``.
-        per: the period.
-    """
+    """Maximum number of releases in a period; ``most`` is 0 to ``MAX_NUMBER``."""
 
     most: int
     per: Period
@@ -171,15 +166,7 @@ class Usage:
 def limit_reasons(
     limits: KeyLimits, *, asked: str, asking: UseRequest, usage: Usage, at: datetime
 ) -> Iterator[DenialReason]:
-    """Yield a reason for every limit that a release would exceed.
-
-    Args:
-        limits: of the key.
-        asked: the key as the request names it.
-        asking: properties of the request.
-        usage: previous releases.
-        at: the moment of the decision.
-    """
+    """Yield a reason for every limit that a release would exceed; ``asked`` is the key as the request names it."""
 
     def reason(code: str, text: str) -> DenialReason:
         return DenialReason(code=code, key_id=asked, text=text)

@@ -32,7 +32,7 @@ class Tile:
     """One static resource.
 
     Attributes:
-        level: 0 to 63, or None for a bundle of entries.
+        level: 0 to 63; None for a bundle of entries.
         number: from 0.
         width: 1 to 256; 256 is a full tile.
     """
@@ -53,7 +53,7 @@ class Tile:
 
 
 class TileSource(Protocol):
-    """What tiles are made from: one state of a log."""
+    """One state of a log, from which tiles are made."""
 
     def size(self) -> int:
         """Return the number of leaves."""

@@ -1,7 +1,7 @@
-"""The Merkle tree over the entries: which stored hashes a proof is made of, and which an entry adds.
+"""The Merkle tree over the entries: the stored hashes of which a proof consists, and those that an entry adds.
 
-A **node** is (level, index): the hash of the 2^level leaves from index · 2^level on. Nodes whose leaves are all there
-are stored and never change, so that an entry adds two of them on average, and a proof reads few: about twice as many as
+A **node** is (level, index): the hash of the 2^level leaves from index · 2^level on. Nodes with all their leaves are
+stored and never change, so that an entry adds two of them on average, and a proof reads few: about twice as many as
 the size of the log has binary digits. Leaves are counted from 0; entry ``seq`` is leaf ``seq - 1``.
 """
 
@@ -14,7 +14,7 @@ from kms.domain.errors import LogBrokenError
 
 Node = tuple[int, int]
 ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
-"""Returns the hashes of these nodes; what is not there is left out."""
+"""Returns the hashes of these nodes; missing ones are left out."""
 
 
 def node_position(node: Node) -> int:
@@ -33,12 +33,7 @@ def root(size: int, read: ReadNodes) -> bytes:
 
 
 def inclusion_proof(index: int, size: int, read: ReadNodes) -> tuple[bytes, ...]:
-    """Return the siblings of a leaf, from the leaf upwards (RFC 9162, section 2.1.3.1).
-
-    Args:
-        index: the leaf, from 0.
-        size: of the tree, above ``index``.
-        read: gives stored nodes.
+    """Return the siblings of leaf ``index``, from the leaf upwards (RFC 9162, section 2.1.3.1); ``index < size``.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
@@ -57,15 +52,9 @@ def inclusion_proof(index: int, size: int, read: ReadNodes) -> tuple[bytes, ...]
 
 
 def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
-    """Return what shows that a tree extends an older one (RFC 9162, section 2.1.4.1).
+    """Return the proof that a tree extends an older one (RFC 9162, section 2.1.4.1); ``old <= new``.
 
-    Args:
-        old: size of the older tree.
-        new: size of the newer one, at least ``old``.
-        read: gives stored nodes.
-
-    Returns:
-        Hashes; none when the older tree is empty or the same.
+    It is empty if the older tree is empty or the same.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
@@ -82,18 +71,13 @@ def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
         else:
             ranges.append((low, middle))
             low = middle
-    if low:  # otherwise this is the whole older tree, whose root the reader has
+    if low:  # otherwise this is the whole older tree, and the reader has its root
         ranges.append((low, high))
     return _hashes(ranges[::-1], read)
 
 
 def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
-    """Return the nodes that the next leaf completes, itself first.
-
-    Args:
-        size: number of leaves before it.
-        leaf: its hash.
-        read: gives stored nodes.
+    """Return the nodes that the next leaf completes, itself first; ``size`` leaves precede it.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
@@ -107,17 +91,12 @@ def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
 
 
 def recent_nodes(size: int, *, leaves: int) -> list[Node]:
-    """Return the nodes that the root of a tree, and the inclusion proofs of its newest leaves, are made of.
-
-    Args:
-        size: of the tree.
-        leaves: how many of the newest ones.
-    """
+    """Return the nodes of which the root of a tree and the inclusion proofs of its newest leaves consist."""
     low = max(0, size - leaves)
     nodes = _cover(0, size)
     for level in range(size.bit_length()):
         first = low >> level
-        # All that is whole from the oldest of these leaves on, and on its left the sibling on its way to the root.
+        # The whole nodes from the oldest of these leaves on, and on the left the sibling on its path to the root.
         nodes += [(level, index) for index in range(first - (first & 1), size >> level)]
     return list(dict.fromkeys(nodes))
 

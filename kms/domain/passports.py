@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from attest.appraisal import Judgement
 from attest.checks import Check, Unchecked
@@ -13,8 +12,6 @@ from attest.policy import Policy
 from attest.release import Passport
 from attest.results import VerifiedEar, judge_ear
 from attest.verification import Freshness, VerifiedItem
-
-_NOTHING_RELAXED: Final[tuple[Unchecked, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,7 @@ class VerifiedPassport:
     @property
     def unchecked(self) -> tuple[Unchecked, ...]:
         """Empty: its verification is never relaxed. The policy appraises relaxations by its Verifier."""
-        return _NOTHING_RELAXED
+        return ()
 
     @property
     def tolerances(self) -> DeviceTolerances:

@@ -19,7 +19,7 @@ from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
 from kms.domain.break_glass import limited_leases
 from kms.domain.decide import Result
-from kms.domain.disclosure import told
+from kms.domain.disclosure import denial
 from kms.domain.errors import UnavailableError
 from kms.domain.lease_grants import NOTHING_GRANTED, Granted
 from kms.domain.log_decisions import DECISION, refusal_body
@@ -136,7 +136,8 @@ class ReleaseService:
         if decided.under_break_glass:
             _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
         if not decided.allows:
-            raise strict or _denial(exchange, decided)
+            levels = decided.snapshot.disclosures
+            raise strict or denial(decided.decision, requested=exchange.request.key_ids, levels=levels)
         # (7) The receipt, and the proof that the log holds the entry, which anybody can check later.
         with stage("prove"):
             proof = services.log.proof(entry.seq).to_text()
@@ -304,8 +305,3 @@ def _log_refusal(tx: WriteTransaction, exchange: Exchange, snapshot: Snapshot, e
         allow_simulated=exchange.allow_simulated,
     )
     return tx.log.add(kind=DECISION, at=exchange.at, body={**body, **exchange.caller_members})
-
-
-def _denial(exchange: Exchange, decided: Decided) -> AttestError:
-    """Return the error of a denial: as much as the keys disclose, or that of an unknown key."""
-    return told(decided.decision, requested=exchange.request.key_ids, levels=decided.snapshot.disclosures)
