@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from attest import Policy
@@ -10,7 +11,7 @@ from attest.policy import ReferenceDocument, identity_of, read_document
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.kek import KeyEncryptionKey
-from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, WrapContext
+from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, Wrapped
 from kms.domain.material import ALGORITHMS, public_half, require_material
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
@@ -40,17 +41,8 @@ def add_key(
 ) -> KeyRecord:
     """Wrap a key, bind it to a policy and store both.
 
-    Args:
-        store: the database.
-        kek: wraps the key.
-        name: an unused name, of an existing tenant.
-        material: as many bytes as the algorithm requires.
-        policy: the policy document, YAML or JSON; stored unchanged.
-        references: documents of reference values that it names and that are not in force yet.
-        kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
-        actor: the requester.
-        at: the moment of the change.
-        algorithm: algorithm of the material; it determines the key's purpose.
+    The policy document, YAML or JSON, is stored unchanged. ``references`` are documents that it names and that are not
+    in force yet. ``kind`` is ``KEY_CREATED`` or ``KEY_IMPORTED``. The algorithm determines the key's purpose.
 
     Raises:
         ConfigurationError: the policy cannot be read, or a document of reference values that it names is missing, not
@@ -78,7 +70,7 @@ def add_key(
 def _add_with_policy(
     tx: WriteTransaction, record: KeyRecord, policy: bytes, *, at: datetime
 ) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
-    """Store a key and its policy; return the policy with its documents of reference values, which must be current."""
+    """Store a key and its policy; return the policy and its documents of reference values, which must be current."""
     loaded, documents = load_guard(tx, policy)
     for document in documents:
         require_current(document, at=at)
@@ -90,25 +82,17 @@ def _add_with_policy(
 def _first_version(
     kek: KeyEncryptionKey, material: SecretBytes, *, name: KeyName, algorithm: str, policy: bytes, at: datetime
 ) -> KeyRecord:
-    purpose, digest = ALGORITHMS[algorithm].purpose, identity_of(read_document(policy)).digest
-    context = WrapContext(
-        tenant=name.tenant,
-        key_id=name.key_id,
-        version=1,
-        purpose=purpose,
-        algorithm=algorithm,
-        policy_digest=digest,
-    )
-    return KeyRecord(
+    record = KeyRecord(
         name=name,
         version=1,
-        purpose=purpose,
+        purpose=ALGORITHMS[algorithm].purpose,
         algorithm=algorithm,
-        policy_digest=digest,
+        policy_digest=identity_of(read_document(policy)).digest,
         enabled=True,
         created_at=at,
-        wrapped=kek.wrap(material, context=context),
+        wrapped=Wrapped(kek_id=b"", content=b""),
     )
+    return replace(record, wrapped=kek.wrap(material, context=record.context))
 
 
 def _body(

@@ -1,4 +1,4 @@
-"""An open database together with the keys that open what is wrapped in it."""
+"""An open database together with its key-encryption keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kms.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vault:
-    """An open database with the keys that open what is wrapped in it."""
+    """An open database with its key-encryption keys."""
 
     store: Store
     kek: KekRing

@@ -21,7 +21,7 @@ from kms.domain.kek_records import Backend
 
 MAX_FILE_BYTES: Final = 64 * 1024
 DEFINITION_PATHS: Final = frozenset({"file", "module", "pin_file", "token_file", "ca_file"})
-"""Members that name files; a relative one is meant from where it was written."""
+"""Members that name files; relative paths start from the folder of the definition."""
 _PATH_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _Label = Annotated[str, Field(min_length=1, max_length=255)]
@@ -32,11 +32,7 @@ class _Definition(BaseModel):
 
 
 class FileDefinition(_Definition):
-    """A key in a file.
-
-    Attributes:
-        file: it; its owner alone may read it.
-    """
+    """A key in a file that only its owner may read."""
 
     backend: Literal[Backend.FILE]
     file: Path
@@ -54,7 +50,7 @@ class Pkcs11Definition(_Definition):
         module: the maker's library.
         token: label of the token.
         key: label of the key.
-        pin_file: holds the user's PIN; its owner alone may read it.
+        pin_file: holds the user's PIN; only its owner may read it.
     """
 
     backend: Literal[Backend.PKCS11]
@@ -75,9 +71,9 @@ class TransitDefinition(_Definition):
     Attributes:
         url: the server; https, or http on this machine.
         key: name of the key.
-        token_file: holds the token; its owner alone may read it. It is read anew when the token is refused.
-        mount: where the engine is mounted.
-        ca_file: who may have issued the server's certificate (PEM); without it those that this machine trusts.
+        token_file: holds the token; only its owner may read it. It is read again when the token is refused.
+        mount: path at which the engine is mounted.
+        ca_file: accepted issuers of the server's certificate (PEM); by default those that this machine trusts.
         namespace: the namespace, if any.
     """
 
@@ -97,7 +93,7 @@ class TransitDefinition(_Definition):
     @field_validator("url")
     @classmethod
     def _address(cls, value: str) -> str:
-        """Keep the token from travelling in the clear."""
+        """Refuse an address to which the token would be sent unencrypted."""
         parts = urlsplit(value)
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {"", "/"}
@@ -109,7 +105,7 @@ class TransitDefinition(_Definition):
     @field_validator("key", "mount", "namespace")
     @classmethod
     def _segments(cls, value: str | None) -> str | None:
-        """Take what is safe as a part of a path."""
+        """Refuse anything unsafe in a path."""
         if value is not None and not all(map(_PATH_SEGMENT.fullmatch, value.split("/"))):
             msg = "expected letters, digits, '.', '_' and '-'; '/' between parts"
             raise ValueError(msg)
@@ -126,12 +122,7 @@ _DEFINITION: Final[TypeAdapter[Definition]] = TypeAdapter(Annotated[Definition, 
 
 
 def definition_of(members: Mapping[str, object], *, source: str, prefix: str = "") -> Definition:
-    """Check what the operator says of a key-encryption key.
-
-    Args:
-        members: ``backend`` and its members, by their names in the table.
-        source: where they stand, for errors.
-        prefix: what stands before a member's name in errors.
+    """Make a definition from the members of its table; errors name ``source``, and members with ``prefix``.
 
     Raises:
         ConfigurationError: ``config-invalid``, naming the member.
@@ -147,7 +138,7 @@ def definition_of(members: Mapping[str, object], *, source: str, prefix: str = "
 
 
 def read_definition(path: Path) -> Definition:
-    """Read the file of a further key-encryption key; relative paths in it are meant from where it lies.
+    """Read the file of a further key-encryption key; relative paths in it start from its folder.
 
     Raises:
         ConfigurationError: ``config-unreadable``, or as ``definition_of``.
@@ -172,10 +163,10 @@ def read_definition(path: Path) -> Definition:
 def read_directory(directory: Path | None) -> tuple[Definition, ...]:
     """Read the definition of every further key-encryption key, in the order of the files' names.
 
-    A directory that is not there has none.
+    A missing directory has none.
 
     Raises:
-        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could name keys of theirs; or as
+        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could add their keys; or as
             ``read_definition``.
     """
     if directory is None or not directory.exists():

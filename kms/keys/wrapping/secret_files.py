@@ -15,12 +15,12 @@ class PrivateFile:
     """A secret file, with the terms that its errors use.
 
     Attributes:
-        path: where it is.
-        noun: what it is.
+        path: its location.
+        noun: its name in errors.
         codes: of a file that is missing, that cannot be used, and that others may read.
         field: the setting that names it.
-        hint: what to do when it is missing.
-        exposed: what to do about the secret when others may have read it.
+        hint: hint for a missing file.
+        exposed: hint for a secret that others may have read.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class PrivateFile:
 
 
 def unusable(file: PrivateFile, problem: str) -> ConfigurationError:
-    """Make the error for a file that cannot be used."""
+    """Return the error for a file that cannot be used."""
     return ConfigurationError(
         f"the {file.noun} {file.path} cannot be used: {problem}",
         code=file.codes[1],

@@ -1,4 +1,4 @@
-"""A PKCS#11 library: one for the whole process, asked by one thread at a time, started anew when something broke."""
+"""A PKCS#11 library: one for the whole process, used by one thread at a time, and restarted after a failure."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class TokenLibrary:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other threads away.
+        """Exclude other threads.
 
         Raises:
-            UnavailableError: ``kek-unavailable``: those before take too long.
+            UnavailableError: ``kek-unavailable``: earlier calls take too long.
         """
         if not self._lock.acquire(timeout=PATIENCE_SECONDS):
             raise unavailable(str(self.path), "it does not come back from a call")
         try:
-            if self._process != os.getpid():  # what a parent process opened is not ours
+            if self._process != os.getpid():  # sessions of a parent process are not usable
                 self.start_anew()
                 self._process = os.getpid()
             yield
@@ -78,8 +78,8 @@ class TokenLibrary:
 
         Raises:
             ConfigurationError: as ``token``, or the PIN cannot be read.
-            UnavailableError: ``kek-refused``: the token refused this PIN before; asking again would lock it.
-            PKCS11Error: anything that the token says.
+            UnavailableError: ``kek-refused``: the token refused this PIN before; another attempt could lock it.
+            PKCS11Error: any error of the token.
         """
         found = self._sessions.get(label)
         if found is None:
