@@ -49,7 +49,7 @@ from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
-from kms.references.affected_keys import reach_of
+from kms.references.intake import reach_of
 from kms.store import ReadTransaction
 
 __all__ = ["router"]

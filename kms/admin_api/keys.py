@@ -25,8 +25,7 @@ from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_enabled, set_version_enabled
 from kms.keys.description import record_members, schedule_members
 from kms.keys.tags import parse_tags
-from kms.references.affected_keys import reach_of
-from kms.references.intake import reference_members
+from kms.references.intake import reach_of, reference_members
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 

@@ -1,4 +1,4 @@
-"""Freezing and thawing. Each counts from the next request on; who may thaw is in ``kms.quorum.changes``."""
+"""Freezing and thawing, from the next request on; ``kms.quorum.changes`` governs who may thaw."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ THAWED = "thawed"
 
 
 def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datetime) -> Freeze:
-    """Stop releases. One person suffices: stopping does no harm that thawing does not undo.
+    """Stop releases. One person suffices: thawing undoes it completely.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
-        KeyUnknownError: ``key-unknown``: a name that nothing has would stop nothing.
+        KeyUnknownError: ``key-unknown``: a freeze of an unknown name would have no effect.
         KeyConflictError: ``tenant-unknown``, likewise; or ``already-frozen``.
         UnavailableError: the database is in use.
     """
@@ -30,19 +30,16 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
     with store.writing() as tx:
         _require_there(tx, target)
         if any(one.target == target for one in tx.freezes.all()):
-            raise KeyConflictError(
-                f"{target} is frozen already",
-                code="already-frozen",
-                field=target.name or str(target.scope),
-                hint="'kms freeze list' says by whom and why",
-            )
+            field, hint = target.name or str(target.scope), "'kms freeze list' says by whom and why"
+            raise KeyConflictError(f"{target} is frozen already", code="already-frozen", field=field, hint=hint)
         tx.freezes.add(made)
-        tx.log.add(kind=FROZEN, at=at, body=_body(target, reason, actor))
+        body = {"scope": str(target.scope), "name": target.name, "reason": reason, "actor": actor.members()}
+        tx.log.add(kind=FROZEN, at=at, body=body)
     return made
 
 
 def thaw_in(tx: WriteTransaction, target: Target) -> None:
-    """End a freeze, for a caller who made sure that it may be ended, and who logs it.
+    """End a freeze; the caller has checked that it may be ended, and logs it.
 
     Raises:
         KeyConflictError: ``not-frozen``.
@@ -68,12 +65,8 @@ def require_frozen(tx: ReadTransaction, target: Target) -> Freeze:
     return found
 
 
-def _body(target: Target, reason: str, actor: Actor) -> dict[str, JsonValue]:
-    return {"scope": str(target.scope), "name": target.name, "reason": reason, "actor": actor.members()}
-
-
 def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Target]:
-    """Replay the log: what was frozen and not thawed since."""
+    """Return the freezes that the log leaves in force."""
     found: set[Target] = set()
     for entry in entries:
         if entry.get("kind") in {FROZEN, THAWED} and entry.get("scope") in set(Scope):

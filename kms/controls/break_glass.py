@@ -1,4 +1,4 @@
-"""Relaxations that are open and whose seal opens. One that was only written into the database does not count."""
+"""Open relaxations whose seal opens; one without a valid seal in the database has no effect."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ _log = logging.getLogger("kms")
 
 
 class BreakGlassService:
-    """Opens seals, and remembers those that it opened: what holds the key-encryption key may be far away.
-
-    Args:
-        kek: under which the seals were wrapped.
-    """
+    """Verifier of seals. It caches the results: the key-encryption key may be on a remote server."""
 
     def __init__(self, kek: KeyEncryptionKey) -> None:
         self._kek = kek
@@ -35,11 +31,11 @@ class BreakGlassService:
     def open_for(
         self, tx: ReadTransaction, names: Collection[KeyName], *, at: datetime
     ) -> Mapping[KeyName, tuple[BreakGlass, ...]]:
-        """Return the relaxations of these keys that count at a moment.
+        """Return the relaxations of these keys that are in force at a moment.
 
         Raises:
             IntegrityError: ``glass-record-invalid``.
-            UnavailableError: what holds the key-encryption key does not answer.
+            UnavailableError: the key-encryption key's back-end does not answer.
         """
         found: dict[KeyName, tuple[BreakGlass, ...]] = {}
         for one in tx.break_glass.in_force(at=at):
@@ -48,7 +44,7 @@ class BreakGlassService:
         return found
 
     def is_sealed(self, one: BreakGlass) -> bool:
-        """Say whether the service itself opened it: its seal opens, under a key-encryption key that is at hand."""
+        """Return True if the service itself opened it: its seal opens under an available key-encryption key."""
         with self._lock:
             known = self._sealed.get(one)
         if known is not None:
@@ -69,5 +65,5 @@ class BreakGlassService:
         except UnavailableError as exc:
             if exc.code != _NOT_AT_HAND:
                 raise
-            return False  # the key that sealed it was replaced: it ended with that
+            return False  # the key that sealed it was replaced, which ends the relaxation
         return True

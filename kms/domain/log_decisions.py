@@ -133,14 +133,16 @@ def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
 
 def _key(state: KeyState) -> dict[str, JsonValue]:
     """Describe a key with the documents of reference values in force, so that the decision can be replayed."""
-    references = [{"name": r.name, "version": r.version, "sha256": r.digest.hex()} for r in state.references]
+    references: list[JsonValue] = [
+        {"name": r.name, "version": r.version, "sha256": r.digest.hex()} for r in state.references
+    ]
     return {
         "tenant": state.name.tenant,
         "key_id": state.name.key_id,
         "version": state.version,
         "purpose": state.purpose,
         "policy_sha256": state.policy_digest.hex(),
-        "references": [*references],
+        "references": references,
     }
 
 

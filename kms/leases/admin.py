@@ -1,4 +1,4 @@
-"""Stopping renewals and taking that back. Each is one transaction with its entries of the log."""
+"""Stopping and resuming renewals. Each is one transaction with its log entries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attest.encoding import JsonValue
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.freezes import require_reason
-from kms.domain.leases import LeaseFilter, LeaseStop
+from kms.domain.leases import Lease, LeaseFilter, LeaseStop
 from kms.leases.affected import Concern
 from kms.leases.search import Affected, find_leases
 from kms.store import Store
@@ -18,24 +18,16 @@ from kms.store import Store
 RENEWALS_STOPPED: Final = "renewals-stopped"
 RENEWALS_RESUMED: Final = "renewals-resumed"
 _IDS_IN_ENTRY: Final = 500
-"""An entry of the log has at most 48 KiB; what concerns more leases is several entries of one transaction."""
+"""A log entry has at most 48 KiB; a change of more leases is several entries of one transaction."""
 
 
 def stop_renewals(
-    store: Store,
-    wanted: LeaseFilter,
-    *,
-    concerns: Sequence[Concern],
-    reason: str,
-    actor: Actor,
-    at: datetime,
+    store: Store, wanted: LeaseFilter, *, concerns: Sequence[Concern], reason: str, actor: Actor, at: datetime
 ) -> tuple[Affected, ...]:
     """Refuse the renewal of every lease that is found, and the release of its key to its instance.
 
-    What is concerned is found in the transaction that stops it, so that a renewal in between changes nothing.
-
-    Returns:
-        The leases that were stopped; those that were stopped already are not among them.
+    The transaction that stops the leases also searches for them, so that a renewal in between changes nothing. Leases
+    that were stopped before are not returned.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
@@ -50,28 +42,22 @@ def stop_renewals(
             ids: list[JsonValue] = [one.state.lease.lease_id for one in page]
             body: dict[str, JsonValue] = {"leases": ids, "reason": why, "actor": actor.members()}
             entry = tx.log.add(kind=RENEWALS_STOPPED, at=at, body=body)
-            tx.leases.add_stops(
-                [
-                    LeaseStop(
-                        lease_id=one.state.lease.lease_id,
-                        name=one.state.lease.name,
-                        instance=one.state.lease.instance,
-                        reason=why,
-                        at=at,
-                        log_seq=entry.seq,
-                    )
-                    for one in page
-                ]
-            )
+            tx.leases.add_stops([_stop(one.state.lease, reason=why, at=at, log_seq=entry.seq) for one in page])
     return tuple(found)
 
 
+def _stop(lease: Lease, *, reason: str, at: datetime, log_seq: int) -> LeaseStop:
+    return LeaseStop(
+        lease_id=lease.lease_id, name=lease.name, instance=lease.instance, reason=reason, at=at, log_seq=log_seq
+    )
+
+
 def resume_renewals(store: Store, lease_ids: Sequence[str], *, reason: str, actor: Actor, at: datetime) -> None:
-    """Take stops back: of a machine that was mended, or of a mistake.
+    """Remove stops, after a repair of the machine or a mistake.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
-        KeyConflictError: ``lease-not-stopped``: one of them has no stop; none is taken back then.
+        KeyConflictError: ``lease-not-stopped``: one of them has no stop; then none is removed.
         UnavailableError: the database is in use.
     """
     why = require_reason(reason)

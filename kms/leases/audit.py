@@ -1,4 +1,4 @@
-"""Audit of the stored leases against the log, and of the claims that were kept for them."""
+"""Audit of the stored leases against the log, and of their stored claims."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ _Granted: TypeAlias = dict[str, JsonValue]
 
 
 def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-    """Look at every lease, and say what is wrong, a line each.
-
-    Args:
-        tx: a transaction.
-        looked_at: takes the id of each lease.
+    """Yield a line for each problem of a lease; ``looked_at`` takes the id of every lease.
 
     Raises:
         IntegrityError: ``lease-record-invalid``.
@@ -41,8 +37,8 @@ def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
         looked_at.append(lease.lease_id)
         if lease.log_seq != seq:
             seq, granted = lease.log_seq, _granted(tx, lease.log_seq)
-        # Of what made an entry too long the log has a digest alone (``kms.domain.log_entries``).
-        if granted is not None and granted.get(lease.lease_id) != _told(lease):
+        # A log entry that would be too long has digests instead of its keys (``kms.domain.log_entries``).
+        if granted is not None and granted.get(lease.lease_id) != _expected(lease):
             yield f"the lease {lease.lease_id} is not what entry {lease.log_seq} of the log says [lease-record-invalid]"
 
 
@@ -54,7 +50,7 @@ def _readable(content: bytes) -> Iterator[str]:
 
 
 def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
-    """Return what an entry says of the leases that were granted with it, by their ids; None if it is left out."""
+    """Return the members of an entry about its leases, by their ids; None if the entry has digests instead."""
     found = _Granted()
     for entry in tx.log.entries(after=seq - 1, limit=1):
         document = entry.document()
@@ -77,7 +73,7 @@ def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
     return found
 
 
-def _told(lease: Lease) -> JsonValue:
+def _expected(lease: Lease) -> JsonValue:
     return [
         lease.name.tenant,
         lease.name.key_id,

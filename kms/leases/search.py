@@ -1,4 +1,4 @@
-"""Search of leases: by key, holder, time, and by what concerns them."""
+"""Search of leases: by key, holder, time, and by advisories or policies that concern them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from attest.encoding import JsonValue, rfc3339_text
 from attest.release import KeyName
 from kms.domain.attesters import instance_of
 from kms.domain.errors import IntegrityError
@@ -17,15 +18,48 @@ from kms.store import ReadTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:
-    """A lease that was asked for.
+    """A found lease.
 
     Attributes:
-        state: it, and what became of it.
-        why: how it is concerned, a line each; none where nothing was asked but who holds it.
+        state: the lease, its end and its stop.
+        why: the reasons why it is concerned, a line each; none for a search without concerns.
     """
 
     state: LeaseState
     why: tuple[str, ...]
+
+    def members(self, *, at: datetime) -> dict[str, JsonValue]:
+        """Return it as JSON members, with its state at a moment."""
+        lease, stop, end = self.state.lease, self.state.stop, self.state.end
+        return {
+            "lease_id": lease.lease_id,
+            "tenant": lease.name.tenant,
+            "key_id": lease.name.key_id,
+            "key": str(lease.name),
+            "version": lease.version,
+            "state": self.state.word(at),
+            "tee": lease.tee,
+            "product": lease.product,
+            "chip": lease.chip,
+            "measurement": None if lease.measurement is None else lease.measurement.hex(),
+            "gpus": lease.gpus,
+            "simulated": lease.simulated,
+            "instance": lease.instance.hex(),
+            "holder": lease.holder.hex(),
+            "recipient_sha256": lease.recipient.hex(),
+            "evidence_sha384": lease.evidence_digest.hex(),
+            "policy_sha256": lease.policy_digest.hex(),
+            "claims_sha256": lease.claims_digest.hex(),
+            "entry": lease.log_seq,
+            "released_at": rfc3339_text(lease.released_at),
+            "expires_at": lease.until,
+            "renewed_from": lease.renewed_from,
+            "ended_at": None if end is None else rfc3339_text(end.at),
+            "end_reason": None if end is None else end.reason,
+            "stopped_at": None if stop is None else rfc3339_text(stop.at),
+            "stop_reason": None if stop is None else stop.reason,
+            "why": list(self.why),
+        }
 
 
 def find_leases(
@@ -40,10 +74,10 @@ def find_leases(
 
     Args:
         tx: a transaction.
-        wanted: which leases; all conditions hold.
-        concerns: what may concern them; one suffices. Without any, every lease that is wanted is found.
-        at: the moment for which leases are live or not.
-        after: entry of the log and id behind which to begin.
+        wanted: conditions that all hold.
+        concerns: conditions of which one suffices; without any, every wanted lease is found.
+        at: the moment at which leases are live or not.
+        after: log entry and id after which to start.
 
     Raises:
         IntegrityError: ``lease-record-invalid`` or ``lease-claims-invalid``.
@@ -62,12 +96,12 @@ def find_leases(
 
 
 def standing_stops(tx: ReadTransaction, names: Iterable[KeyName], *, attester: Attester) -> tuple[LeaseStop, ...]:
-    """Return the stops of these keys that stand against who asks, or may.
+    """Return the stops of these keys that concern this Attester, or may.
 
-    A host chooses whether to mask the chip's id. So who masks it may be any machine with this image that was stopped;
-    and what was stopped while it was masked may be any machine with this image.
+    A host chooses whether to mask the chip's id. A host that masks it may be any stopped machine with this image, and a
+    lease that was stopped while it was masked may be of any machine with this image.
     """
-    if attester.tee == PASSPORT:  # nobody says on which machine, nor with which image
+    if attester.tee == PASSPORT:  # an EAR states neither machine nor image
         return tx.leases.stops(names, instance=None)
     if attester.chip is None:
         return tx.leases.stops_of_image(names, tee=attester.tee, measurement=attester.measurement)

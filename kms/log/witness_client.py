@@ -34,12 +34,7 @@ Prove = Callable[[int, int], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """One witness.
-
-    Attributes:
-        key: its key.
-        url: its submission prefix, without a slash at the end.
-    """
+    """One witness: its key, and its submission prefix, without a slash at the end."""
 
     key: WitnessKey
     url: str
@@ -47,12 +42,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessAnswer:
-    """Answer of a witness.
-
-    Attributes:
-        status: of HTTP.
-        content: the body, at most ``MAX_ANSWER_BYTES``.
-    """
+    """HTTP status and body of a witness's answer; the body has at most ``MAX_ANSWER_BYTES``."""
 
     status: int
     content: bytes
@@ -71,6 +61,20 @@ class Came:
     behind: bool
 
 
+def bounded_content(answer: httpx.Response, most: int) -> bytes:
+    """Read the body of an answer of at most so many bytes.
+
+    Raises:
+        OSError: it is longer.
+    """
+    content = b""
+    for piece in answer.iter_bytes():
+        content += piece
+        if len(content) > most:
+            raise OSError(f"an answer of more than {most} bytes")
+    return content
+
+
 Post = Callable[[str, bytes], WitnessAnswer]
 """Sends a body to an address.
 
@@ -80,22 +84,12 @@ Raises:
 
 
 def poster(http: httpx.Client) -> Post:
-    """Make what sends requests to witnesses; redirections are not followed.
-
-    Args:
-        http: a client whose time limit is ``ASK_SECONDS``.
-    """
+    """Return a sender of requests to witnesses; the client's time limit is ``ASK_SECONDS``."""
 
     def post(url: str, body: bytes) -> WitnessAnswer:
         try:
             with http.stream("POST", url, content=body) as answer:
-                content = b""
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if len(content) > MAX_ANSWER_BYTES:
-                        msg = f"an answer of more than {MAX_ANSWER_BYTES} bytes"
-                        raise OSError(msg)
-                return WitnessAnswer(status=answer.status_code, content=content)
+                return WitnessAnswer(status=answer.status_code, content=bounded_content(answer, MAX_ANSWER_BYTES))
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise OSError(str(exc)) from exc
 
@@ -130,14 +124,14 @@ def _witness(words: list[str], number: int) -> Witness:
 
 
 class WitnessPanel:
-    """The witnesses of a log, and what is known of each.
+    """The witnesses of a log, and the state of each.
 
     Args:
         witnesses: the witnesses.
         clock: source of the time.
         report: callback for messages to the operator.
         post: sends a request.
-        seconds: how long a round takes at most.
+        seconds: longest duration of a round.
     """
 
     def __init__(
@@ -159,12 +153,7 @@ class WitnessPanel:
         self._pool = ThreadPoolExecutor(len(witnesses), thread_name_prefix="witness")
 
     def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> Came:
-        """Ask every witness that is not paused, all at once, and take what comes in time.
-
-        Args:
-            checkpoint: signed by the log.
-            prove: makes the consistency proof between two sizes.
-        """
+        """Ask every witness that is not paused, all at once, and return the cosignatures that arrive in time."""
         now = self._clock()
         asked = [one for one in self._witnesses if self._paused.get(one.key.name, now) <= now]
         futures = {one.key.name: self._pool.submit(self._cosigned, one, checkpoint, prove) for one in asked}

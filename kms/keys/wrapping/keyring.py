@@ -92,8 +92,8 @@ class KekRing:
         """Try every definition of the settings; one that fails may be that of the key, and its error is the reason."""
         records = [record for record in self._known() if record.id == kek_id and record.state is not KekState.RETIRED]
         if not records:
-            problem = f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used"
-            raise damaged(problem, code="kek-unknown", field="keks")
+            text = f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used"
+            raise damaged(text, code="kek-unknown", field="keks")
         problems: list[AttestError] = []
         for definition in self._others():
             try:
@@ -107,7 +107,7 @@ class KekRing:
             # An unreachable back-end may hold the key: report it as unavailable, not as missing.
             if isinstance(problem, UnavailableError):
                 raise problem
-        reason = "; ".join(problem.message for problem in problems) or "none of those that the settings name"
+        reason = "; ".join(one.message for one in problems) or "none of those that the settings name"
         raise not_at_hand(kek_id, reason) from next(iter(problems), None)
 
     def _backend(self, definition: Definition) -> WrappingBackend:
