@@ -33,8 +33,8 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
             field, hint = target.name or str(target.scope), "'kms freeze list' says by whom and why"
             raise KeyConflictError(f"{target} is frozen already", code="already-frozen", field=field, hint=hint)
         tx.freezes.add(made)
-        body = {"scope": str(target.scope), "name": target.name, "reason": reason, "actor": actor.members()}
-        tx.log.add(kind=FROZEN, at=at, body=body)
+        named: dict[str, JsonValue] = {"scope": str(target.scope), "name": target.name}
+        tx.log.add(kind=FROZEN, at=at, body={**named, "reason": reason, "actor": actor.members()})
     return made
 
 

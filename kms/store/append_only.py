@@ -8,7 +8,7 @@ from kms.store import postgres, sqlite
 
 
 def append_only(connection: Connection, table: str) -> tuple[str, ...]:
-    """Return the statements that make a table of this database refuse every change of what is in it."""
+    """Return the statements that make a table of this database refuse every change of its rows."""
     if connection.dialect.name == "postgresql":
         return postgres.append_only(table)
     return sqlite.append_only(table)

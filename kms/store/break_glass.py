@@ -1,4 +1,4 @@
-"""Relaxations in the database: opened once, never changed; an early end is written beside them."""
+"""Relaxations in the database: opened once, never changed; early ends are rows of another table."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ break_glass_ends = Table(
     Column("closed_at", BigInteger, nullable=False),
     info=APPEND_ONLY,
 )
-"""Those that were closed early. Triggers refuse changes."""
+"""Relaxations that were closed early. Triggers refuse changes."""
 
 
 class BreakGlassReader(Repository):
     """Relaxations in a reading transaction."""
 
     def in_force(self, *, at: datetime) -> tuple[BreakGlass, ...]:
-        """Return those that were opened, have not ended and were not closed; their seals are not looked at.
+        """Return those that were opened, have not ended and were not closed; their seals are not verified.
 
         Raises:
             IntegrityError: ``glass-record-invalid``.
@@ -72,12 +72,12 @@ class BreakGlassReader(Repository):
         return tuple(_record(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
     def all(self) -> tuple[tuple[BreakGlass, datetime | None], ...]:
-        """Return all that were ever opened, and when they were closed early."""
+        """Return all that were ever opened, each with the moment of its early end, or None."""
         rows = self._connection.execute(_ALL)
         return tuple((_record(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
 
     def count(self) -> int:
-        """Return how many were ever opened."""
+        """Return the number that were ever opened."""
         return self._connection.execute(select(func.count()).select_from(break_glass)).scalar_one()
 
 
@@ -85,7 +85,7 @@ class BreakGlassRepository(BreakGlassReader):
     """Relaxations in a writing transaction."""
 
     def add(self, opened: BreakGlass) -> None:
-        """Keep one that was opened."""
+        """Store one."""
         self._connection.execute(
             insert(break_glass).values(
                 number=opened.number,
@@ -103,7 +103,7 @@ class BreakGlassRepository(BreakGlassReader):
         )
 
     def close(self, number: int, *, at: datetime) -> None:
-        """Note that one was closed early."""
+        """Store an early end."""
         self._connection.execute(insert(break_glass_ends).values(number=number, closed_at=milliseconds(at)))
 
 

@@ -31,17 +31,17 @@ _PARAMETERS = frozenset(
         "target_session_attrs",
     }
 )
-"""Parameters of libpq that may stand in the URL. Left out are those that carry a secret, and ``options``, which could
-turn off what makes a commit durable."""
+"""Parameters of libpq that the URL may have: none that carries a secret, and not ``options``, which could make commits
+less durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a PostgreSQL server is reached, beside its URL.
+    """Access to a PostgreSQL server, besides its URL.
 
     Attributes:
-        password_file: holds the password, and is its reader's alone; None leaves it to libpq's own password file.
-        connections: how many may be open at a time, at least 1.
+        password_file: private file with the password; None leaves it to libpq's own password file.
+        connections: most connections at a time, at least 1.
     """
 
     password_file: Path | None = None
@@ -49,10 +49,7 @@ class Access:
 
 
 def locate(database: str) -> Path | URL:
-    """Read a database setting.
-
-    Returns:
-        The file of an SQLite database, or the URL of a PostgreSQL one, without a password.
+    """Return the file of an SQLite database, or the URL of a PostgreSQL one, without a password.
 
     Raises:
         ConfigurationError: ``database-unsupported``, ``database-url-invalid`` or ``database-password-exposed``. The
@@ -78,7 +75,7 @@ def locate(database: str) -> Path | URL:
 
 
 def _require_plain(url: URL) -> None:
-    """Refuse a secret, anything that is not known, and anything that is said twice."""
+    """Refuse a secret, unknown parameters and repetitions."""
     if url.password is not None or "password" in url.query:
         raise ConfigurationError(
             "the URL of the database holds a password",

@@ -47,7 +47,7 @@ class OwnSecretRepository(OwnSecretReader):
     """The service's own keys in a writing transaction."""
 
     def add(self, name: str, *, algorithm: str, wrapped: Wrapped, at: datetime) -> None:
-        """Keep one of them.
+        """Store one of them.
 
         Raises:
             UnavailableError: ``kek-changing``.

@@ -1,6 +1,6 @@
-"""The base of all repositories: the connection of their transaction, and how a row is read.
+"""Base of all repositories: the connection of their transaction, and the reading of rows.
 
-Each repository makes its objects from rows in one function, which refuses a row that was altered into nonsense.
+Each repository makes its objects from rows in one function, which refuses an altered row.
 """
 
 from __future__ import annotations
@@ -15,11 +15,7 @@ from kms.domain.errors import damaged
 
 
 class Repository:
-    """One aggregate, in one transaction.
-
-    Args:
-        connection: on which the store opened the transaction.
-    """
+    """One aggregate, in the transaction of this connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -27,12 +23,7 @@ class Repository:
 
 @contextmanager
 def readable(problem: str, *, code: str, field: str) -> Iterator[None]:
-    """Make a block that reads a row; a row that cannot be read is an integrity failure and no crash.
-
-    Args:
-        problem: text of the failure.
-        code: stable code of it.
-        field: table or object that it concerns.
+    """Open a block that reads a row, whose errors become an integrity failure with this text, code and field.
 
     Raises:
         IntegrityError: ``code``.
@@ -44,7 +35,7 @@ def readable(problem: str, *, code: str, field: str) -> Iterator[None]:
 
 
 def blob(value: object) -> bytes:
-    """Return the bytes of a column. SQLite keeps any type that is written into a column.
+    """Return the bytes of a column. SQLite stores a value of any type in any column.
 
     Raises:
         TypeError: the column holds something else.

@@ -47,7 +47,7 @@ class TagRepository(TagReader):
     """Tags in a writing transaction."""
 
     def put(self, name: KeyName, tag: str, value: str) -> None:
-        """Tag a key, in place of the tag of that name that it may have."""
+        """Tag a key, or replace its tag of that name."""
         self.remove(name, tag)
         self._connection.execute(insert(key_tags).values(**stored_name(name), name=tag, value=value))
 

@@ -1,4 +1,4 @@
-"""Units of work: one transaction each, whose attributes are the repositories, one per aggregate."""
+"""Units of work: a transaction whose attributes are the repositories, one per aggregate."""
 
 from __future__ import annotations
 
@@ -44,16 +44,12 @@ class _Part(Generic[R_co]):
 
     def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R_co:
         made = self._kind(transaction.connection)
-        transaction.__dict__[self._name] = made  # which is found before this descriptor the next time
+        transaction.__dict__[self._name] = made  # found before this descriptor from now on
         return made
 
 
 class ReadTransaction:
-    """Everything that can be read, as one state of the database.
-
-    Args:
-        connection: on which the store opened the transaction.
-    """
+    """Repositories for reading one state of the database."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -83,7 +79,7 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """Everything that can be read and written, all or nothing."""
+    """Repositories for reading and writing, all or nothing."""
 
     break_glass = _Part(BreakGlassRepository)
     facts = _Part(FactRepository)
@@ -109,7 +105,7 @@ class WriteTransaction(ReadTransaction):
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Make a block that takes back what was written in it when it is left by an exception."""
+        """Open a block that is rolled back if it raises."""
         try:
             with self.connection.begin_nested():
                 yield
