@@ -30,8 +30,12 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
     with store.writing() as tx:
         _require_there(tx, target)
         if any(one.target == target for one in tx.freezes.all()):
-            field, hint = target.name or str(target.scope), "'kms freeze list' says by whom and why"
-            raise KeyConflictError(f"{target} is frozen already", code="already-frozen", field=field, hint=hint)
+            raise KeyConflictError(
+                f"{target} is frozen already",
+                code="already-frozen",
+                field=target.name or str(target.scope),
+                hint="'kms freeze list' says by whom and why",
+            )
         tx.freezes.add(made)
         named: dict[str, JsonValue] = {"scope": str(target.scope), "name": target.name}
         tx.log.add(kind=FROZEN, at=at, body={**named, "reason": reason, "actor": actor.members()})

@@ -139,7 +139,8 @@ class LogPublisher:
         with self._store.reading() as tx:
             size = tx.log.size()
             recent = tx.log.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
-        origin, digest = self._signer.origin, root(size, lambda _: recent)
+        digest = root(size, lambda _: recent)
+        origin = self._signer.origin
         note = sign_checkpoint(origin=origin, size=size, root=digest, key=self._signer.key)
         self._recent = recent
         return Checkpoint(origin=origin, size=size, root=digest, note=note)

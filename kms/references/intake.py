@@ -67,7 +67,8 @@ class InForce:
 
     def members(self, *, at: datetime) -> dict[str, JsonValue]:
         """Return it as JSON members, with its state at a moment."""
-        document, end = self.document, self.document.expires.value
+        document = self.document
+        end = document.expires.value
         return {
             **reference_members(document),
             "state": str(document.state(at)),

@@ -65,7 +65,7 @@ class ChallengeIssuer:
         mac_key: 32 secret bytes, the same for every replica.
         audience: the service's verifier key text.
         lifetime_seconds: of the challenges issued from now on.
-        simulated: whether simulated evidence is accepted.
+        simulated: True if simulated evidence is accepted.
         random: source of nonces.
         not_before: challenges issued earlier are refused, since it is unknown which of them were used.
     """
@@ -114,7 +114,7 @@ class ChallengeIssuer:
                 ``challenge-from-the-future``.
             ChallengeExpiredError: ``challenge-expired``.
         """
-        # (1) Ours, every byte of it: nothing is read before the MAC was compared.
+        # (1) This service made every byte of it: nothing is read before the MAC is compared.
         body = self._authentic(token)
         # (2) Of this version, and issued under the setting that is in force now.
         if body[0] != _VERSION or body[1] != self._flags:
@@ -123,6 +123,10 @@ class ChallengeIssuer:
         issued_at = moment_of(int.from_bytes(body[2:10], "big"))
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
+        self._require_recorded(issued_at)
+        return OpenedChallenge(nonce=body[14:], issued_at=issued_at, expires_at=expires_at)
+
+    def _require_recorded(self, issued_at: datetime) -> None:
         if self._not_before is not None and issued_at < self._not_before:
             raise ChallengeExpiredError(
                 "the challenge was issued before the service's data was restored",
@@ -131,7 +135,6 @@ class ChallengeIssuer:
                 got=rfc3339_text(issued_at),
                 hint=_ASK_AGAIN,
             )
-        return OpenedChallenge(nonce=body[14:], issued_at=issued_at, expires_at=expires_at)
 
     def _authentic(self, token: str) -> bytes:
         if len(token) != TOKEN_CHARACTERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attest import Policy, VerifiedEvidence, appraise
 from attest.encoding import JsonValue
@@ -89,7 +89,7 @@ def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes
 
 
 def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:
-    """Deny a release to which leases or limits, as this transaction sees them, object."""
+    """Deny a release against which leases or limits in this transaction object."""
     attester = decided.attester
     if attester is None:
         return decided
@@ -113,7 +113,7 @@ def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -
     if not objections:
         return decided
     decision = _decision(exchange, decided.snapshot, decided.results, objections)
-    return Decided(snapshot=decided.snapshot, results=decided.results, decision=decision, attester=None)
+    return replace(decided, decision=decision, attester=None)
 
 
 def _decision(

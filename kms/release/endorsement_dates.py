@@ -18,13 +18,7 @@ KINDS: Final[tuple[DatedKind, ...]] = ("crl", "tcb-info", "qe-identity", "ocsp",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """The newest issue of one endorsement.
-
-    Attributes:
-        kind: its kind.
-        name: its subject, for display.
-        ends: its expiry.
-    """
+    """Kind, subject for display and expiry of the newest issue of one endorsement."""
 
     kind: DatedKind
     name: str
@@ -55,7 +49,7 @@ def _all(endorsements: Endorsements) -> Iterator[Dated]:
 
 
 def _of_intel(documents: Iterable[IntelDocument]) -> Iterator[Dated]:
-    """Read the date in a document; return None for an unreadable document, which verification refuses."""
+    """Read the dates in documents; skip unreadable documents, which verification refuses."""
     for document in documents:
         try:
             body = json_value(document.body, what="document")

@@ -37,7 +37,7 @@ class _Read:
 
 
 class EndorsementProvider:
-    """Provider of endorsements, as candidates for verification.
+    """Provider of endorsements, as candidates for verification. ``reload`` reads the files.
 
     Args:
         paths: files and directories; directories are read with all that is below them.
@@ -54,7 +54,6 @@ class EndorsementProvider:
         service: FetchService | None = None,
         report: Report = lambda _: None,
     ) -> None:
-        """Keep the sources; ``reload`` reads them."""
         self._paths = paths
         self._bundle_trust = bundle_trust
         self._service = service

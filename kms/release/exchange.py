@@ -1,4 +1,4 @@
-"""One exchange: a request with the challenge that it answers. Every step of a release takes it as an argument."""
+"""One exchange: a request with its challenge. Every step of a release takes it as an argument."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Exchange:
         request: evidence or a passport, with the requested keys.
         challenge: the challenge that it answers.
         audience: the service's verifier key text.
-        caller: identity of the caller; None where the service does not demand one.
-        allow_simulated: whether simulated evidence counts.
+        caller: identity of the caller; None if the service does not require one.
+        allow_simulated: True if simulated evidence is accepted.
         at: moment of verification, appraisal and decision.
     """
 
@@ -56,5 +56,5 @@ class Exchange:
 
     @property
     def caller_members(self) -> dict[str, JsonValue]:
-        """Members of a log entry that name the caller, where there is one."""
+        """Members of a log entry that name the caller, if there is one."""
         return {} if self.caller is None else {"caller": self.caller.members()}

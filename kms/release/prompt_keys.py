@@ -21,12 +21,7 @@ NOTE_SECONDS: Final = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptKeyPage:
-    """Some prompt keys in the order of their names.
-
-    Attributes:
-        keys: keys in their wire form.
-        after: name after which the next page starts, or None on the last page.
-    """
+    """Prompt keys in their wire form by name, and the name after which the next page starts; None on the last page."""
 
     keys: tuple[PublishedPromptKey, ...]
     after: KeyName | None
@@ -40,11 +35,7 @@ class _Found:
 
 
 class PromptKeyService:
-    """Directory of prompt keys, each with a signed note.
-
-    Args:
-        services: the service's dependencies.
-    """
+    """Directory of prompt keys, each with a signed note."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -75,10 +66,10 @@ class PromptKeyService:
             LogBrokenError: the log does not hold what was published.
             UnavailableError: the database is in use, or away.
         """
-        page = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1)
-        if not page.keys:
+        found = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1).keys
+        if not found:
             raise KeyUnknownError(f"there is no prompt key {str(name)!r}", code="key-unknown", field=str(name))
-        return page.keys[0]
+        return found[0]
 
     def _published(self, found: _Found) -> PublishedPromptKey:
         stored, identity = found.stored, self._services.identity

@@ -25,11 +25,6 @@ def verify_proof(
 ) -> VerifiedEvidence | VerifiedPassport:
     """Verify evidence as strictly as the strictest policy demands, or a passport, which no policy relaxes.
 
-    Args:
-        services: trust anchors, endorsements, trusted Verifiers.
-        exchange: the request.
-        policies: the policies of the requested keys.
-
     Raises:
         EvidenceError: the evidence is malformed.
         VerificationError: it is not genuine, or not bound to this exchange.

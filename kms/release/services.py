@@ -1,4 +1,4 @@
-"""Everything that a request of the release plane works with; ``kms.operations.services`` opens it from settings."""
+"""Dependencies of requests of the release plane; ``kms.operations.services`` opens them from settings."""
 
 from __future__ import annotations
 
@@ -20,19 +20,14 @@ from kms.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Identity of the service: its origin and its signing key.
-
-    Attributes:
-        key: signs receipts and checkpoints of the log.
-        public: the verifier key, whose text is the audience of every binding.
-    """
+    """Signing key of the service, for receipts and checkpoints, and its verifier key, the audience of every binding."""
 
     key: Ed25519PrivateKey
     public: VerifierKey
 
     @property
     def origin(self) -> str:
-        """The service's name, which is its log's name too."""
+        """The name of the service and of its log."""
         return self.public.name
 
     def __repr__(self) -> str:
@@ -55,7 +50,7 @@ class Services:
         endorsements: provider of endorsements.
         anchors: accepted roots.
         clock: source of the time.
-        allow_simulated: whether simulated evidence counts.
+        allow_simulated: True if simulated evidence is accepted.
     """
 
     store: Store

@@ -49,8 +49,8 @@ def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGla
     """Read the state of the requested keys; a key out of the caller's reach does not exist.
 
     Raises:
-        IntegrityError: a stored key, policy, freeze or relaxation is not what it says.
-        UnavailableError: what holds the key-encryption key does not answer.
+        IntegrityError: a stored key, policy, freeze or relaxation was altered.
+        UnavailableError: the key-encryption key's back-end does not answer.
     """
     at = exchange.at
     requested = map(KeyReference.parse, exchange.request.key_ids)
@@ -110,7 +110,7 @@ def _hindrances(
 
 
 def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
-    """Return what every policy leaves unchecked: verification is as strict as the strictest of them."""
+    """Return the checks that every policy leaves out, since the strictest of them governs verification."""
     each = [policy.unchecked for policy in policies.values()]
     if not each:
         return ()
@@ -119,7 +119,7 @@ def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
 
 
 def tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
-    """Return what every policy tolerates of GPUs and of switches, likewise."""
+    """Return the tolerances for GPUs and switches that every policy grants, likewise."""
     return DeviceTolerances(
         gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
         switches=_common([policy.switch_tolerances for policy in policies.values()]),

@@ -135,11 +135,10 @@ class KeyRepository(KeyReader):
         try:
             self._connection.execute(insert(keys).values(**values, created_at=created))
         except ConstraintError as exc:
-            problem, hint = (
-                f"there is a key {name!r} already",
-                f"see it with 'kms key show {name}', or choose another id",
-            )
-            raise KeyConflictError(problem, code="key-exists", field=name, hint=hint) from exc
+            hint = f"see it with 'kms key show {name}', or choose another id"
+            raise KeyConflictError(
+                f"there is a key {name!r} already", code="key-exists", field=name, hint=hint
+            ) from exc
         self.add_version(record)
 
     def add_version(self, record: KeyRecord) -> None:

@@ -132,7 +132,9 @@ class LeaseReader(Repository):
 
     def released_count(self, name: KeyName, budget: Budget, *, at: datetime, chip: str | None = None) -> int:
         """Return the number of releases of a key in the period of a budget that ends now; to one chip, if given."""
-        columns, where, length = leases.c, of_key(leases, name), budget.per.length
+        columns = leases.c
+        where = of_key(leases, name)
+        length = budget.per.length
         if length is not None:
             # A lease ends after it starts, so the index over the ends finds the recent ones.
             start = milliseconds(at - length)

@@ -49,5 +49,7 @@ class TenantRepository(TenantReader):
         try:
             self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
         except ConstraintError as exc:
-            problem, hint = f"there is a tenant {name!r} already", "'kms tenant list' shows all of them"
-            raise KeyConflictError(problem, code="tenant-exists", field=name, hint=hint) from exc
+            hint = "'kms tenant list' shows all of them"
+            raise KeyConflictError(
+                f"there is a tenant {name!r} already", code="tenant-exists", field=name, hint=hint
+            ) from exc
