@@ -22,14 +22,9 @@ def limit_objections(
     verified: Iterable[VerifiedDevices],
     at: datetime,
 ) -> Iterator[DenialReason]:
-    """Yield the objections of the keys' limits to a release.
+    """Yield the objections of the keys' limits to a release, in the transaction that stores its leases.
 
-    Args:
-        tx: the transaction that decides and stores the leases.
-        keys: the requested keys.
-        attester: the workload.
-        verified: the evidence, once for each result.
-        at: the moment of the decision.
+    ``verified`` is the evidence, once for each result.
     """
     states = tuple(keys)
     asked = Counter(state.name for state in states)

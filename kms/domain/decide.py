@@ -75,9 +75,9 @@ class KeyState:
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
         enabled: False if its owner disabled it.
         reference_digest: SHA-256 over the reference values in force for its policy, 32 bytes; None while the
-            policy cannot appraise, for which there is a hindrance.
+            policy cannot appraise, for which there is an obstacle.
         references: the documents that those values come from, besides the policy itself.
-        hindrances: reasons against any release of the key at this moment.
+        obstacles: reasons against any release of the key at this moment.
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
         break_glass: the relaxations in force; the result, the log entry and the receipt name them.
     """
@@ -90,7 +90,7 @@ class KeyState:
     enabled: bool
     reference_digest: bytes | None
     references: tuple[ReferenceState, ...] = ()
-    hindrances: tuple[ReleaseObstacle, ...] = ()
+    obstacles: tuple[ReleaseObstacle, ...] = ()
     frozen_products: frozenset[str] = frozenset()
     break_glass: tuple[OpenBreakGlass, ...] = ()
 
@@ -229,7 +229,7 @@ def _about_key(key_id: str, state: KeyState, demand: ReleaseTerms) -> list[Denia
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
         reasons.append(DenialReason(code="purpose-mismatch", key_id=key_id, text=text))
-    return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
+    return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.obstacles]
 
 
 def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, at: datetime) -> list[DenialReason]:

@@ -44,7 +44,7 @@ def state_of(record: KeyRecord, *, at: datetime) -> VersionState:
     return VersionState.OVERLAP if at < record.overlap_until else VersionState.RETIRED
 
 
-def version_hindrances(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObstacle]:
+def version_obstacles(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObstacle]:
     """List the reasons against releasing a version at this moment."""
     state = state_of(record, at=at)
     what = f"version {record.version} of the key {str(record.name)!r}"

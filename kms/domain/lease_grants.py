@@ -28,12 +28,7 @@ NOTHING_GRANTED: Final = Granted(leases={}, ends=())
 
 
 class LeaseIssuer:
-    """Factory of leases; it stores none.
-
-    Args:
-        lifetime_seconds: default lifetime of new leases.
-        random: source of their ids.
-    """
+    """Factory of leases with a default lifetime; it stores none. ``random`` is the source of their ids."""
 
     def __init__(self, *, lifetime_seconds: int, random: RandomBytes) -> None:
         self._lifetime_seconds = lifetime_seconds
@@ -56,15 +51,8 @@ class LeaseIssuer:
         It replaces the holder's lease of the same version and the leases that the request names: a renewal after a
         rotation exchanges the old version for the new one.
 
-        Args:
-            keys: the released keys.
-            attester: the holder.
-            evidence_digest: SHA-384 of the evidence.
-            log_seq: number of the decision's entry.
-            held: the holder's leases of these keys.
-            renews: ids of the leases to renew.
-            seconds: lifetime of leases by requested key; None: the default.
-            at: the moment of the decision.
+        ``log_seq`` is the number of the decision's entry, ``held`` the holder's leases of these keys, ``renews`` the
+        ids of the leases to renew, and ``seconds`` the lifetime of leases by requested key; None is the default.
         """
         released = at.replace(microsecond=at.microsecond // 1000 * 1000)
         leases: dict[str, Lease] = {}

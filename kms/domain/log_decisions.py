@@ -48,17 +48,7 @@ def decision_body(
     allow_simulated: bool,
     leases: Mapping[str, Lease],
 ) -> dict[str, JsonValue]:
-    """Describe a decision about verified evidence.
-
-    Args:
-        decision: allow or deny.
-        nonce_digest: SHA-256 of the challenge's nonce.
-        evidence: the evidence, or the passport.
-        requested: the requested keys.
-        results: results by requested key.
-        allow_simulated: the setting of the service.
-        leases: granted leases by requested key.
-    """
+    """Describe a decision about verified evidence; results and granted leases are by requested key."""
     verified = next((result.verified for result in results.values()), None)
     binding = None if verified is None else verified.binding
     failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}

@@ -13,6 +13,7 @@ from attest.release import EMPTY_ROOT, node_hash
 from kms.domain.errors import LogBrokenError
 
 Node = tuple[int, int]
+_Range = tuple[int, int]
 ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
 """Returns the hashes of these nodes; missing ones are left out."""
 
@@ -38,17 +39,8 @@ def inclusion_proof(index: int, size: int, read: ReadNodes) -> tuple[bytes, ...]
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
     """
-    ranges: list[tuple[int, int]] = []
-    low, high = 0, size
-    while high - low > 1:
-        middle = _split(low, high)
-        if index < middle:
-            ranges.append((middle, high))
-            high = middle
-        else:
-            ranges.append((low, middle))
-            low = middle
-    return _hashes(ranges[::-1], read)
+    siblings, _ = _path(index + 1, size, to_leaf=True)
+    return _hashes(siblings, read)
 
 
 def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
@@ -61,19 +53,10 @@ def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
     """
     if old in {0, new}:
         return ()
-    ranges: list[tuple[int, int]] = []
-    low, high = 0, new
-    while high != old:
-        middle = _split(low, high)
-        if old <= middle:
-            ranges.append((middle, high))
-            high = middle
-        else:
-            ranges.append((low, middle))
-            low = middle
-    if low:  # otherwise this is the whole older tree, and the reader has its root
-        ranges.append((low, high))
-    return _hashes(ranges[::-1], read)
+    siblings, (low, high) = _path(old, new, to_leaf=False)
+    # Without a left neighbour, the last range is the whole older tree, and the reader has its root.
+    own = [(low, high)] if low else []
+    return _hashes(own + siblings, read)
 
 
 def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
@@ -121,6 +104,24 @@ class Frontier:
         return root(self.size, lambda _: self._edge)
 
 
+def _path(end: int, size: int, *, to_leaf: bool) -> tuple[list[_Range], _Range]:
+    """Return the siblings of a subtree that ends before leaf ``end``, from the bottom upwards, and the subtree.
+
+    It is the largest one on the way from the root, or with ``to_leaf`` the last leaf of it.
+    """
+    siblings: list[_Range] = []
+    low, high = 0, size
+    while high != end or (to_leaf and high - low > 1):
+        middle = _split(low, high)
+        if end <= middle:
+            siblings.append((middle, high))
+            high = middle
+        else:
+            siblings.append((low, middle))
+            low = middle
+    return siblings[::-1], (low, high)
+
+
 def _split(low: int, high: int) -> int:
     """Return where the right part of a tree begins: behind the largest power of two below its size."""
     return low + (1 << (high - low - 1).bit_length() - 1)
@@ -136,7 +137,7 @@ def _cover(low: int, high: int) -> list[Node]:
     return nodes
 
 
-def _hashes(ranges: Sequence[tuple[int, int]], read: ReadNodes) -> tuple[bytes, ...]:
+def _hashes(ranges: Sequence[_Range], read: ReadNodes) -> tuple[bytes, ...]:
     """Return the hash of each range of leaves; everything is read at once."""
     covers = [_cover(low, high) for low, high in ranges]
     stored = _required([node for cover in covers for node in cover], read)

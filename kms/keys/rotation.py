@@ -110,13 +110,7 @@ def set_schedule(
     with store.writing() as tx:
         _require_living(require_key(tx, name))
         tx.schedules.put(schedule)
-        body: dict[str, JsonValue] = {
-            **name_members(name),
-            "every_seconds": every // timedelta(seconds=1),
-            "overlap_seconds": overlap // timedelta(seconds=1),
-            "due_at": rfc3339_text(schedule.due_at),
-            "actor": actor.members(),
-        }
+        body = {**name_members(name), **schedule.members(), "actor": actor.members()}
         tx.log.add(kind=SCHEDULE_SET, at=at, body=body)
     return schedule
 

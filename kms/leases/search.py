@@ -70,14 +70,9 @@ def find_leases(
     at: datetime,
     after: tuple[int, str] = (0, ""),
 ) -> Iterator[Affected]:
-    """Iterate over leases in the order in which they were granted.
+    """Iterate over leases in the order in which they were granted, after the log entry and id of ``after``.
 
-    Args:
-        tx: a transaction.
-        wanted: conditions that all hold.
-        concerns: conditions of which one suffices; without any, every wanted lease is found.
-        at: the moment at which leases are live or not.
-        after: log entry and id after which to start.
+    One of the concerns suffices; without any, every wanted lease is found.
 
     Raises:
         IntegrityError: ``lease-record-invalid`` or ``lease-claims-invalid``.

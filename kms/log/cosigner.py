@@ -57,14 +57,8 @@ def cosign_next(
 ) -> tuple[Checkpoint, str]:
     """Cosign a checkpoint that extends the one cosigned before, or is the same; return it and the signature line.
 
-    Args:
-        note: the checkpoint.
-        log: the log's key, from configuration.
-        name: name of the witness.
-        key: private key of the witness.
-        memory: the file with the last checkpoint; made if it is missing.
-        fetch: requests a consistency proof.
-        at: the moment.
+    Name and key are those of the witness. ``memory`` is the file with the last checkpoint, made if it is missing;
+    ``fetch`` requests a consistency proof.
 
     Raises:
         AttestError: as ``read_checkpoint`` and ``LogWatch.follow``, or ``checkpoint-older``.

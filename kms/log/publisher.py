@@ -39,13 +39,7 @@ class Signer(Protocol):
 
 
 class LogPublisher:
-    """Publisher of checkpoints, proofs and tiles.
-
-    Args:
-        store: the database.
-        signer: the service's identity.
-        panel: the witnesses that are asked, if any.
-    """
+    """Publisher of checkpoints, proofs and tiles, with the panel of witnesses, if any."""
 
     def __init__(self, *, store: Store, signer: Signer, panel: WitnessPanel | None = None) -> None:
         self._store = store

@@ -126,12 +126,7 @@ def _witness(words: list[str], number: int) -> Witness:
 class WitnessPanel:
     """The witnesses of a log, and the state of each.
 
-    Args:
-        witnesses: the witnesses.
-        clock: source of the time.
-        report: callback for messages to the operator.
-        post: sends a request.
-        seconds: longest duration of a round.
+    ``report`` takes messages for the operator, ``post`` sends requests; a round takes at most ``seconds``.
     """
 
     def __init__(

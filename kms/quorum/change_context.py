@@ -91,9 +91,7 @@ class ProposedChange(ABC):
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
         """Return the rules that it must meet: by default that for its kind, if there is one.
 
-        Args:
-            quorum: people and rules in force.
-            alone: the setting ``allow_thaw_by_one``.
+        ``alone`` is the setting ``allow_thaw_by_one``.
 
         Raises:
             QuorumRequiredError: ``quorum-required``: there is no rule, and one person does not suffice.

@@ -40,16 +40,12 @@ _ASK_AGAIN = "ask for a new challenge and collect new evidence under it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedChallenge:
-    """A challenge of this service that is still valid. It may have been used already.
+    """A challenge of this service that is still valid: its nonce, 32 bytes, and the end of its validity, excluded.
 
-    Attributes:
-        nonce: 32 bytes.
-        issued_at: start of its validity, included.
-        expires_at: end of its validity, excluded.
+    It may have been used already.
     """
 
     nonce: bytes
-    issued_at: datetime
     expires_at: datetime
 
     @property
@@ -124,7 +120,7 @@ class ChallengeIssuer:
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
         self._require_recorded(issued_at)
-        return OpenedChallenge(nonce=body[14:], issued_at=issued_at, expires_at=expires_at)
+        return OpenedChallenge(nonce=body[14:], expires_at=expires_at)
 
     def _require_recorded(self, issued_at: datetime) -> None:
         if self._not_before is not None and issued_at < self._not_before:

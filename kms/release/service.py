@@ -186,7 +186,7 @@ class ReleaseService:
             IntegrityError: a stored key or policy was altered.
         """
         try:
-            challenge = OpenedChallenge(nonce=assumed_nonce(evidence), issued_at=at, expires_at=at)
+            challenge = OpenedChallenge(nonce=assumed_nonce(evidence), expires_at=at)
         except EvidenceError as exc:
             return ReleaseTrial(requested=key_ids, at=at, decision=None, results={}, refusal=exc)
         request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)

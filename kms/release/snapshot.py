@@ -14,7 +14,7 @@ from kms.controls.break_glass import BreakGlassService
 from kms.domain.break_glass import BreakGlass, counting_freezes, policy_in_force
 from kms.domain.decide import KeyState, OpenBreakGlass, ReferenceState, ReleaseObstacle
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
-from kms.domain.key_states import version_hindrances
+from kms.domain.key_states import version_obstacles
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
 from kms.references.resolution import Guard, find_guard
 from kms.release.exchange import Exchange
@@ -89,7 +89,7 @@ def _state(
         references=tuple(
             ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
         ),
-        hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
+        obstacles=tuple(_obstacles(record, guard, freezes, at=at)),
         frozen_products=frozen_products(freezes),
         break_glass=tuple(
             OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in relaxations
@@ -97,14 +97,14 @@ def _state(
     )
 
 
-def _hindrances(
+def _obstacles(
     record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime
 ) -> Iterator[ReleaseObstacle]:
     """List the reasons against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield ReleaseObstacle(code="references-unusable", text=text)
-    yield from version_hindrances(record, at=at)
+    yield from version_obstacles(record, at=at)
     for one in freezing(freezes, key=record.name):
         yield ReleaseObstacle(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
 

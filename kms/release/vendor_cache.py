@@ -31,12 +31,7 @@ class CachedRequest:
 
 
 class NotedCache(EndorsementCache):
-    """A cache that records recent requests.
-
-    Args:
-        directory: folder of the answers; None keeps them in memory for the life of the process.
-        clock: source of the time.
-    """
+    """A cache that records recent requests; without a directory, it keeps the answers in memory."""
 
     def __init__(self, directory: Path | None, *, clock: Clock) -> None:
         super().__init__(directory or Path())

@@ -20,12 +20,7 @@ T = TypeVar("T")
 
 
 class Store:
-    """One database.
-
-    Args:
-        engine: an open engine.
-        check: refuses the schema of another version; called once for each connection.
-    """
+    """One database; ``check`` is called once for each connection and refuses the schema of another version."""
 
     def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
         self._engine = engine

@@ -181,13 +181,7 @@ class LeaseReader(Repository):
         return tuple(sorted(map(_stop, rows), key=lambda one: (one.log_seq, one.lease_id)))
 
     def pages(self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
-        """Iterate over leases by log entry and id, page by page.
-
-        Args:
-            wanted: the conditions.
-            at: the moment at which they are live or not.
-            after: log entry and id after which to start.
-        """
+        """Iterate over leases by log entry and id, page by page, after those of ``after``."""
         where = and_(true(), *_conditions(wanted, at))
         while True:
             seq, lease_id = after

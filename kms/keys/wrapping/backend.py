@@ -66,10 +66,7 @@ class WrappingBackend(Protocol):
 class SingleKek(NotCopied):
     """One key-encryption key, whose id ``proves`` checks.
 
-    Args:
-        backend: holds it.
-        kek_id: its id.
-        proof: wrapped under the key, so that no other key opens it; None if the id is derived from the key.
+    Its proof is wrapped under it, so that no other key opens the proof; None if the id is derived from the key.
     """
 
     def __init__(self, backend: WrappingBackend, *, kek_id: bytes, proof: bytes | None) -> None:

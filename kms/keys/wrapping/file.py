@@ -40,12 +40,7 @@ _HINT = "the file is written by 'kms init'; restore it from its backup, a new on
 
 
 class FileBackend(NotCopied):
-    """AES-256-GCM in this process, under a key from a file.
-
-    Args:
-        key: 32 secret bytes.
-        random: source of the 12-byte nonces.
-        path: the file from which it was read.
+    """AES-256-GCM in this process, under a key of 32 bytes from a file; ``random`` is the source of nonces.
 
     Raises:
         ValueError: another number of bytes.

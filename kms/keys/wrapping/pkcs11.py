@@ -22,9 +22,9 @@ from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import Backend
 from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backend import NotCopied, NotOpenedError
-from kms.keys.wrapping.credentials import read_credential
 from kms.keys.wrapping.definitions import Pkcs11Definition
 from kms.keys.wrapping.errors import refused, unavailable
+from kms.keys.wrapping.secret_files import read_credential
 from kms.keys.wrapping.tokens import library_at
 
 _FORMAT = b"\x02"
@@ -67,12 +67,7 @@ class _GcmKey(Protocol):
 
 
 class Pkcs11Backend(NotCopied):
-    """AES-256-GCM inside a token.
-
-    Args:
-        definition: token and label of the key.
-        random: source of the 12-byte nonces.
-    """
+    """AES-256-GCM inside a token; ``random`` is the source of the 12-byte nonces."""
 
     kind: Final = Backend.PKCS11
     derived_id: Final = None

@@ -6,8 +6,12 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from attest.errors import ConfigurationError
+from kms.domain.secret import SecretBytes
+
+MAX_CREDENTIAL_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,27 @@ class PrivateFile:
                 got=mode,
                 hint=f"chmod 600 {self.path}; {self.exposed}",
             )
+
+
+def read_credential(path: Path, *, noun: str, field: str) -> SecretBytes:
+    """Read a PIN or a token, one line of printable ASCII, from a file that is private to its owner.
+
+    Raises:
+        ConfigurationError: ``kek-credential-missing``, ``kek-credential-unusable`` or ``kek-credential-exposed``.
+    """
+    file = PrivateFile(
+        path=path,
+        noun=noun,
+        codes=("kek-credential-missing", "kek-credential-unusable", "kek-credential-exposed"),
+        field=field,
+        hint="write it there, in one line, of mode 0600",
+        exposed="if somebody may have read it, have it changed",
+    )
+    content = file.read(MAX_CREDENTIAL_BYTES + 1)
+    line = content.removesuffix(b"\n")
+    if not line or len(content) > MAX_CREDENTIAL_BYTES or not all(0x20 < byte < 0x7F for byte in line):
+        raise unusable(file, "expected one line of printable ASCII without spaces")
+    return SecretBytes(line)
 
 
 def unusable(file: PrivateFile, problem: str) -> ConfigurationError:

@@ -25,11 +25,7 @@ PATIENCE_SECONDS: Final = 5.0
 
 
 class TokenLibrary:
-    """One library with the sessions that are open.
-
-    Args:
-        path: the maker's shared object.
-    """
+    """One library, the shared object of a maker, with its open sessions."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

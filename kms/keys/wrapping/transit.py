@@ -29,9 +29,9 @@ from kms.domain.errors import UnavailableError
 from kms.domain.kek_records import Backend
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.backend import NotCopied, NotOpenedError
-from kms.keys.wrapping.credentials import read_credential
 from kms.keys.wrapping.definitions import TransitDefinition
 from kms.keys.wrapping.errors import refused, unavailable
+from kms.keys.wrapping.secret_files import read_credential
 
 TIMEOUT_SECONDS: Final = 5.0
 CONNECTIONS: Final = 32
@@ -57,11 +57,7 @@ _Answer = Mapping[str, Any]  # Any: JSON of another service; each member is look
 
 
 class TransitBackend(NotCopied):
-    """AES-256-GCM inside the engine.
-
-    Args:
-        definition: server and name of the key.
-    """
+    """AES-256-GCM inside the engine."""
 
     kind: Final = Backend.TRANSIT
     derived_id: Final = None
