@@ -28,14 +28,7 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
     """
     made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
     with store.writing() as tx:
-        _require_there(tx, target)
-        if any(one.target == target for one in tx.freezes.all()):
-            raise KeyConflictError(
-                f"{target} is frozen already",
-                code="already-frozen",
-                field=target.name or str(target.scope),
-                hint="'kms freeze list' says by whom and why",
-            )
+        _require_freezable(tx, target)
         tx.freezes.add(made)
         named: dict[str, JsonValue] = {"scope": str(target.scope), "name": target.name}
         tx.log.add(kind=FROZEN, at=at, body={**named, "reason": reason, "actor": actor.members()})
@@ -79,10 +72,17 @@ def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Targ
     return frozenset(found)
 
 
-def _require_there(tx: ReadTransaction, target: Target) -> None:
+def _require_freezable(tx: ReadTransaction, target: Target) -> None:
     if target.scope is Scope.KEY:
         require_key(tx, KeyName.parse(target.name))
     if target.scope is Scope.TENANT and not tx.tenants.exists(target.name):
         raise KeyConflictError(
             f"there is no tenant {target.name!r}", code="tenant-unknown", field=target.name, hint="'kms tenant list'"
+        )
+    if any(one.target == target for one in tx.freezes.all()):
+        raise KeyConflictError(
+            f"{target} is frozen already",
+            code="already-frozen",
+            field=target.name or str(target.scope),
+            hint="'kms freeze list' says by whom and why",
         )

@@ -91,12 +91,11 @@ def target(scope: str, name: str | None) -> Target:
         return Target(scope=found, name=str(KeyName.parse(name)))
     if found is Scope.TENANT:
         return Target(scope=found, name=require_tenant(name))
-    product = name.lower()
-    if not is_product(product):
+    if not is_product(name.lower()):
         # A freeze of a name that no evidence has would have no effect.
         known = f"{', '.join(PRODUCT_NAMES)}, or fmspc: and 12 hex digits"
         raise _invalid(f"there is no product {name[:80]!r}", expected=known)
-    return Target(scope=found, name=product)
+    return Target(scope=found, name=name.lower())
 
 
 def require_reason(reason: str) -> str:

@@ -115,14 +115,9 @@ def read_limits(document: JsonValue) -> KeyLimits:
         raise _invalid("most_holders", f"a number up to {MAX_NUMBER}")
     releases = _texts(document["most_releases"], "most_releases", MAX_ENTRIES)
     windows = _texts(document["windows"], "windows", MAX_ENTRIES)
-    chips = _texts(document["chips"], "chips", MAX_CHIPS)
+    chips = _chips(document["chips"])
     if releases is None:
         raise _invalid("most_releases", "a list")
-    for one in chips or ():
-        if not _CHIP.fullmatch(one):
-            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
-    if chips is not None and list(chips) != sorted(set(chips)):
-        raise _invalid("chips", "each once, sorted")
     return KeyLimits(
         version=cast("int", version),
         releases=tuple(map(Budget.parse, releases)),
@@ -131,6 +126,16 @@ def read_limits(document: JsonValue) -> KeyLimits:
         per_chip=None if per_chip is None else Budget.parse(str(per_chip)),
         windows=None if windows is None else tuple(map(Window.parse, windows)),
     )
+
+
+def _chips(value: JsonValue) -> tuple[str, ...] | None:
+    chips = _texts(value, "chips", MAX_CHIPS)
+    for one in chips or ():
+        if not _CHIP.fullmatch(one):
+            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
+    if chips is not None and list(chips) != sorted(set(chips)):
+        raise _invalid("chips", "each once, sorted")
+    return chips
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,19 +198,23 @@ def read_quorum(document: JsonValue) -> Quorum:
         people=tuple(map(_person, _list(members["people"], "people"))),
         rules=tuple(map(_rule, _list(members["rules"], "rules"))),
     )
-    names = [one.name for one in found.people]
+    _require_consistent(found)
+    return found
+
+
+def _require_consistent(quorum: Quorum) -> None:
+    names = [one.name for one in quorum.people]
     _require_once(names, "people")
-    _require_once([one.key_id for one in found.people], "keys")
-    _require_once([one.kind for one in found.rules], "rules")
-    for rule in found.rules:
+    _require_once([one.key_id for one in quorum.people], "keys")
+    _require_once([one.kind for one in quorum.rules], "rules")
+    for rule in quorum.rules:
         _require_reachable(rule, names)
-    if found.rules and found.rule(ChangeKind.QUORUM) is None:
+    if quorum.rules and quorum.rule(ChangeKind.QUORUM) is None:
         _refuse(
             "a rule without one for 'quorum' could be taken away by one person",
             "a rule for 'quorum' beside every other one",
             hint="begin with 'kms quorum set quorum --of M --person NAME …'; it is the last that can be cleared",
         )
-    return found
 
 
 def _require_reachable(rule: QuorumRule, names: list[str]) -> None:

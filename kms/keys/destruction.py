@@ -99,24 +99,22 @@ def schedule_destruction(
 
 
 def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime) -> tuple[KeyRecord, ...]:
-    """Cancel the destruction of a key, or of one version, and return the restored versions.
-
-    They are released again as before. The moment of the destruction is too late.
+    """Cancel the destruction of a key, or of one version, before its moment; return the restored versions.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``key-destroyed``: its moment has come; ``key-state-unchanged``: nothing is to be destroyed.
         UnavailableError: the database is in use.
     """
+    name = str(asked)
     with store.writing() as tx:
         ending = [(one, one.destroy_at) for one in _versions(tx, asked) if one.destroy_at is not None]
         if not ending:
-            problem = f"{str(asked)!r} is not to be destroyed"
-            raise KeyConflictError(problem, code="key-state-unchanged", field=str(asked))
+            raise KeyConflictError(f"{name!r} is not to be destroyed", code="key-state-unchanged", field=name)
         saved = tuple(one for one, moment in ending if at < moment)
         if not saved:
-            problem = f"{str(asked)!r} was destroyed"
-            raise KeyConflictError(problem, code="key-destroyed", field=str(asked), hint="nothing brings it back")
+            problem = f"{name!r} was destroyed"
+            raise KeyConflictError(problem, code="key-destroyed", field=name, hint="nothing brings it back")
         for record in saved:
             tx.keys.set_destruction(record, destroy_at=None)
         tx.log.add(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor))

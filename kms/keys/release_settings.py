@@ -39,10 +39,7 @@ class ReleaseSettings:
 def set_release_settings(
     store: Store, name: KeyName, then: ReleaseSettings, *, actor: Actor, at: datetime
 ) -> ReleaseSettings:
-    """Set both for every version of a key, from the next request on. Granted leases keep their end.
-
-    Returns:
-        The previous settings.
+    """Set both for every version of a key, but not for granted leases; return the previous settings.
 
     Raises:
         ConfigurationError: ``lease-seconds-invalid``.

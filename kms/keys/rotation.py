@@ -138,9 +138,8 @@ def rotate_due(
 ) -> tuple[KeyRecord, ...]:
     """Make the due rotations, each once, with any number of replicas, and return the new versions of this call.
 
-    The interval to the next rotation of a key starts with this one: after a long downtime a key is rotated once, not
-    once for each missed rotation, and a clock set back causes none. ``failed`` is called for each key that could not
-    be rotated.
+    The interval to the next rotation starts with this one: a long downtime causes one rotation of a key, and a clock
+    set back none. ``failed`` is called for each key that could not be rotated.
 
     Raises:
         UnavailableError: the database is in use.
@@ -151,10 +150,9 @@ def rotate_due(
     for one in due:
         try:
             record = _rotate_if_due(rotator, one.name, at=at)
+            made += [] if record is None else [record]
         except AttestError as exc:
             failed(one.name, exc)
-        else:
-            made += [] if record is None else [record]
     return tuple(made)
 
 

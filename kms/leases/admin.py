@@ -13,7 +13,7 @@ from kms.domain.freezes import require_reason
 from kms.domain.leases import Lease, LeaseFilter, LeaseStop
 from kms.leases.affected import Concern
 from kms.leases.search import Affected, find_leases
-from kms.store import Store
+from kms.store import ReadTransaction, Store
 
 RENEWALS_STOPPED: Final = "renewals-stopped"
 RENEWALS_RESUMED: Final = "renewals-resumed"
@@ -62,17 +62,21 @@ def resume_renewals(store: Store, lease_ids: Sequence[str], *, reason: str, acto
     """
     why = require_reason(reason)
     with store.writing() as tx:
-        states = tx.leases.states(lease_ids)
-        for lease_id in lease_ids:
-            if lease_id not in states or states[lease_id].stop is None:
-                raise KeyConflictError(
-                    f"no stop stands against the lease {lease_id[:40]!r}",
-                    code="lease-not-stopped",
-                    field=lease_id[:40],
-                    hint="'kms releases list --stopped' shows those that are stopped",
-                )
+        _require_stopped(tx, lease_ids)
         for start in range(0, len(lease_ids), _IDS_IN_ENTRY):
             page: list[JsonValue] = list(lease_ids[start : start + _IDS_IN_ENTRY])
             body: dict[str, JsonValue] = {"leases": page, "reason": why, "actor": actor.members()}
             tx.log.add(kind=RENEWALS_RESUMED, at=at, body=body)
         tx.leases.remove_stops(lease_ids)
+
+
+def _require_stopped(tx: ReadTransaction, lease_ids: Sequence[str]) -> None:
+    states = tx.leases.states(lease_ids)
+    for lease_id in lease_ids:
+        if lease_id not in states or states[lease_id].stop is None:
+            raise KeyConflictError(
+                f"no stop stands against the lease {lease_id[:40]!r}",
+                code="lease-not-stopped",
+                field=lease_id[:40],
+                hint="'kms releases list --stopped' shows those that are stopped",
+            )

@@ -24,12 +24,7 @@ def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
         IntegrityError: ``lease-record-invalid``.
         LogBrokenError: an entry of the log cannot be read.
     """
-    for digest in tx.leases.claims_digests():
-        content = tx.leases.claims(digest) or b""
-        if sha256(content).digest() != digest:
-            yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
-        else:
-            yield from _readable(content)
+    yield from _claims_problems(tx)
     seq = 0
     granted: _Granted | None = None
     for state in tx.leases.pages(LeaseFilter(live=None), at=_ANY):
@@ -42,11 +37,16 @@ def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
             yield f"the lease {lease.lease_id} is not what entry {lease.log_seq} of the log says [lease-record-invalid]"
 
 
-def _readable(content: bytes) -> Iterator[str]:
-    try:
-        read_claims(content)
-    except AttestError as exc:
-        yield f"{exc.message} [{exc.code}]"
+def _claims_problems(tx: ReadTransaction) -> Iterator[str]:
+    for digest in tx.leases.claims_digests():
+        content = tx.leases.claims(digest) or b""
+        if sha256(content).digest() != digest:
+            yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
+            continue
+        try:
+            read_claims(content)
+        except AttestError as exc:
+            yield f"{exc.message} [{exc.code}]"
 
 
 def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
@@ -61,14 +61,9 @@ def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
             lease = key.get("lease") if isinstance(key, dict) else None
             if isinstance(key, dict) and isinstance(lease, dict):
                 found[str(lease.get("id"))] = [
-                    key.get("tenant"),
-                    key.get("key_id"),
-                    key.get("version"),
-                    key.get("policy_sha256"),
-                    lease.get("expires_at"),
-                    lease.get("renewed_from"),
-                    document.get("evidence_sha384"),
-                    document.get("recipient_sha256"),
+                    *map(key.get, ("tenant", "key_id", "version", "policy_sha256")),
+                    *map(lease.get, ("expires_at", "renewed_from")),
+                    *map(document.get, ("evidence_sha384", "recipient_sha256")),
                 ]
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.release import KeyName
@@ -77,17 +78,12 @@ def find_leases(
     Raises:
         IntegrityError: ``lease-record-invalid`` or ``lease-claims-invalid``.
     """
-    kept: dict[bytes, KeptClaims] = {}
+    claims = cache(partial(_claims, tx))
     for state in tx.leases.pages(wanted, at=at, after=after):
-        why: tuple[str, ...] = ()
-        if concerns:
-            digest = state.lease.claims_digest
-            if digest not in kept:
-                kept[digest] = _claims(tx, digest)
-            why = tuple(line for concern in concerns for line in concern(state.lease, kept[digest]))
-            if not why:
-                continue
-        yield Affected(state=state, why=why)
+        lease = state.lease
+        why = tuple(line for concern in concerns for line in concern(lease, claims(lease.claims_digest)))
+        if why or not concerns:
+            yield Affected(state=state, why=why)
 
 
 def standing_stops(tx: ReadTransaction, names: Iterable[KeyName], *, attester: Attester) -> tuple[LeaseStop, ...]:

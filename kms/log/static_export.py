@@ -26,9 +26,7 @@ class Exported:
 
 
 def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, log: VerifierKey) -> Exported:
-    """Write the entries of a checkpoint that the directory lacks, and then the checkpoint.
-
-    The directory is made if it is missing; files of an earlier export stay.
+    """Write the entries of a checkpoint that the directory lacks, and then the checkpoint; make a missing directory.
 
     Raises:
         ConfigurationError: ``directory-unusable``.

@@ -175,16 +175,7 @@ def approve(service: QuorumService, approval: Approval, *, actor: Actor, at: dat
     with service.vault.store.writing() as tx:
         proposal = _open(tx, approval.proposal, at)
         quorum = tx.quorum.current()
-        people = signers(proposal, (approval,), quorum)
-        if not people:
-            raise SignatureError(
-                "nobody who is registered has the key of this signature",
-                code="approval-unknown-key",
-                field="key_id",
-                got=approval.key_id[:64],
-                hint="'kms people list' shows whose keys count",
-            )
-        name = people[0].name
+        name = _signer(proposal, approval, quorum).name
         if name in {one.name for one in signers(proposal, tx.proposals.approvals(proposal.digest), quorum)}:
             problem = f"{name} has signed proposal {proposal.serial} already"
             raise KeyConflictError(problem, code="approval-repeated", field=name)
@@ -192,6 +183,19 @@ def approve(service: QuorumService, approval: Approval, *, actor: Actor, at: dat
         body: dict[str, JsonValue] = {"person": name, "key_id": approval.key_id}
         _log(tx, PROPOSAL_APPROVED, {**_named(proposal), **body}, actor, at)
         return standing(tx, proposal, alone=service.alone, at=at)
+
+
+def _signer(proposal: Proposal, approval: Approval, quorum: Quorum) -> Person:
+    people = signers(proposal, (approval,), quorum)
+    if people:
+        return people[0]
+    raise SignatureError(
+        "nobody who is registered has the key of this signature",
+        code="approval-unknown-key",
+        field="key_id",
+        got=approval.key_id[:64],
+        hint="'kms people list' shows whose keys count",
+    )
 
 
 def withdraw(service: QuorumService, digest: str, *, reason: str, actor: Actor, at: datetime) -> Proposal:

@@ -25,18 +25,21 @@ def differences(tx: ReadTransaction) -> Iterator[str]:
     stored = tx.proposals.digests()
     if set(stored) != created:
         yield "the proposals are not those that the log says were made"
-    quorum = tx.quorum.current()
     for digest in stored:
-        proposal = tx.proposals.find(digest)
-        if proposal is None or proposal.digest != digest:
-            yield f"proposal {digest} is not what was proposed"
-            continue
-        if tx.proposals.outcome(digest) != ended.get(digest):
-            yield f"proposal {proposal.serial} did not end as the log says"
-        try:
-            signers(proposal, tx.proposals.approvals(digest), quorum)
-        except SignatureError as exc:
-            yield exc.message
+        yield from _of_proposal(tx, digest, ended.get(digest))
+
+
+def _of_proposal(tx: ReadTransaction, digest: str, outcome: str | None) -> Iterator[str]:
+    proposal = tx.proposals.find(digest)
+    if proposal is None or proposal.digest != digest:
+        yield f"proposal {digest} is not what was proposed"
+        return
+    if tx.proposals.outcome(digest) != outcome:
+        yield f"proposal {proposal.serial} did not end as the log says"
+    try:
+        signers(proposal, tx.proposals.approvals(digest), tx.quorum.current())
+    except SignatureError as exc:
+        yield exc.message
 
 
 def _logged(tx: ReadTransaction) -> tuple[list[str], set[str], dict[str, str]]:

@@ -59,15 +59,8 @@ class QuorumSet(ProposedChange):
                 got=f"version {self.then.version}",
                 hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
             )
-        if self.then.rules and not now.rules and tx.freezes.all():
-            # Otherwise a person who may not thaw alone could become the only approver, and then thaw alone.
-            raise KeyConflictError(
-                "something is frozen, and a quorum that is set up now could be of one person who thaws it",
-                code="quorum-while-frozen",
-                field="quorum",
-                expected="rules that were there before the freeze",
-                hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
-            )
+        if self.then.rules and not now.rules:
+            _require_nothing_frozen(tx)
         return {"version": now.version, "sha256": now.digest}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
@@ -83,6 +76,18 @@ class QuorumSet(ProposedChange):
         body: dict[str, JsonValue] = {"version": self.then.version, "sha256": self.then.digest}
         changing.log(QUORUM_CHANGED, {**body, "people": people, "rules": rules})
         return f"people and rules are at version {self.then.version}"
+
+
+def _require_nothing_frozen(tx: ReadTransaction) -> None:
+    """Refuse the first rules under a freeze: a person who may not thaw alone could become the only approver."""
+    if tx.freezes.all():
+        raise KeyConflictError(
+            "something is frozen, and a quorum that is set up now could be of one person who thaws it",
+            code="quorum-while-frozen",
+            field="quorum",
+            expected="rules that were there before the freeze",
+            hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,19 +42,10 @@ class KekRotation(_KekChange):
         """
         record = find_kek(tx, self.kek_id)
         if record.wraps:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} wraps already",
-                code="kek-state-unchanged",
-                field=record.short_id,
-                hint="'kms kek rotate' moves what is still wrapped under another",
-            )
+            hint = "'kms kek rotate' moves what is still wrapped under another"
+            raise _conflict(record, "wraps already", code="kek-state-unchanged", hint=hint)
         if record.state is KekState.RETIRED:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} is retired",
-                code="kek-is-retired",
-                field=record.short_id,
-                hint="make another with 'kms kek create'",
-            )
+            raise _conflict(record, "is retired", code="kek-is-retired", hint="make another with 'kms kek create'")
         return {"wraps": [one.id.hex() for one in tx.keks.all() if one.wraps]}
 
     def apply(self, changing: Changing) -> str:
@@ -87,11 +78,7 @@ class KekRetirement(_KekChange):
         """
         record = find_kek(tx, self.kek_id)
         if record.state is KekState.RETIRED:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} is retired already",
-                code="kek-state-unchanged",
-                field=record.short_id,
-            )
+            raise _conflict(record, "is retired already", code="kek-state-unchanged")
         left = sum(tx.wrapped_rows.counts().get(record.id, {}).values())
         if record.wraps or left:
             raise KeyConflictError(
@@ -110,6 +97,11 @@ class KekRetirement(_KekChange):
         changing.tx.keks.set_state(record.id, KekState.RETIRED)
         changing.log(KEK_RETIRED, {"kek": record.members()})
         return f"{record.short_id} is retired: backups of before need it, this database does not"
+
+
+def _conflict(record: KekRecord, problem: str, *, code: str, hint: str | None = None) -> KeyConflictError:
+    text = f"the key-encryption key {record.short_id} {problem}"
+    return KeyConflictError(text, code=code, field=record.short_id, hint=hint)
 
 
 def find_kek(tx: ReadTransaction, kek_id: bytes) -> KekRecord:

@@ -165,6 +165,11 @@ def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[Accep
         )
     require_current(document, at=at)
     accepting = _accepting(naming, document)
+    _require_forward(tx, given, accepting)
+    return tx.references.add(given, at=at)
+
+
+def _require_forward(tx: ReadTransaction, given: StoredDocument, accepting: list[AcceptedDocument]) -> None:
     before = [in_force(tx, (row,)) for row in accepting]
     if all(_goes_back(row, given, current) for row, current in zip(accepting, before, strict=True)):
         current = before[0][0]
@@ -176,7 +181,6 @@ def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[Accep
             got=str(given.version),
             hint="raise the version with every change; what was withdrawn by a newer version stays withdrawn",
         )
-    return tx.references.add(given, at=at)
 
 
 def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> list[AcceptedDocument]:
@@ -285,11 +289,10 @@ def reach_of(tx: ReadTransaction, given: StoredDocument) -> tuple[str, ...]:
     """
     stored = tx.references.find(given.digest)
     before = () if stored is None else stored.proofs
-    known = {proof.key_id for proof in before}
-    fresh = tuple(proof for proof in given.proofs if proof.key_id not in known)
-    if stored is not None and not fresh:
+    proofs = {proof.key_id: proof for proof in (*given.proofs, *before)}
+    if stored is not None and len(proofs) == len(before):
         return ()
-    whole = replace(given, proofs=tuple(sorted((*before, *fresh), key=lambda proof: proof.key_id)))
+    whole = replace(given, proofs=tuple(proofs[one] for one in sorted(proofs)))
     return tuple(
         dict.fromkeys(
             str(record.name)

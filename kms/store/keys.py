@@ -130,10 +130,9 @@ class KeyRepository(KeyReader):
         if not TenantReader(self._connection).exists(tenant):
             hint = f"'kms tenant create {tenant}' makes it"
             raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field=name, hint=hint)
-        created = rfc3339_text(record.created_at)
         values = {**stored_name(record.name), "purpose": record.purpose, "enabled": record.enabled}
         try:
-            self._connection.execute(insert(keys).values(**values, created_at=created))
+            self._connection.execute(insert(keys).values(**values, created_at=rfc3339_text(record.created_at)))
         except ConstraintError as exc:
             hint = f"see it with 'kms key show {name}', or choose another id"
             raise KeyConflictError(

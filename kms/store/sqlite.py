@@ -135,9 +135,8 @@ def _begin(folder: Path, connection: Connection) -> None:
 def _take_turn(folder: Path, turn: ExitStack) -> None:
     """Wait until this process is the only one that waits for SQLite's write lock.
 
-    SQLite's lock has no queue: under load, the process that released it gets it again, while others try ten times a
-    second. The turn only adds fairness and guards nothing, so the wait for it is bounded, and a folder that cannot be
-    locked is ignored.
+    SQLite's lock has no queue: under load, the process that released it gets it again. The turn only adds fairness, so
+    the wait for it is bounded, and a folder that cannot be locked is ignored.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

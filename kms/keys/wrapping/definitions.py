@@ -171,6 +171,11 @@ def read_directory(directory: Path | None) -> tuple[Definition, ...]:
     """
     if directory is None or not directory.exists():
         return ()
+    _require_private(directory)
+    return tuple(read_definition(path) for path in sorted(directory.glob("*.toml")))
+
+
+def _require_private(directory: Path) -> None:
     status = directory.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise ConfigurationError(
@@ -181,7 +186,6 @@ def read_directory(directory: Path | None) -> tuple[Definition, ...]:
             got=f"user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
             hint=f"chown it, and chmod 700 {directory}",
         )
-    return tuple(read_definition(path) for path in sorted(directory.glob("*.toml")))
 
 
 def _invalid(exc: ValidationError, backend: str, source: str, prefix: str) -> ConfigurationError:
