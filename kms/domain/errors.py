@@ -18,8 +18,8 @@
         ├── LogTileUnknownError       the caller: the log has no such part               404
         ├── AttestationOffError       the caller: the service proves no machine          404
         ├── PolicyUnknownError        an administrator: no such policy of the tenant     404
-        ├── GrantUnknownError         an administrator: there is no such grant         404
-        ├── GrantConflictError        an administrator: it contradicts what is granted 409
+        ├── GrantUnknownError         an administrator: there is no such grant           404
+        ├── GrantConflictError        an administrator: it contradicts what is granted   409
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── QuorumRequiredError       the operator: one person does not suffice              403
         ├── UnavailableError          the caller, later: retry in a moment               503

@@ -113,8 +113,8 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
             raise KeyConflictError(f"{name!r} is not to be destroyed", code="key-state-unchanged", field=name)
         saved = tuple(one for one, moment in ending if at < moment)
         if not saved:
-            problem = f"{name!r} was destroyed"
-            raise KeyConflictError(problem, code="key-destroyed", field=name, hint="nothing brings it back")
+            hint = "nothing brings it back"
+            raise KeyConflictError(f"{name!r} was destroyed", code="key-destroyed", field=name, hint=hint)
         for record in saved:
             tx.keys.set_destruction(record, destroy_at=None)
         tx.log.add(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor))

@@ -26,8 +26,7 @@ def stop_renewals(
 ) -> tuple[Affected, ...]:
     """Refuse the renewal of every lease that is found, and the release of its key to its instance.
 
-    The transaction that stops the leases also searches for them, so that a renewal in between changes nothing. Leases
-    that were stopped before are not returned.
+    The search is in the same transaction. Leases that were stopped before are not returned.
 
     Raises:
         ConfigurationError: ``reason-invalid``.

@@ -57,8 +57,7 @@ def cosign_next(
 ) -> tuple[Checkpoint, str]:
     """Cosign a checkpoint that extends the one cosigned before, or is the same; return it and the signature line.
 
-    Name and key are those of the witness. ``memory`` is the file with the last checkpoint, made if it is missing;
-    ``fetch`` requests a consistency proof.
+    ``memory`` is the witness's file with the last checkpoint, made if it is missing.
 
     Raises:
         AttestError: as ``read_checkpoint`` and ``LogWatch.follow``, or ``checkpoint-older``.

@@ -180,27 +180,36 @@ class WitnessPanel:
         name = witness.key.name
         answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status == _CONFLICT:
-            match = _SIZE.fullmatch(answer.content.decode("ascii"))
-            if match is None:
-                raise ValueError("a conflict without a size")
-            self._sizes[name] = int(match[1])
+            self._sizes[name] = _stated_size(answer)
             if self._sizes[name] > checkpoint.size:
-                self._sizes[name] = 0  # asked anew the next time: this log may be the one that is shorter
+                self._sizes[name] = 0  # asked again next time: this log may be the shorter one
                 return None
             answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status != _OK:
             msg = f"status {answer.status}"
             raise OSError(msg)
-        lines = [f"{line}\n" for line in answer.content.decode("utf-8").split("\n") if line]
-        line = next((one for one in lines if witness.key.cosigned_at(checkpoint.note + one) is not None), None)
-        if line is None:
-            raise ValueError("an answer without its cosignature")
+        line = _cosignature(witness, checkpoint, answer)
         self._sizes[name] = checkpoint.size
         return line
 
     def _sent(self, witness: Witness, checkpoint: Checkpoint, old: int, prove: Prove) -> WitnessAnswer:
         proof = "".join(f"{b64encode(one).decode()}\n" for one in prove(old, checkpoint.size))
         return self._post(f"{witness.url}/add-checkpoint", f"old {old}\n{proof}\n{checkpoint.note}".encode())
+
+
+def _stated_size(answer: WitnessAnswer) -> int:
+    match = _SIZE.fullmatch(answer.content.decode("ascii"))
+    if match is None:
+        raise ValueError("a conflict without a size")
+    return int(match[1])
+
+
+def _cosignature(witness: Witness, checkpoint: Checkpoint, answer: WitnessAnswer) -> str:
+    lines = [f"{line}\n" for line in answer.content.decode("utf-8").split("\n") if line]
+    for line in lines:
+        if witness.key.cosigned_at(checkpoint.note + line) is not None:
+            return line
+    raise ValueError("an answer without its cosignature")
 
 
 def _invalid(problem: str) -> ConfigurationError:

@@ -93,8 +93,22 @@ def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -
     attester = decided.attester
     if attester is None:
         return decided
+    verified = (result.verified for result in decided.results.values())
+    objections = (
+        *_lease_objections(tx, exchange, decided, attester),
+        *limit_objections(tx, keys=decided.decision.keys, attester=attester, verified=verified, at=exchange.at),
+    )
+    if not objections:
+        return decided
+    decision = _decision(exchange, decided.snapshot, decided.results, objections)
+    return replace(decided, decision=decision, attester=None)
+
+
+def _lease_objections(
+    tx: ReadTransaction, exchange: Exchange, decided: Decided, attester: Attester
+) -> tuple[DenialReason, ...]:
     names = {state.name for state in decided.decision.keys}
-    held_against = lease_objections(
+    return lease_objections(
         renews=exchange.request.renews,
         states=tx.leases.states(exchange.request.renews),
         stops=standing_stops(tx, names, attester=attester),
@@ -102,18 +116,6 @@ def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -
         attester=attester,
         at=exchange.at,
     )
-    limited = limit_objections(
-        tx,
-        keys=decided.decision.keys,
-        attester=attester,
-        verified=(result.verified for result in decided.results.values()),
-        at=exchange.at,
-    )
-    objections = (*held_against, *limited)
-    if not objections:
-        return decided
-    decision = _decision(exchange, decided.snapshot, decided.results, objections)
-    return replace(decided, decision=decision, attester=None)
 
 
 def _decision(

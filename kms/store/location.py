@@ -59,19 +59,23 @@ def locate(database: str) -> Path | URL:
     if not mark or database.startswith(_SQLITE_HEAD):
         return Path(database.removeprefix(_SQLITE_HEAD))
     if head not in _POSTGRES:
-        raise ConfigurationError(
-            f"data is kept in SQLite or PostgreSQL, not in {head[:40]!r}",
-            code="database-unsupported",
-            field="database",
-            expected="a file, or postgresql:// with host and database",
-            got=repr(head[:40]),
-        )
+        raise _unsupported(head[:40])
     try:
         url = make_url(database)
     except (ArgumentError, ValueError):
         raise _invalid("it cannot be read") from None  # the library's text may quote it
     _require_plain(url)
     return url.set(drivername=_DRIVER)
+
+
+def _unsupported(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"data is kept in SQLite or PostgreSQL, not in {name!r}",
+        code="database-unsupported",
+        field="database",
+        expected="a file, or postgresql:// with host and database",
+        got=repr(name),
+    )
 
 
 def _require_plain(url: URL) -> None:

@@ -76,10 +76,9 @@ class PromptKeyReader(Repository):
     def current(
         self, *, tenant: str | None = None, key_id: str | None = None, after: KeyName | None = None, limit: int
     ) -> tuple[StoredPromptKey, ...]:
-        """Return prompt keys to encrypt to, in the order of names.
+        """Return the prompt keys that clients may use, in the order of names.
 
-        They are current, enabled, not to be destroyed, published for the policy that guards them now, and do not hide
-        their existence.
+        They are current, enabled, kept, not hidden, and published for the policy that guards them now.
 
         Raises:
             IntegrityError: ``key-record-invalid``.

@@ -144,20 +144,23 @@ def read_definition(path: Path) -> Definition:
         ConfigurationError: ``config-unreadable``, or as ``definition_of``.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        values = tomllib.loads(content.decode("utf-8")) if len(content) <= MAX_FILE_BYTES else None
+        values = tomllib.loads(_content(path).decode("utf-8"))
     except (OSError, ValueError) as exc:
-        problem = getattr(exc, "strerror", None) or str(exc)
-        raise _unreadable(path, problem) from exc
-    if values is None:
-        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+        raise _unreadable(path, getattr(exc, "strerror", None) or str(exc)) from exc
     folder = path.absolute().parent
     members = {
         name: folder / value if name in DEFINITION_PATHS and isinstance(value, str) else value
         for name, value in values.items()
     }
     return definition_of(members, source=str(path))
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    return content
 
 
 def read_directory(directory: Path | None) -> tuple[Definition, ...]:
