@@ -1,7 +1,7 @@
 """The release decision: a pure function of results, key states, the challenge and the moment.
 
-It knows no store, no network, no clock and no wire format. All requested keys are released or none. Anything
-that is not known to be right is a reason against the release, and every reason is named.
+It uses no store, no network, no clock and no wire format. All requested keys are released or none. Anything missing,
+unknown or wrong is a reason against the release, and every reason is named.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 class KeyEncryptionKey(Protocol):
-    """One key-encryption key, or the ring of those that a database knows (``kms.keys.wrapping.keyring``).
+    """One key-encryption key, or the ring of those of a database (``kms.keys.wrapping.keyring``).
 
     Wrapping and unwrapping may call another machine, so neither is done in a writing transaction.
     """

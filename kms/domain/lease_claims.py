@@ -31,7 +31,7 @@ PASSPORT: Final = "ear"
 """Kind of an item that an EAR describes."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
-"""NVIDIA's duplicate claims, and claims that no table knows."""
+"""NVIDIA's duplicate claims, and claims that are in no table."""
 _PREFIXES: Final = ("snp.", "tdx.")
 
 Values: TypeAlias = Mapping[str, ClaimTree]

@@ -34,7 +34,7 @@ class VerifiedPassport:
 
     @property
     def simulated(self) -> bool:
-        """True if the Verifier appraised simulated evidence, or does not say."""
+        """True if the Verifier appraised simulated evidence, or does not state it."""
         return self.token.simulated is not False
 
     @property

@@ -1,1 +1,1 @@
-"""Leases: who holds which key until when, and what proved itself for it."""
+"""Leases: administration, search, and audit."""

@@ -117,8 +117,8 @@ class LogPublisher:
         if self._panel is None:
             return checkpoint
         for _ in range(MAX_ROUNDS):
-            came = self._panel.ask(checkpoint, prove=self.consistency)
-            if not came.behind:
+            found = self._panel.ask(checkpoint, prove=self.consistency)
+            if not found.behind:
                 break
             longer = self._signed()
             if longer.size == checkpoint.size:
@@ -126,7 +126,7 @@ class LogPublisher:
             checkpoint = longer
         else:
             return checkpoint
-        return replace(checkpoint, note=checkpoint.note + "".join(came.lines))
+        return replace(checkpoint, note=checkpoint.note + "".join(found.lines))
 
     def _signed(self) -> Checkpoint:
         """Sign the state of the log, and read the nodes for the proofs of its newest leaves."""

@@ -49,7 +49,7 @@ class WitnessAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Came:
+class WitnessRound:
     """Result of one round of witnesses.
 
     Attributes:
@@ -147,7 +147,7 @@ class WitnessPanel:
         self._paused: dict[str, datetime] = {}
         self._pool = ThreadPoolExecutor(len(witnesses), thread_name_prefix="witness")
 
-    def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> Came:
+    def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> WitnessRound:
         """Ask every witness that is not paused, all at once, and return the cosignatures that arrive in time."""
         now = self._clock()
         asked = [one for one in self._witnesses if self._paused.get(one.key.name, now) <= now]
@@ -167,7 +167,7 @@ class WitnessPanel:
                 continue
             behind |= line is None
             lines += [line] if line else []
-        return Came(lines=tuple(lines), behind=behind)
+        return WitnessRound(lines=tuple(lines), behind=behind)
 
     def _cosigned(self, witness: Witness, checkpoint: Checkpoint, prove: Prove) -> str | None:
         """Return the witness's verified line, or None when it has seen a longer log.

@@ -113,7 +113,7 @@ def propose(
 
     Raises:
         ConfigurationError: ``reason-invalid``, ``proposal-invalid`` (too long, or it would end too late) or
-            ``quorum-invalid``: nobody of that name.
+            ``quorum-invalid``: the person is not registered.
         AttestError: the change is impossible in the current state.
     """
     require_reason(reason)

@@ -185,7 +185,7 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
 
 
 def differences(stored: Iterable[tuple[BreakGlass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
-    """Yield a line for each relaxation that is not as the log says."""
+    """Yield a line for each relaxation that differs from the log."""
     logged: dict[int, list[object]] = {}
     for entry in entries:
         document = entry.document()

@@ -105,7 +105,7 @@ def _conflict(record: KekRecord, problem: str, *, code: str, hint: str | None = 
 
 
 def find_kek(tx: ReadTransaction, kek_id: bytes) -> KekRecord:
-    """Return what the database knows of a key-encryption key.
+    """Return the record of a key-encryption key.
 
     Raises:
         KeyConflictError: ``kek-not-found``.

@@ -45,7 +45,7 @@ class Services:
         identity: signs receipts.
         log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
-        leases: makes the leases of what is released.
+        leases: makes the leases of released keys.
         passports: verifies passports.
         endorsements: provider of endorsements.
         anchors: accepted roots.

@@ -22,9 +22,9 @@ from kms.keys.wrapping.definitions import Definition
 from kms.keys.wrapping.errors import not_at_hand
 
 KnownKeks = Callable[[], tuple[KekRecord, ...]]
-"""Reads which keys the database knows."""
+"""Reads the records of the database."""
 OtherDefinitions = Callable[[], tuple[Definition, ...]]
-"""Reads which keys the settings name beside the main one."""
+"""Reads the definitions of the settings besides the main one."""
 
 
 class KekRing:

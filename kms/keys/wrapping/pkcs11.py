@@ -4,7 +4,7 @@
 
     wrapped  0x02 (CKM_AES_GCM in a token) ‖ nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)
 
-When a session breaks, the library is started anew and the token logged into again, within the same request.
+When a session breaks, the same request restarts the library and logs into the token again.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Pkcs11Backend(NotCopied):
 
     def _after_restart(self, work: Callable[[], object]) -> None:
         with self._library.exclusive():
-            self._library.start_anew()  # finds tokens that were inserted since
+            self._library.restart()  # finds tokens that were inserted since
             try:
                 work()
             except errors.PKCS11Error as exc:
@@ -126,7 +126,7 @@ class Pkcs11Backend(NotCopied):
             try:
                 return work(self._key())
             except (errors.PKCS11Error, ConfigurationError):
-                self._library.start_anew()
+                self._library.restart()
             try:
                 return work(self._key())
             except errors.PKCS11Error as exc:

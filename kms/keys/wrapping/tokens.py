@@ -47,13 +47,13 @@ class TokenLibrary:
             raise unavailable(str(self.path), "it does not come back from a call")
         try:
             if self._process != os.getpid():  # sessions of a parent process are not usable
-                self.start_anew()
+                self.restart()
                 self._process = os.getpid()
             yield
         finally:
             self._lock.release()
 
-    def start_anew(self) -> None:
+    def restart(self) -> None:
         """Drop every session and handle; only within ``exclusive``."""
         self._sessions.clear()
         self.started += 1

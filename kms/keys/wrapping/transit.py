@@ -5,7 +5,7 @@
     engine   vault:v<version>:<base64 of nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)>
     wrapped  0x03 (aes256-gcm96 by transit) ‖ version (4 bytes, big-endian) ‖ what the base64 holds
 
-The associated data goes with each request as ``associated_data``. The token is read anew from its file when it is
+The associated data goes with each request as ``associated_data``. The token is read again from its file when it is
 refused, so that renewing it only means writing the file.
 """
 
@@ -75,7 +75,7 @@ class TransitBackend(NotCopied):
         Raises:
             ConfigurationError: the token's file is wrong, or that of the CA is missing (``file-unreadable``).
         """
-        self._client(anew=False)
+        self._client(renew=False)
         ca_file = self._definition.ca_file
         if ca_file is not None and not ca_file.is_file():
             raise ConfigurationError(
@@ -144,11 +144,11 @@ class TransitBackend(NotCopied):
         With ``nothing``, "no such thing" and "no content" are empty answers.
         """
         try:
-            client = self._client(anew=False)
+            client = self._client(renew=False)
             try:
                 answer = self._send(request, client)
             except _REFUSALS:
-                again = self._client(anew=True)
+                again = self._client(renew=True)
                 if again is client:
                     raise
                 answer = self._send(request, again)
@@ -192,9 +192,9 @@ class TransitBackend(NotCopied):
     def _away(self, exc: Exception) -> UnavailableError:
         return unavailable(self.description, _error_text(exc))
 
-    def _client(self, *, anew: bool) -> hvac.Client:
+    def _client(self, *, renew: bool) -> hvac.Client:
         with self._lock:
-            if self._current is None or anew:
+            if self._current is None or renew:
                 token = read_credential(self._definition.token_file, noun="file of the token", field="kek_token_file")
                 if self._current is None or self._current[0] != token:
                     self._current = token, self._made(token)
