@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from attest import Policy
@@ -11,7 +10,7 @@ from attest.policy import ReferenceDocument, identity_of, read_document
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.kek import KeyEncryptionKey
-from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, Wrapped
+from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, WrapContext
 from kms.domain.material import ALGORITHMS, public_half, require_material
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
@@ -82,17 +81,21 @@ def _add_with_policy(
 def _first_version(
     kek: KeyEncryptionKey, material: SecretBytes, *, name: KeyName, algorithm: str, policy: bytes, at: datetime
 ) -> KeyRecord:
-    record = KeyRecord(
+    purpose = ALGORITHMS[algorithm].purpose
+    digest = identity_of(read_document(policy)).digest
+    context = WrapContext(
+        tenant=name.tenant, key_id=name.key_id, version=1, purpose=purpose, algorithm=algorithm, policy_digest=digest
+    )
+    return KeyRecord(
         name=name,
         version=1,
-        purpose=ALGORITHMS[algorithm].purpose,
+        purpose=purpose,
         algorithm=algorithm,
-        policy_digest=identity_of(read_document(policy)).digest,
+        policy_digest=digest,
         enabled=True,
         created_at=at,
-        wrapped=Wrapped(kek_id=b"", content=b""),
+        wrapped=kek.wrap(material, context=context),
     )
-    return replace(record, wrapped=kek.wrap(material, context=record.context))
 
 
 def _body(

@@ -138,7 +138,8 @@ def rotate_due(
 ) -> tuple[KeyRecord, ...]:
     """Make the due rotations, each once, with any number of replicas, and return the new versions of this call.
 
-    After a long downtime a key is rotated once. ``failed`` is called for each key that could not be rotated.
+    The interval to the next rotation starts with this one: a long downtime causes one rotation of a key, and a clock
+    set back none. ``failed`` is called for each key that could not be rotated.
 
     Raises:
         UnavailableError: the database is in use.

@@ -26,7 +26,8 @@ def stop_renewals(
 ) -> tuple[Affected, ...]:
     """Refuse the renewal of every lease that is found, and the release of its key to its instance.
 
-    The search is in the same transaction. Leases that were stopped before are not returned.
+    The search is in the same transaction, so that a renewal in between changes nothing. Leases that were stopped before
+    are not returned.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
