@@ -82,7 +82,7 @@ class ReleaseService:
         is required as well.
 
         Every decision uses the challenge up. ``UnavailableError`` and ``EndorsementError`` do not: nothing was decided,
-        and the same request may be sent again. Only with the code ``store-outcome-unknown`` it may be used up: the
+        and the same request may be sent again. With the code ``store-outcome-unknown`` alone, it may be used up: the
         database went away while the decision was being written.
 
         Raises:

@@ -173,9 +173,9 @@ class LeaseReader(Repository):
 
     def _stops(
         self,
-        statement: Select[Any],
+        statement: Select[Any],  # Any: rows
         given: Mapping[str, object],
-        names: Iterable[KeyName],  # Any: rows
+        names: Iterable[KeyName],
     ) -> tuple[LeaseStop, ...]:
         rows = (row for one in names for row in self._connection.execute(statement, {**given, **stored_name(one)}))
         return tuple(sorted(map(_stop, rows), key=lambda one: (one.log_seq, one.lease_id)))
