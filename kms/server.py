@@ -256,7 +256,7 @@ def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[
         asked.cache,
         clock=surroundings.clock,
         jitter=lambda: surroundings.random(1)[0] / 255,
-        told=told,
+        counted=told,
         report=surroundings.report,
     )
     refresher.start()

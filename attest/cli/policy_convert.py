@@ -196,8 +196,8 @@ def _from_nvidia(data: bytes, accept: dict[str, str], request: ConversionRequest
 
 def _to_skr(data: bytes, accept: dict[str, str], request: ConversionRequest) -> Conversion:
     from attest.cli.policies import read_reference_documents
-    from attest.policy.foreign.convert import export_skr
     from attest.policy.document import read_document
+    from attest.policy.foreign.convert import export_skr
     from attest.policy.model import decode_policy
 
     documents = read_reference_documents(request.references)

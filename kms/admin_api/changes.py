@@ -49,7 +49,7 @@ from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
-from kms.references.affected_keys import reach_of
+from kms.references.intake import reach_of
 from kms.store import ReadTransaction
 
 __all__ = ["router"]
@@ -186,7 +186,7 @@ def _desk(caller: Caller) -> QuorumService:
         vault=caller.vault,
         audience=caller.service.text,
         alone=caller.settings.allow_thaw_by_one,
-        longest_glass=timedelta(seconds=caller.settings.break_glass_seconds),
+        longest_relaxation=timedelta(seconds=caller.settings.break_glass_seconds),
     )
 
 

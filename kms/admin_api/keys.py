@@ -23,10 +23,9 @@ from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_enabled, set_version_enabled
-from kms.keys.description import record_members, schedule_members
+from kms.keys.description import record_members
 from kms.keys.tags import parse_tags
-from kms.references.affected_keys import reach_of
-from kms.references.intake import reference_members
+from kms.references.intake import reach_of, reference_members
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
@@ -178,12 +177,13 @@ def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dic
     """Return the members of a ``KeyModel``, of one version."""
     guard = find_guard(reader, record.policy_digest)
     policy = reader.policies.document(record.policy_digest) or b""
+    schedule = reader.schedules.find(record.name)
     return {
         **record_members(record, at=at),
         "policy": policy.decode("utf-8", errors="replace"),
         "references": [reference_members(one) for one in guard.documents],
         "obstacle": None if guard.problem is None else guard.problem.message,
         "versions": [record_members(one, at=at) for one in reader.keys.versions(record.name)],
-        "schedule": schedule_members(reader.schedules.find(record.name)),
+        "schedule": None if schedule is None else schedule.members(),
         "tags": dict(reader.tags.of_key(record.name)),
     }

@@ -20,7 +20,6 @@ from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
 from kms.leases.admin import resume_renewals, stop_renewals
 from kms.leases.affected import Concern, conforming_to, lists_advisory, parse_minimum
-from kms.leases.description import lease_members
 from kms.leases.search import Affected, find_leases
 from kms.references.resolution import load_guard
 from kms.store import ReadTransaction
@@ -115,7 +114,7 @@ def _require_narrow(asked: LeaseQueryModel, concerns: tuple[Concern, ...]) -> No
 
 def _listed(page: list[Affected], at: datetime, *, more: bool) -> LeaseListModel:
     mark = f"{page[-1].state.lease.log_seq}:{page[-1].state.lease.lease_id}" if more else None
-    return LeaseListModel(leases=[dict(lease_members(one, at=at)) for one in page], next=mark)
+    return LeaseListModel(leases=[one.members(at=at) for one in page], next=mark)
 
 
 def _mark(text: str | None) -> tuple[int, str]:

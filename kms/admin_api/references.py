@@ -19,7 +19,6 @@ from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, add_document, list_documents, read_given
-from kms.references.render import in_force_members
 
 __all__ = ["router", "stored_documents"]
 
@@ -34,7 +33,7 @@ def list_references(caller: WithCaller) -> ReferenceListModel:
     at = caller.now()
     with caller.vault.store.reading() as reader:
         found = list_documents(reader)
-    return ReferenceListModel(references=[dict(in_force_members(one, at=at)) for one in found])
+    return ReferenceListModel(references=[one.members(at=at) for one in found])
 
 
 @router.post(

@@ -18,8 +18,7 @@ from kms.domain.limits import KeyLimits
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
-from kms.quorum.anchors import AnchorsApprove
-from kms.quorum.approved_anchors import APPROVED_ANCHORS
+from kms.quorum.anchors import APPROVED_ANCHORS, AnchorsApprove
 from kms.store import ReadTransaction
 
 __all__ = ["limits_model", "router"]

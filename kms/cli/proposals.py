@@ -165,10 +165,10 @@ def _path(which: str, *verb: str) -> str:
 def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
     """Return a proposal as it is signed, and refuse one whose digest the service does not give."""
     from attest.errors import ConfigurationError
-    from kms.domain.people import canonical
+    from kms.domain.canonical_json import canonical_json
     from kms.domain.proposals import read_proposal
 
-    made = read_proposal(canonical(found["document"]))
+    made = read_proposal(canonical_json(found["document"]))
     if made.digest != found["digest"]:
         raise ConfigurationError(
             "the proposal is not the one of its digest",

@@ -1,1 +1,1 @@
-"""Brakes: what stops the release of keys whatever their policies say. Judgement here is pure."""
+"""Brakes: freezes, limits and break-glass, which apply whatever the policies of keys allow."""

@@ -1,4 +1,4 @@
-"""Freezing and thawing. Each counts from the next request on; who may thaw is in ``kms.quorum.changes``."""
+"""Freezing and thawing, from the next request on; ``kms.quorum.changes`` governs who may thaw."""
 
 from __future__ import annotations
 
@@ -13,38 +13,30 @@ from kms.domain.keys import KeyName
 from kms.keys.admin import require_key
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = ["FROZEN", "THAWED", "freeze", "logged_freezes", "require_frozen", "thaw_in"]
-
 FROZEN = "frozen"
 THAWED = "thawed"
 
 
 def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datetime) -> Freeze:
-    """Stop releases. One person suffices: stopping does no harm that thawing does not undo.
+    """Stop releases. One person suffices: thawing undoes it completely.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
-        KeyUnknownError: ``key-unknown``: a name that nothing has would stop nothing.
+        KeyUnknownError: ``key-unknown``: a freeze of an unknown name would have no effect.
         KeyConflictError: ``tenant-unknown``, likewise; or ``already-frozen``.
         UnavailableError: the database is in use.
     """
     made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
     with store.writing() as tx:
-        _require_there(tx, target)
-        if any(one.target == target for one in tx.freezes.all()):
-            raise KeyConflictError(
-                f"{target} is frozen already",
-                code="already-frozen",
-                field=target.name or str(target.scope),
-                hint="'kms freeze list' says by whom and why",
-            )
+        _require_freezable(tx, target)
         tx.freezes.add(made)
-        tx.log.add(kind=FROZEN, at=at, body=_body(target, reason, actor))
+        named: dict[str, JsonValue] = {"scope": str(target.scope), "name": target.name}
+        tx.log.add(kind=FROZEN, at=at, body={**named, "reason": reason, "actor": actor.members()})
     return made
 
 
 def thaw_in(tx: WriteTransaction, target: Target) -> None:
-    """End a freeze, for a caller who made sure that it may be ended, and who logs it.
+    """End a freeze; the caller has checked that it may be ended, and logs it.
 
     Raises:
         KeyConflictError: ``not-frozen``.
@@ -70,12 +62,8 @@ def require_frozen(tx: ReadTransaction, target: Target) -> Freeze:
     return found
 
 
-def _body(target: Target, reason: str, actor: Actor) -> dict[str, JsonValue]:
-    return {"scope": str(target.scope), "name": target.name, "reason": reason, "actor": actor.members()}
-
-
 def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Target]:
-    """Replay the log: what was frozen and not thawed since."""
+    """Return the freezes that the log leaves in force."""
     found: set[Target] = set()
     for entry in entries:
         if entry.get("kind") in {FROZEN, THAWED} and entry.get("scope") in set(Scope):
@@ -84,10 +72,17 @@ def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Targ
     return frozenset(found)
 
 
-def _require_there(tx: ReadTransaction, target: Target) -> None:
+def _require_freezable(tx: ReadTransaction, target: Target) -> None:
     if target.scope is Scope.KEY:
         require_key(tx, KeyName.parse(target.name))
     if target.scope is Scope.TENANT and not tx.tenants.exists(target.name):
         raise KeyConflictError(
             f"there is no tenant {target.name!r}", code="tenant-unknown", field=target.name, hint="'kms tenant list'"
+        )
+    if any(one.target == target for one in tx.freezes.all()):
+        raise KeyConflictError(
+            f"{target} is frozen already",
+            code="already-frozen",
+            field=target.name or str(target.scope),
+            hint="'kms freeze list' says by whom and why",
         )

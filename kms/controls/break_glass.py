@@ -1,4 +1,4 @@
-"""Relaxations that are open and whose seal opens. One that was only written into the database does not count."""
+"""Open relaxations whose seal opens; one without a valid seal in the database has no effect."""
 
 from __future__ import annotations
 
@@ -15,22 +15,15 @@ from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
 from kms.store import ReadTransaction
 
-__all__ = ["BreakGlassService"]
-
 _REMEMBERED: Final = 64
 _NOT_AT_HAND: Final = "kek-not-at-hand"
 _log = logging.getLogger("kms")
 
 
 class BreakGlassService:
-    """Opens seals, and remembers those that it opened: what holds the key-encryption key may be far away.
-
-    Args:
-        kek: under which the seals were wrapped.
-    """
+    """Verifier of seals. It caches the results: the key-encryption key may be on a remote server."""
 
     def __init__(self, kek: KeyEncryptionKey) -> None:
-        """Remember nothing yet."""
         self._kek = kek
         self._sealed: OrderedDict[BreakGlass, bool] = OrderedDict()
         self._lock = threading.Lock()
@@ -38,11 +31,11 @@ class BreakGlassService:
     def open_for(
         self, tx: ReadTransaction, names: Collection[KeyName], *, at: datetime
     ) -> Mapping[KeyName, tuple[BreakGlass, ...]]:
-        """Return the relaxations of these keys that count at a moment.
+        """Return the relaxations of these keys that are in force at a moment.
 
         Raises:
             IntegrityError: ``glass-record-invalid``.
-            UnavailableError: what holds the key-encryption key does not answer.
+            UnavailableError: the key-encryption key's back-end does not answer.
         """
         found: dict[KeyName, tuple[BreakGlass, ...]] = {}
         for one in tx.break_glass.in_force(at=at):
@@ -50,27 +43,27 @@ class BreakGlassService:
                 found[one.key] = (*found.get(one.key, ()), one)
         return found
 
-    def is_sealed(self, glass: BreakGlass) -> bool:
-        """Say whether the service itself opened it: its seal opens, under a key-encryption key that is at hand."""
+    def is_sealed(self, one: BreakGlass) -> bool:
+        """Return True if the service itself opened it: its seal opens under an available key-encryption key."""
         with self._lock:
-            known = self._sealed.get(glass)
+            known = self._sealed.get(one)
         if known is not None:
             return known
-        found = self._opens(glass)
+        found = self._opens(one)
         with self._lock:
-            self._sealed[glass] = found
+            self._sealed[one] = found
             while len(self._sealed) > _REMEMBERED:
                 self._sealed.popitem(last=False)
         return found
 
-    def _opens(self, glass: BreakGlass) -> bool:
+    def _opens(self, one: BreakGlass) -> bool:
         try:
-            self._kek.unwrap(glass.seal, context=glass_context(glass.key, glass.members()))
+            self._kek.unwrap(one.seal, context=glass_context(one.key, one.members()))
         except IntegrityError:
-            _log.error("break-glass %d for %s: its seal does not open; it does not count", glass.number, glass.key)
+            _log.error("break-glass %d for %s: its seal does not open; it does not count", one.number, one.key)
             return False
         except UnavailableError as exc:
             if exc.code != _NOT_AT_HAND:
                 raise
-            return False  # the key that sealed it was replaced: it ended with that
+            return False  # the key that sealed it was replaced, which ends the relaxation
         return True

@@ -1,4 +1,4 @@
-"""Limits of the requested keys, judged in the transaction that decides: of two who race for the last, one wins."""
+"""Limits of the requested keys, in the transaction of the decision, so that concurrent requests cannot exceed them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from kms.domain.leases import Attester
 from kms.domain.limits import NO_LIMITS, KeyLimits, Usage, UseRequest, limit_reasons
 from kms.store import ReadTransaction
 
-__all__ = ["limit_objections", "usage_of"]
-
 
 def limit_objections(
     tx: ReadTransaction,
@@ -24,14 +22,9 @@ def limit_objections(
     verified: Iterable[VerifiedDevices],
     at: datetime,
 ) -> Iterator[DenialReason]:
-    """Yield what the limits of the keys of a release say against it.
+    """Yield the objections of the keys' limits to a release, in the transaction that stores its leases.
 
-    Args:
-        tx: the transaction that decides, and that keeps the leases of the release.
-        keys: what would be released.
-        attester: to whom.
-        verified: the evidence, as it was judged; all of it is one and the same.
-        at: the moment of the decision.
+    ``verified`` is the evidence, once for each result.
     """
     states = tuple(keys)
     asked = Counter(state.name for state in states)
@@ -40,7 +33,7 @@ def limit_objections(
         return
     evidence = next(iter(verified), None)
     known = () if evidence is None else device_chips(evidence)
-    # A device that proved itself by another's word, without its name, is one of which nothing says which it is.
+    # A GPU that the evidence counts without naming is an unknown device.
     devices = (*known, *[None] * max(0, attester.gpus - len(known)))
     for state in states:
         found = limits[state.name]
@@ -53,7 +46,7 @@ def limit_objections(
 def usage_of(
     tx: ReadTransaction, name: KeyName, limits: KeyLimits, *, holder: bytes | None, chip: str | None, at: datetime
 ) -> Usage:
-    """Count what limits speak of, and nothing else; a holder who asks does not stand in its own way."""
+    """Count only what these limits bound; ``holder`` itself is not counted."""
     counted = limits.per_chip is not None and chip is not None
     return Usage(
         releases={one: tx.leases.released_count(name, one, at=at) for one in limits.releases},

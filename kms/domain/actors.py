@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from attest.encoding import JsonValue
 
-__all__ = ["SCHEDULE", "Actor", "Means", "local_actor"]
-
 
 class Means(enum.StrEnum):
     """The means by which an actor was identified."""

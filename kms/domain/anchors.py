@@ -7,8 +7,6 @@ from hashlib import sha256
 
 from attest import TrustAnchors
 
-__all__ = ["anchor_lines", "anchors_digest"]
-
 
 def anchor_lines(anchors: TrustAnchors) -> tuple[str, ...]:
     """Return a line for each accepted root, each once, sorted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 
 from attest import VerifiedEvidence
@@ -12,53 +13,39 @@ from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
 from kms.domain.leases import Attester
 from kms.domain.passports import VerifiedPassport
 
-__all__ = ["PASSPORT", "attester_of", "holder_of", "instance_of", "passport_attester"]
-
 _INSTANCE = "attest kms instance v1"
 _HOLDER = "attest kms holder v1"
 _MEASUREMENTS = ("measurement", "mr_td", "mr_enclave")
 
 
 def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
-    """Describe the Attester of verified evidence.
-
-    Args:
-        verified: the evidence.
-        recipient: the key that the evidence commits to, as it stands in the binding.
-    """
+    """Describe the Attester of verified evidence; ``recipient`` is the public key in its binding."""
     cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
     tee, product, chip, measurement = ("none", None, None, None) if cpu is None else _silicon(cpu)
-    claims = kept_claims(verified)
     instance = instance_of(tee=tee, chip=chip, measurement=measurement)
-    return Attester(
-        tee=tee,
-        product=product,
-        chip=chip,
-        measurement=measurement,
-        instance=instance,
-        holder=holder_of(instance, recipient),
-        recipient=sha256(recipient).digest(),
-        gpus=sum(item.kind == "nvidia-gpu" for item in verified.items),
-        simulated=verified.simulated,
-        claims=claims,
-        claims_digest=sha256(claims).digest(),
-    )
+    claims = kept_claims(verified)
+    gpus = sum(item.kind == "nvidia-gpu" for item in verified.items)
+    attester = _attester(tee, instance, recipient, claims, gpus=gpus, simulated=verified.simulated)
+    return replace(attester, product=product, chip=chip, measurement=measurement)
 
 
 def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
     """Describe the holder of a passport. An EAR names no machine, so all passports of one Verifier are one instance."""
-    claims = passport_claims(verified)
     instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())
+    return _attester(PASSPORT, instance, recipient, passport_claims(verified), gpus=0, simulated=verified.simulated)
+
+
+def _attester(tee: str, instance: bytes, recipient: bytes, claims: bytes, *, gpus: int, simulated: bool) -> Attester:
     return Attester(
-        tee=PASSPORT,
+        tee=tee,
         product=None,
         chip=None,
         measurement=None,
         instance=instance,
         holder=holder_of(instance, recipient),
         recipient=sha256(recipient).digest(),
-        gpus=0,
-        simulated=verified.simulated,
+        gpus=gpus,
+        simulated=simulated,
         claims=claims,
         claims_digest=sha256(claims).digest(),
     )

@@ -10,29 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final, cast
-
-import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.release import KeyName
-from kms.domain.decide import KeyState, OpenBreakGlass
+from kms.domain.canonical_json import canonical_json
+from kms.domain.decide import KeyState
 from kms.domain.freezes import Freeze, Target
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.lease_grants import Granted
-
-__all__ = [
-    "BreakGlass",
-    "counting_freezes",
-    "glass_context",
-    "glass_members",
-    "glass_state",
-    "judging_policy",
-    "open_glass_of",
-    "within_glass",
-]
-
-_PURPOSE: Final = "break-glass"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +46,7 @@ class BreakGlass:
     seal: Wrapped
 
     def counts(self, at: datetime) -> bool:
-        """Say whether it is open: ``opened_at <= at < until``."""
+        """Return True if it is open: ``opened_at <= at < until``."""
         return self.opened_at <= at < self.until
 
     @property
@@ -94,26 +79,18 @@ def glass_members(
 
 def glass_context(key: KeyName, members: dict[str, JsonValue]) -> WrapContext:
     """Return the context that the seal of a relaxation is bound to."""
-    digest = sha256(rfc8785.dumps(cast("dict[str, Any]", members))).digest()  # Any: JSON, as annotated
     return WrapContext(
         tenant=key.tenant,
         key_id=key.key_id,
         version=1,
-        purpose=_PURPOSE,
+        purpose="break-glass",
         algorithm="seal",
-        policy_digest=digest,
+        policy_digest=sha256(canonical_json(members)).digest(),
     )
 
 
 def glass_state(one: BreakGlass, closed: datetime | None, *, sealed: bool, at: datetime) -> str:
-    """Return the state of a relaxation.
-
-    Args:
-        one: the relaxation.
-        closed: when it was closed early, or None.
-        sealed: whether the service itself opened it.
-        at: the moment.
-    """
+    """Return the state of a relaxation that was closed early at ``closed``, and sealed by the service itself or not."""
     if closed is not None:
         return "closed"
     if at >= one.until:
@@ -121,27 +98,22 @@ def glass_state(one: BreakGlass, closed: datetime | None, *, sealed: bool, at: d
     return "OPEN" if sealed else "void"
 
 
-def counting_freezes(freezes: Iterable[Freeze], glasses: Iterable[BreakGlass]) -> tuple[Freeze, ...]:
+def counting_freezes(freezes: Iterable[Freeze], relaxations: Iterable[BreakGlass]) -> tuple[Freeze, ...]:
     """Return the freezes in force for a key with these open relaxations.
 
     A relaxation lifts the freeze that its approvers read. A freeze of the same target made after the relaxation was
     opened is another one and stays in force.
     """
-    lifted = {one.lifts: one.opened_at for one in glasses if one.lifts is not None}
+    lifted = {one.lifts: one.opened_at for one in relaxations if one.lifts is not None}
     return tuple(one for one in freezes if one.target not in lifted or one.frozen_at > lifted[one.target])
 
 
-def judging_policy(digest: bytes, glasses: Iterable[BreakGlass]) -> bytes:
+def policy_in_force(digest: bytes, relaxations: Iterable[BreakGlass]) -> bytes:
     """Return the digest of the policy in force for a key: its own, or that of an open relaxation."""
-    return next((one.policy_digest for one in glasses if one.policy_digest is not None), digest)
+    return next((one.policy_digest for one in relaxations if one.policy_digest is not None), digest)
 
 
-def open_glass_of(glasses: Iterable[BreakGlass]) -> tuple[OpenBreakGlass, ...]:
-    """Return the relaxations as a decision records them."""
-    return tuple(OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in glasses)
-
-
-def within_glass(granted: Granted, keys: Iterable[KeyState]) -> Granted:
+def limited_leases(granted: Granted, keys: Iterable[KeyState]) -> Granted:
     """End leases no later than the relaxation under which they were granted."""
     ends = {state.asked: min(one.until for one in state.break_glass) for state in keys if state.break_glass}
     leases = {

@@ -1,7 +1,7 @@
 """The release decision: a pure function of results, key states, the challenge and the moment.
 
-It knows no store, no network, no clock and no wire format. All requested keys are released or none. Anything
-that is not known to be right is a reason against the release, and every reason is named.
+It uses no store, no network, no clock and no wire format. All requested keys are released or none. Anything missing,
+unknown or wrong is a reason against the release, and every reason is named.
 """
 
 from __future__ import annotations
@@ -20,20 +20,6 @@ from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.devices import products_of
 from kms.domain.passports import PassportResult
-
-__all__ = [
-    "DenialReason",
-    "KeyState",
-    "OpenBreakGlass",
-    "ReferenceState",
-    "ReleaseDecision",
-    "ReleaseObstacle",
-    "ReleaseOutcome",
-    "ReleaseTerms",
-    "Result",
-    "decide",
-]
-
 
 Result: TypeAlias = AttestationResult | PassportResult
 """The appraisal of verified evidence, or of another Verifier's result, under a key's policy."""
@@ -70,13 +56,7 @@ class ReleaseObstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenBreakGlass:
-    """A named relaxation (break-glass) under which a key is decided on.
-
-    Attributes:
-        number: of the relaxation.
-        relaxation: what it relaxes, for the log.
-        until: when it ends, UTC.
-    """
+    """A named relaxation (break-glass) in force for a key: its number, its text for the log, its end in UTC."""
 
     number: int
     relaxation: str
@@ -89,15 +69,15 @@ class KeyState:
 
     Attributes:
         asked: the key as the request names it.
-        name: what it is called.
+        name: name of the key.
         version: the version that would be released.
-        purpose: what it is for.
+        purpose: its purpose.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
-        enabled: whether its owner lets it be released at all.
+        enabled: False if its owner disabled it.
         reference_digest: SHA-256 over the reference values in force for its policy, 32 bytes; None while the
-            policy cannot appraise, which a hindrance explains.
+            policy cannot appraise, for which there is an obstacle.
         references: the documents that those values come from, besides the policy itself.
-        hindrances: reasons against any release of the key at this moment.
+        obstacles: reasons against any release of the key at this moment.
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
         break_glass: the relaxations in force; the result, the log entry and the receipt name them.
     """
@@ -110,7 +90,7 @@ class KeyState:
     enabled: bool
     reference_digest: bytes | None
     references: tuple[ReferenceState, ...] = ()
-    hindrances: tuple[ReleaseObstacle, ...] = ()
+    obstacles: tuple[ReleaseObstacle, ...] = ()
     frozen_products: frozenset[str] = frozenset()
     break_glass: tuple[OpenBreakGlass, ...] = ()
 
@@ -125,7 +105,7 @@ class ReleaseTerms:
         audience: the service's own identity.
         nonce: the nonce of the challenge that was used, 32 bytes.
         purposes: the purposes that a key may have to be released here.
-        allow_simulated: whether evidence of the simulator counts.
+        allow_simulated: True if evidence of the simulator is accepted.
     """
 
     context: str
@@ -249,7 +229,7 @@ def _about_key(key_id: str, state: KeyState, demand: ReleaseTerms) -> list[Denia
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
         reasons.append(DenialReason(code="purpose-mismatch", key_id=key_id, text=text))
-    return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.hindrances]
+    return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.obstacles]
 
 
 def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, at: datetime) -> list[DenialReason]:

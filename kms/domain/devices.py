@@ -11,8 +11,6 @@ from typing import Final, Protocol
 from attest.evidence import FORMATS, SnpProduct, VerifiedGpu, VerifiedIntelQuote, VerifiedSnpReport
 from attest.verification import VerifiedItem
 
-__all__ = ["PRODUCT_NAMES", "device_chips", "is_product", "products_of"]
-
 _NVIDIA: Final = ("hopper", "blackwell", "ls10")
 PRODUCT_NAMES: Final = (*(form.kind for form in FORMATS.kinds), *(str(one).lower() for one in SnpProduct), *_NVIDIA)
 """Kinds of TEE (``tdx``), AMD's product lines (``milan``) and NVIDIA's architectures (``hopper``)."""

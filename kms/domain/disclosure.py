@@ -15,32 +15,19 @@ from kms.domain.decide import DenialReason, ReleaseDecision
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure
 
-__all__ = ["hides", "told"]
-
 _HINT: Final = "the decision and its reasons are in the service's log"
 _FROM_LEAST: Final = tuple(Disclosure)
 
 
 def hides(requested: Iterable[str], levels: Mapping[str, Disclosure]) -> str | None:
-    """Return the first requested key that discloses nothing, or None.
-
-    Args:
-        requested: the keys as the request names them.
-        levels: disclosure of the keys that exist.
-    """
+    """Return the first requested key that discloses nothing, or None; ``levels`` has the keys that exist."""
     return next((one for one in requested if levels.get(one, Disclosure.NONE) is Disclosure.NONE), None)
 
 
-def told(
+def denial(
     decision: ReleaseDecision, *, requested: tuple[str, ...], levels: Mapping[str, Disclosure]
 ) -> ReleaseDeniedError:
-    """Return the error for a refused workload.
-
-    Args:
-        decision: a denial.
-        requested: the keys as the request names them.
-        levels: disclosure of the keys that exist.
-    """
+    """Return the error for a refused workload; ``levels`` has the keys that exist."""
     hidden = hides(requested, levels)
     if hidden is not None:
         return KeyUnknownError(
@@ -49,9 +36,8 @@ def told(
     level = min((levels[one] for one in requested), key=_FROM_LEAST.index, default=DEFAULT_DISCLOSURE)
     reasons = decision.reasons
     checks = tuple({(c.id, c.item): c for reason in reasons for c in reason.checks}.values())
-    error = ReleaseDeniedError(
-        _words(reasons, checks, level), code=reasons[0].code, field=reasons[0].key_id, hint=_HINT
-    )
+    text = _words(reasons, checks, level)
+    error = ReleaseDeniedError(text, code=reasons[0].code, field=reasons[0].key_id, hint=_HINT)
     if level is Disclosure.FULL:
         error.checks = checks
     elif level is Disclosure.CHECKS:

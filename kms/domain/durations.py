@@ -8,8 +8,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["LONGEST", "duration_text", "parse_duration"]
-
 LONGEST: Final = timedelta(days=3650)
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(0|[1-9][0-9]{0,8})([dhms])")

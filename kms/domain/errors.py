@@ -4,22 +4,22 @@
 
     AttestError
     └── KmsError
-        ├── RequestError              the caller: this is not what the protocol says     400
+        ├── RequestError              the caller: the request breaks the protocol        400
         │   ├── BodyTooLargeError     …it is too long                                    413
         │   ├── MediaTypeError        …it is of another media type                       415
         │   └── SchemaError           …it is JSON of another shape                       422
         ├── ChallengeError            the caller: not a challenge of this service        400
         │   ├── ChallengeUsedError    …or one that was used before                       409
         │   └── ChallengeExpiredError …or one that is too old                            410
-        ├── UnauthenticatedError      the caller: who are you?                           401
-        ├── ForbiddenError            the caller: you may not                            403
-        ├── ReleaseDeniedError        the key's owner or the Attester: the answer is no  403
+        ├── UnauthenticatedError      the caller: no known identity                      401
+        ├── ForbiddenError            the caller: no role allows this                    403
+        ├── ReleaseDeniedError        the key's owner or the Attester: a denial          403
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
         ├── AttestationOffError       the caller: the service proves no machine          404
         ├── PolicyUnknownError        an administrator: no such policy of the tenant     404
-        ├── GrantUnknownError         an administrator: there is no such grant         404
-        ├── GrantConflictError        an administrator: it contradicts what is granted 409
+        ├── GrantUnknownError         an administrator: there is no such grant           404
+        ├── GrantConflictError        an administrator: it contradicts what is granted   409
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── QuorumRequiredError       the operator: one person does not suffice              403
         ├── UnavailableError          the caller, later: retry in a moment               503
@@ -34,31 +34,6 @@ from __future__ import annotations
 
 from attest.errors import AttestError
 
-__all__ = [
-    "AttestationOffError",
-    "BodyTooLargeError",
-    "ChallengeError",
-    "ChallengeExpiredError",
-    "ChallengeUsedError",
-    "ForbiddenError",
-    "GrantConflictError",
-    "GrantUnknownError",
-    "IntegrityError",
-    "KeyConflictError",
-    "KeyUnknownError",
-    "KmsError",
-    "LogBrokenError",
-    "LogTileUnknownError",
-    "MediaTypeError",
-    "PolicyUnknownError",
-    "QuorumRequiredError",
-    "ReleaseDeniedError",
-    "RequestError",
-    "SchemaError",
-    "UnauthenticatedError",
-    "UnavailableError",
-]
-
 
 class KmsError(AttestError):
     """A documented refusal of the key-release service."""
@@ -67,7 +42,7 @@ class KmsError(AttestError):
 
 
 class RequestError(KmsError):
-    """The request is not what the protocol says."""
+    """The request breaks the protocol."""
 
 
 class BodyTooLargeError(RequestError):
@@ -75,7 +50,7 @@ class BodyTooLargeError(RequestError):
 
 
 class MediaTypeError(RequestError):
-    """The body says that it is something else than JSON."""
+    """The body has another media type than JSON."""
 
 
 class SchemaError(RequestError):
@@ -103,7 +78,7 @@ class ForbiddenError(KmsError):
 
 
 class ReleaseDeniedError(KmsError):
-    """The decision was no; ``checks`` holds what stood against the workload."""
+    """The release was denied; ``checks`` has the failed checks."""
 
 
 class KeyUnknownError(ReleaseDeniedError):
@@ -147,6 +122,12 @@ class AttestationOffError(KmsError):
 
 
 class IntegrityError(KmsError):
-    """Something stored does not open, or is not what its name says. Nothing is released from it."""
+    """A stored secret does not open, or a record was altered. Nothing is released from it."""
 
     exit_code = 70
+
+
+def damaged(problem: str, *, code: str, field: str) -> IntegrityError:
+    """Return the error for a record that is not what was stored."""
+    hint = "the database was altered or damaged; restore it from a backup"
+    return IntegrityError(problem, code=code, field=field, hint=hint)

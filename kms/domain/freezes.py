@@ -14,17 +14,6 @@ from attest.release import require_tenant
 from kms.domain.devices import PRODUCT_NAMES, is_product
 from kms.domain.keys import KeyName
 
-__all__ = [
-    "MAX_REASON_CHARACTERS",
-    "Freeze",
-    "Scope",
-    "Target",
-    "freezing",
-    "frozen_products",
-    "require_reason",
-    "target",
-]
-
 MAX_REASON_CHARACTERS: Final = 1000
 
 
@@ -102,12 +91,11 @@ def target(scope: str, name: str | None) -> Target:
         return Target(scope=found, name=str(KeyName.parse(name)))
     if found is Scope.TENANT:
         return Target(scope=found, name=require_tenant(name))
-    product = name.lower()
-    if not is_product(product):
+    if not is_product(name.lower()):
         # A freeze of a name that no evidence has would have no effect.
         known = f"{', '.join(PRODUCT_NAMES)}, or fmspc: and 12 hex digits"
         raise _invalid(f"there is no product {name[:80]!r}", expected=known)
-    return Target(scope=found, name=product)
+    return Target(scope=found, name=name.lower())
 
 
 def require_reason(reason: str) -> str:

@@ -10,8 +10,6 @@ from hashlib import sha256
 from attest.encoding import JsonValue
 from kms.domain.keys import WrapContext
 
-__all__ = ["Backend", "KekRecord", "KekState", "proof_content", "proof_context"]
-
 _PROOF_DOMAIN = b"attest kms kek proof v1\0"
 
 

@@ -22,8 +22,6 @@ from attest.encoding import rfc3339_text
 from kms.domain.decide import ReleaseObstacle
 from kms.domain.keys import KeyRecord
 
-__all__ = ["VersionState", "state_of", "version_hindrances"]
-
 
 class VersionState(enum.StrEnum):
     """State of a version in its life cycle."""
@@ -46,7 +44,7 @@ def state_of(record: KeyRecord, *, at: datetime) -> VersionState:
     return VersionState.OVERLAP if at < record.overlap_until else VersionState.RETIRED
 
 
-def version_hindrances(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObstacle]:
+def version_obstacles(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObstacle]:
     """List the reasons against releasing a version at this moment."""
     state = state_of(record, at=at)
     what = f"version {record.version} of the key {str(record.name)!r}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from attest.encoding import cbor_bytes
+from attest.encoding import JsonValue, cbor_bytes, rfc3339_text
 from attest.release import DEFAULT_TENANT, KeyName, KeyReference
 
 __all__ = [
@@ -177,3 +177,11 @@ class RotationSchedule:
         if not timedelta(0) <= self.overlap <= self.every or self.every < timedelta(seconds=1):
             msg = "a key overlaps with the version after it, and not with more"
             raise ValueError(msg)
+
+    def members(self) -> dict[str, JsonValue]:
+        """Return it as JSON members, without the name."""
+        return {
+            "every_seconds": self.every // timedelta(seconds=1),
+            "overlap_seconds": self.overlap // timedelta(seconds=1),
+            "due_at": rfc3339_text(self.due_at),
+        }

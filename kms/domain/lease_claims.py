@@ -23,17 +23,15 @@ from attest import VerifiedEvidence
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
 from attest.evidence import ClaimTree
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.passports import VerifiedPassport
-
-__all__ = ["PASSPORT", "SCHEMA", "KeptClaims", "KeptItem", "Values", "kept_claims", "passport_claims", "read_claims"]
 
 SCHEMA: Final = "kms.claims/1"
 PASSPORT: Final = "ear"
 """Kind of an item that an EAR describes."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
-"""NVIDIA's duplicate claims, and claims that no table knows."""
+"""NVIDIA's duplicate claims, and claims that are in no table."""
 _PREFIXES: Final = ("snp.", "tdx.")
 
 Values: TypeAlias = Mapping[str, ClaimTree]
@@ -41,13 +39,7 @@ Values: TypeAlias = Mapping[str, ClaimTree]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptItem:
-    """One TEE or device.
-
-    Attributes:
-        name: its name in the evidence (``cpu``).
-        kind: its kind (``sev-snp``).
-        values: its claims by dotted name.
-    """
+    """One TEE or device: its name in the evidence (``cpu``), its kind (``sev-snp``), its claims by dotted name."""
 
     name: str
     kind: str
@@ -56,12 +48,7 @@ class KeptItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaims:
-    """The stored claims of a release.
-
-    Attributes:
-        items: the TEE and its devices.
-        bound: whether the CPU's report commits to the other devices.
-    """
+    """The stored claims of a release; ``bound`` if the CPU's report commits to the other devices."""
 
     items: tuple[KeptItem, ...]
     bound: bool
@@ -136,9 +123,5 @@ def _list(value: CborValue) -> list[CborValue]:
 
 
 def _invalid() -> IntegrityError:
-    return IntegrityError(
-        "the stored claims of a release cannot be read",
-        code="lease-claims-invalid",
-        field="lease_claims",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    problem = "the stored claims of a release cannot be read"
+    return damaged(problem, code="lease-claims-invalid", field="lease_claims")

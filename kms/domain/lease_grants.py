@@ -11,8 +11,6 @@ from kms.domain.decide import KeyState
 from kms.domain.kek import RandomBytes
 from kms.domain.leases import LEASE_ID_BYTES, SUPERSEDED, Attester, Lease, LeaseEnd
 
-__all__ = ["LONGEST_LEASE_SECONDS", "NOTHING_GRANTED", "SHORTEST_LEASE_SECONDS", "Granted", "LeaseIssuer"]
-
 SHORTEST_LEASE_SECONDS: Final = 5
 """Long enough to retry a renewal once."""
 LONGEST_LEASE_SECONDS: Final = 366 * 86_400
@@ -20,12 +18,7 @@ LONGEST_LEASE_SECONDS: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """The leases that a release grants.
-
-    Attributes:
-        leases: by requested key.
-        ends: of the leases that these replace.
-    """
+    """The leases that a release grants, by requested key, and the ends of those that they replace."""
 
     leases: Mapping[str, Lease]
     ends: tuple[LeaseEnd, ...]
@@ -35,15 +28,9 @@ NOTHING_GRANTED: Final = Granted(leases={}, ends=())
 
 
 class LeaseIssuer:
-    """Factory of leases; it stores none.
-
-    Args:
-        lifetime_seconds: default lifetime of new leases.
-        random: source of their ids.
-    """
+    """Factory of leases with a default lifetime; it stores none. ``random`` is the source of their ids."""
 
     def __init__(self, *, lifetime_seconds: int, random: RandomBytes) -> None:
-        """Keep lifetime and source of randomness."""
         self._lifetime_seconds = lifetime_seconds
         self._random = random
 
@@ -64,15 +51,8 @@ class LeaseIssuer:
         It replaces the holder's lease of the same version and the leases that the request names: a renewal after a
         rotation exchanges the old version for the new one.
 
-        Args:
-            keys: the released keys.
-            attester: the holder.
-            evidence_digest: SHA-384 of the evidence.
-            log_seq: number of the decision's entry.
-            held: the leases of these keys that the holder has.
-            renews: ids of the leases to renew.
-            seconds: lifetime of leases by requested key; None: the default.
-            at: the moment of the decision.
+        ``log_seq`` is the number of the decision's entry, ``held`` the holder's leases of these keys, ``renews`` the
+        ids of the leases to renew, and ``seconds`` the lifetime of leases by requested key; None is the default.
         """
         released = at.replace(microsecond=at.microsecond // 1000 * 1000)
         leases: dict[str, Lease] = {}
@@ -86,21 +66,12 @@ class LeaseIssuer:
                 for one in replaced
             }
             leases[key.asked] = Lease(
+                **attester.identity(),
                 lease_id=self._random(LEASE_ID_BYTES).hex(),
                 name=key.name,
                 version=key.version,
                 policy_digest=key.policy_digest,
                 evidence_digest=evidence_digest,
-                tee=attester.tee,
-                product=attester.product,
-                chip=attester.chip,
-                measurement=attester.measurement,
-                instance=attester.instance,
-                holder=attester.holder,
-                recipient=attester.recipient,
-                gpus=attester.gpus,
-                simulated=attester.simulated,
-                claims_digest=attester.claims_digest,
                 log_seq=log_seq,
                 released_at=released,
                 expires_at=released + timedelta(seconds=seconds[key.asked] or self._lifetime_seconds),

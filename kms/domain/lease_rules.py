@@ -13,8 +13,6 @@ from attest.release import KeyName
 from kms.domain.decide import DenialReason
 from kms.domain.leases import Attester, LeaseState, LeaseStop
 
-__all__ = ["lease_objections"]
-
 
 def lease_objections(
     *,
@@ -25,28 +23,14 @@ def lease_objections(
     attester: Attester,
     at: datetime,
 ) -> tuple[DenialReason, ...]:
-    """List every reason against.
-
-    Args:
-        renews: the leases to renew.
-        states: current state of those that exist.
-        stops: the stops of the requested keys that stand against this image on this machine.
-        requested: the requested keys.
-        attester: the workload, as just verified.
-        at: the moment of the decision.
-    """
+    """List every reason against; ``stops`` are those of the requested keys for this image on this machine."""
     names = frozenset(requested)
     named = (_about(lease_id, states.get(lease_id), requested=names, attester=attester, at=at) for lease_id in renews)
     return (*(reason for reason in named if reason is not None), *_stopped(stops))
 
 
 def _about(
-    lease_id: str,
-    state: LeaseState | None,
-    *,
-    requested: Iterable[KeyName],
-    attester: Attester,
-    at: datetime,
+    lease_id: str, state: LeaseState | None, *, requested: Iterable[KeyName], attester: Attester, at: datetime
 ) -> DenialReason | None:
     """Return the first reason against renewing a lease. Leases of other tenants count as unknown."""
     if state is None or state.lease.name.tenant not in {name.tenant for name in requested}:
@@ -57,15 +41,14 @@ def _about(
         return DenialReason(code="lease-of-another-key", key_id=None, text=text)
     # The machine, the image and the key are those of the lease; a copied id is of no use elsewhere.
     if lease.holder != attester.holder:
-        text = f"the lease {lease_id} is of another machine, image or recipient key"
-        return DenialReason(code="lease-of-another-holder", key_id=str(lease.name), text=text)
-    if state.end is not None:
-        text = f"the lease {lease_id} has ended: {state.end.reason}"
-        return DenialReason(code="lease-ended", key_id=str(lease.name), text=text)
-    if lease.expired(at):
-        text = f"the lease {lease_id} expired at {lease.until}; ask for the key anew"
-        return DenialReason(code="lease-expired", key_id=str(lease.name), text=text)
-    return None
+        code, problem = "lease-of-another-holder", "is of another machine, image or recipient key"
+    elif state.end is not None:
+        code, problem = "lease-ended", f"has ended: {state.end.reason}"
+    elif lease.expired(at):
+        code, problem = "lease-expired", f"expired at {lease.until}; ask for the key anew"
+    else:
+        return None
+    return DenialReason(code=code, key_id=str(lease.name), text=f"the lease {lease_id} {problem}")
 
 
 def _stopped(stops: Iterable[LeaseStop]) -> Iterator[DenialReason]:

@@ -6,35 +6,21 @@ A lease cannot make its holder forget the key. At its end the service only stops
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from attest.encoding import rfc3339_text
 from attest.release import KeyName
 
-__all__ = [
-    "LEASE_ID",
-    "LEASE_ID_BYTES",
-    "SUPERSEDED",
-    "Attester",
-    "Lease",
-    "LeaseEnd",
-    "LeaseFilter",
-    "LeaseState",
-    "LeaseStop",
-]
-
 LEASE_ID_BYTES: Final = 16
-LEASE_ID: Final = re.compile(r"[0-9a-f]{32}")
 SUPERSEDED: Final = "superseded"
 """Reason of an end: the holder has a newer lease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attester:
-    """The identity of an Attester in leases.
+class LeaseIdentity:
+    """The identity of an Attester, as its leases state it.
 
     Attributes:
         tee: kind of its silicon (``sev-snp``, ``tdx``, ``sgx``), or ``ear`` for a passport.
@@ -46,8 +32,7 @@ class Attester:
         recipient: SHA-256 of that key, 32 bytes.
         gpus: number of attested GPUs.
         simulated: True if any evidence rests on the simulator's roots.
-        claims: every claim that a policy may appraise, as ``kms.domain.lease_claims`` encodes it.
-        claims_digest: SHA-256 of the claims, 32 bytes.
+        claims_digest: SHA-256 of its claims, 32 bytes.
     """
 
     tee: str
@@ -59,12 +44,26 @@ class Attester:
     recipient: bytes
     gpus: int
     simulated: bool
-    claims: bytes
     claims_digest: bytes
+
+    def identity(self) -> dict[str, Any]:  # Any: as the fields are annotated
+        """Return these fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(LeaseIdentity)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Attester(LeaseIdentity):
+    """An Attester, with its claims.
+
+    Attributes:
+        claims: every claim that a policy may appraise, as ``kms.domain.lease_claims`` encodes it.
+    """
+
+    claims: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease(LeaseIdentity):
     """One version of one key, released to one holder until a moment.
 
     Attributes:
@@ -73,16 +72,6 @@ class Lease:
         version: the released version.
         policy_digest: SHA-256 of the policy that it was released under, 32 bytes.
         evidence_digest: SHA-384 of the evidence, 48 bytes.
-        tee: as of ``Attester``, like all up to ``simulated``.
-        product: likewise.
-        chip: likewise.
-        measurement: likewise.
-        instance: likewise.
-        holder: likewise.
-        recipient: likewise.
-        gpus: likewise.
-        simulated: likewise.
-        claims_digest: likewise.
         log_seq: number of the decision's entry of the log.
         released_at: whole milliseconds.
         expires_at: end of its validity, excluded; whole milliseconds.
@@ -94,16 +83,6 @@ class Lease:
     version: int
     policy_digest: bytes
     evidence_digest: bytes
-    tee: str
-    product: str | None
-    chip: str | None
-    measurement: bytes | None
-    instance: bytes
-    holder: bytes
-    recipient: bytes
-    gpus: int
-    simulated: bool
-    claims_digest: bytes
     log_seq: int
     released_at: datetime
     expires_at: datetime
@@ -159,13 +138,7 @@ class LeaseStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseState:
-    """A lease with its early end and its stop.
-
-    Attributes:
-        lease: as it was granted.
-        end: its early end, or None.
-        stop: the stop of its renewals, or None.
-    """
+    """A lease with its early end and the stop of its renewals, if any."""
 
     lease: Lease
     end: LeaseEnd | None

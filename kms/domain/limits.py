@@ -7,28 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
-
-import rfc8785
+from typing import Final, cast
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from kms.domain.decide import DenialReason
 from kms.domain.windows import Window
-
-__all__ = [
-    "MAX_CHIPS",
-    "MAX_NUMBER",
-    "NO_LIMITS",
-    "Budget",
-    "KeyLimits",
-    "Period",
-    "Usage",
-    "UseRequest",
-    "canonical_limits",
-    "limit_reasons",
-    "read_limits",
-]
 
 SCHEMA: Final = "kms.key-limits/1"
 MAX_CHIPS: Final = 10_000
@@ -58,12 +42,7 @@ _LENGTHS: Final = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Maximum number of releases in a period.
-
-    Attributes:
-        most: 0 to ``MAX_NUMBER``.
-        per: the period.
-    """
+    """Maximum number of releases in a period; ``most`` is 0 to ``MAX_NUMBER``."""
 
     most: int
     per: Period
@@ -121,11 +100,6 @@ class KeyLimits:
 NO_LIMITS: Final = KeyLimits(version=0)
 
 
-def canonical_limits(limits: KeyLimits) -> bytes:
-    """Return the document as canonical JSON (RFC 8785)."""
-    return rfc8785.dumps(cast("dict[str, Any]", limits.members()))  # Any: JSON, as annotated
-
-
 def read_limits(document: JsonValue) -> KeyLimits:
     """Read the document.
 
@@ -141,14 +115,9 @@ def read_limits(document: JsonValue) -> KeyLimits:
         raise _invalid("most_holders", f"a number up to {MAX_NUMBER}")
     releases = _texts(document["most_releases"], "most_releases", MAX_ENTRIES)
     windows = _texts(document["windows"], "windows", MAX_ENTRIES)
-    chips = _texts(document["chips"], "chips", MAX_CHIPS)
+    chips = _chips(document["chips"])
     if releases is None:
         raise _invalid("most_releases", "a list")
-    for one in chips or ():
-        if not _CHIP.fullmatch(one):
-            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
-    if chips is not None and list(chips) != sorted(set(chips)):
-        raise _invalid("chips", "each once, sorted")
     return KeyLimits(
         version=cast("int", version),
         releases=tuple(map(Budget.parse, releases)),
@@ -157,6 +126,16 @@ def read_limits(document: JsonValue) -> KeyLimits:
         per_chip=None if per_chip is None else Budget.parse(str(per_chip)),
         windows=None if windows is None else tuple(map(Window.parse, windows)),
     )
+
+
+def _chips(value: JsonValue) -> tuple[str, ...] | None:
+    chips = _texts(value, "chips", MAX_CHIPS)
+    for one in chips or ():
+        if not _CHIP.fullmatch(one):
+            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
+    if chips is not None and list(chips) != sorted(set(chips)):
+        raise _invalid("chips", "each once, sorted")
+    return chips
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +171,7 @@ class Usage:
 def limit_reasons(
     limits: KeyLimits, *, asked: str, asking: UseRequest, usage: Usage, at: datetime
 ) -> Iterator[DenialReason]:
-    """Yield a reason for every limit that a release would exceed.
-
-    Args:
-        limits: of the key.
-        asked: the key as the request names it.
-        asking: properties of the request.
-        usage: previous releases.
-        at: the moment of the decision.
-    """
+    """Yield a reason for every limit that a release would exceed; ``asked`` is the key as the request names it."""
 
     def reason(code: str, text: str) -> DenialReason:
         return DenialReason(code=code, key_id=asked, text=text)

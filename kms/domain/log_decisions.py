@@ -15,8 +15,6 @@ from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.leases import Lease
 from kms.domain.passports import VerifiedPassport
 
-__all__ = ["DECISION", "check_members", "decision_body", "refusal_body"]
-
 DECISION = "decision"
 
 
@@ -26,7 +24,6 @@ class Digested(Protocol):
     @property
     def digest(self) -> bytes:
         """SHA-384, 48 bytes."""
-        ...
 
 
 def check_members(check: Check) -> dict[str, JsonValue]:
@@ -51,35 +48,19 @@ def decision_body(
     allow_simulated: bool,
     leases: Mapping[str, Lease],
 ) -> dict[str, JsonValue]:
-    """Describe a decision about verified evidence.
-
-    Args:
-        decision: allow or deny.
-        nonce_digest: SHA-256 of the challenge's nonce.
-        evidence: what was presented.
-        requested: what was asked for.
-        results: the result for each key that is known.
-        allow_simulated: whether the service accepts simulated evidence at all.
-        leases: by what was asked for, what is granted with it.
-    """
+    """Describe a decision about verified evidence; results and granted leases are by requested key."""
     verified = next((result.verified for result in results.values()), None)
     binding = None if verified is None else verified.binding
-    recipient = None if binding is None else sha256(binding.key).hexdigest()
     failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
     return {
         **_head(nonce_digest, evidence, requested, decision.at, allow_simulated=allow_simulated),
         "outcome": str(decision.outcome),
         "simulated": None if verified is None else verified.simulated,
         "binding_sha256": None if binding is None else sha256(binding.to_bytes()).hexdigest(),
-        "recipient_sha256": recipient,
+        "recipient_sha256": None if binding is None else sha256(binding.key).hexdigest(),
         "keys": [
             {
-                "tenant": state.name.tenant,
-                "key_id": state.name.key_id,
-                "version": state.version,
-                "purpose": state.purpose,
-                "policy_sha256": state.policy_digest.hex(),
-                "references": _references(state),
+                **_key(state),
                 "appraisal": _summary(results[state.asked]) if state.asked in results else None,
                 "lease": _lease(leases[state.asked]) if state.asked in leases else None,
             }
@@ -87,7 +68,7 @@ def decision_body(
         ],
         "reasons": [{"code": r.code, "key_id": r.key_id, "text": r.text} for r in decision.reasons],
         "failed_checks": [check_members(check) for check in failed.values()],
-        **({} if not isinstance(verified, VerifiedPassport) else _passport(verified)),
+        **(_passport(verified) if isinstance(verified, VerifiedPassport) else {}),
         **_break_glass(decision.keys),
     }
 
@@ -109,18 +90,7 @@ def refusal_body(
         "simulated": None,
         "binding_sha256": None,
         "recipient_sha256": None,
-        "keys": [
-            {
-                "tenant": key.name.tenant,
-                "key_id": key.name.key_id,
-                "version": key.version,
-                "purpose": key.purpose,
-                "policy_sha256": key.policy_digest.hex(),
-                "references": _references(key),
-                "appraisal": None,
-            }
-            for key in keys
-        ],
+        "keys": [{**_key(state), "appraisal": None} for state in keys],
         "reasons": [{"code": error.code, "key_id": None, "text": error.message}],
         "failed_checks": [check_members(c) for c in error.checks if c.outcome is Outcome.FAIL],
         **_break_glass(tuple(keys)),
@@ -128,7 +98,7 @@ def refusal_body(
 
 
 def _passport(verified: VerifiedPassport) -> dict[str, JsonValue]:
-    """Say whose word was taken, and what stands in it; not the token itself."""
+    """Describe the EAR of a passport; the token itself is left out."""
     token, details = verified.token, verified.token.ear.details
     return {
         "passport": {
@@ -142,7 +112,7 @@ def _passport(verified: VerifiedPassport) -> dict[str, JsonValue]:
 
 
 def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
-    """Say loudly under which relaxations it was decided; nothing where there were none."""
+    """List the relaxations under which the decision was made; nothing if there were none."""
     opened: list[JsonValue] = [
         {"key": state.asked, "number": one.number, "relaxation": one.relaxation, "until": rfc3339_text(one.until)}
         for state in keys
@@ -151,9 +121,19 @@ def _break_glass(keys: Iterable[KeyState]) -> dict[str, JsonValue]:
     return {"break_glass": True, "break_glass_open": opened} if opened else {}
 
 
-def _references(state: KeyState) -> list[JsonValue]:
-    """Say which documents of reference values were in force, so that the decision can be judged again."""
-    return [{"name": one.name, "version": one.version, "sha256": one.digest.hex()} for one in state.references]
+def _key(state: KeyState) -> dict[str, JsonValue]:
+    """Describe a key with the documents of reference values in force, so that the decision can be replayed."""
+    references: list[JsonValue] = [
+        {"name": r.name, "version": r.version, "sha256": r.digest.hex()} for r in state.references
+    ]
+    return {
+        "tenant": state.name.tenant,
+        "key_id": state.name.key_id,
+        "version": state.version,
+        "purpose": state.purpose,
+        "policy_sha256": state.policy_digest.hex(),
+        "references": references,
+    }
 
 
 def _lease(lease: Lease) -> dict[str, JsonValue]:

@@ -2,7 +2,7 @@
 
 ::
 
-    entry    canonical JSON (RFC 8785) with schema, seq, time, kind and what the kind says; time never goes back
+    entry    canonical JSON (RFC 8785) with schema, seq, time, kind and members of the kind; time never goes back
     leaf     SHA-256( 0x00 ‖ entry )
     first    has seq 1 and is leaf 0
 
@@ -15,41 +15,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, cast
-
-import rfc8785
 
 from attest.encoding import JsonValue, json_value, rfc3339, rfc3339_text
 from attest.errors import EvidenceError
 from attest.release import leaf_hash
+from kms.domain.canonical_json import canonical_json
 from kms.domain.errors import LogBrokenError
-
-__all__ = [
-    "ENTRY_SCHEMA",
-    "GENESIS",
-    "MAX_ENTRY_BYTES",
-    "MAX_TEXT_CHARACTERS",
-    "LogEntry",
-    "LogHead",
-    "make_entry",
-    "require_entry",
-]
 
 ENTRY_SCHEMA = "kms.log/1"
 MAX_TEXT_CHARACTERS = 4096
-"""Of one text in an entry; what a stranger sent is quoted up to here."""
+"""Of one text in an entry; longer text of a request is cut off."""
 MAX_ENTRY_BYTES = 48 * 1024
-"""Bundles of entries give a length two bytes; of what makes an entry longer than this, its digest stands in the log."""
+"""Bundles of entries give a length two bytes. Members that make an entry longer than this are replaced by digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHead:
-    """The newest entry.
-
-    Attributes:
-        seq: its number; 0 when there is none.
-        time: when it was written, or None when there is none.
-    """
+    """Number and time of the newest entry; 0 and None for an empty log."""
 
     seq: int
     time: datetime | None
@@ -60,12 +42,7 @@ GENESIS = LogHead(seq=0, time=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One entry as stored.
-
-    Attributes:
-        seq: from 1, without gaps.
-        raw: canonical JSON, as hashed.
-    """
+    """One entry as stored: its number, from 1 without gaps, and its canonical JSON, as hashed."""
 
     seq: int
     raw: bytes
@@ -106,9 +83,9 @@ def make_entry(head: LogHead, *, kind: str, at: datetime, body: Mapping[str, Jso
 
     Args:
         head: the newest entry.
-        kind: what happened (``decision``, ``key-created``).
-        at: when, aware; where requests overlapped and this one is a little older than the head, the head's time stands.
-        body: what there is to say; no secret, no token.
+        kind: kind of the event (``decision``, ``key-created``).
+        at: its moment, aware; if requests overlapped and it is a little before the head, the entry has the head's time.
+        body: its other members; no secret, no token.
     """
     document: dict[str, JsonValue] = {
         **{name: _bounded(value) for name, value in body.items()},
@@ -121,7 +98,7 @@ def make_entry(head: LogHead, *, kind: str, at: datetime, body: Mapping[str, Jso
 
 
 def require_entry(entry: LogEntry, seq: int) -> None:
-    """Refuse a stored entry that is not the one of this number, in the one spelling that there is.
+    """Refuse a stored entry that has another number, or is not canonical.
 
     Raises:
         LogBrokenError: ``log-gap`` or ``log-entry-invalid``.
@@ -129,23 +106,19 @@ def require_entry(entry: LogEntry, seq: int) -> None:
     if entry.seq != seq:
         raise _broken(seq, f"it is missing; the next one is {entry.seq}", "log-gap")
     document = entry.document()
-    if document.get("seq") != seq or _canonical(document) != entry.raw:
+    if document.get("seq") != seq or canonical_json(document) != entry.raw:
         raise _broken(seq, "its text is not canonical or has another number", "log-entry-invalid")
 
 
-def _canonical(document: dict[str, JsonValue]) -> bytes:
-    return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON, as annotated above
-
-
 def _fitted(document: dict[str, JsonValue]) -> bytes:
-    """Return the canonical text; where it is too long, the longest members give way to their digests."""
-    raw = _canonical(document)
+    """Return canonical JSON; if it is too long, digests replace the longest members."""
+    raw = canonical_json(document)
     while len(raw) > MAX_ENTRY_BYTES:
-        texts = {name: rfc8785.dumps(cast("Any", value)) for name, value in document.items()}  # Any: as above
+        texts = {name: canonical_json(value) for name, value in document.items()}
         longest = max(texts, key=lambda name: len(texts[name]))
         omitted: JsonValue = {"omitted_bytes": len(texts[longest]), "sha256": sha256(texts[longest]).hexdigest()}
         document = {**document, longest: omitted}
-        raw = _canonical(document)
+        raw = canonical_json(document)
     return raw
 
 

@@ -19,8 +19,6 @@ from kms.domain.errors import LogBrokenError, LogTileUnknownError
 from kms.domain.log_entries import LogEntry
 from kms.domain.log_tree import Node, ReadNodes
 
-__all__ = ["TILE_LEVELS", "TILE_WIDTH", "Tile", "TileSource", "parse_tile", "read_tile", "tiles_of"]
-
 TILE_WIDTH = 256
 TILE_LEVELS = 8
 """Levels of the tree between one level of tiles and the next."""
@@ -34,7 +32,7 @@ class Tile:
     """One static resource.
 
     Attributes:
-        level: 0 to 63, or None for a bundle of entries.
+        level: 0 to 63; None for a bundle of entries.
         number: from 0.
         width: 1 to 256; 256 is a full tile.
     """
@@ -55,19 +53,16 @@ class Tile:
 
 
 class TileSource(Protocol):
-    """What tiles are made from: one state of a log."""
+    """One state of a log, from which tiles are made."""
 
     def size(self) -> int:
         """Return the number of leaves."""
-        ...
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
         """Return the hashes of these nodes."""
-        ...
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over entries."""
-        ...
 
 
 def parse_tile(path: str) -> Tile:

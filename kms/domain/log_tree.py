@@ -1,7 +1,7 @@
-"""The Merkle tree over the entries: which stored hashes a proof is made of, and which an entry adds.
+"""The Merkle tree over the entries: the stored hashes of which a proof consists, and those that an entry adds.
 
-A **node** is (level, index): the hash of the 2^level leaves from index · 2^level on. Nodes whose leaves are all there
-are stored and never change, so that an entry adds two of them on average, and a proof reads few: about twice as many as
+A **node** is (level, index): the hash of the 2^level leaves from index · 2^level on. Nodes with all their leaves are
+stored and never change, so that an entry adds two of them on average, and a proof reads few: about twice as many as
 the size of the log has binary digits. Leaves are counted from 0; entry ``seq`` is leaf ``seq - 1``.
 """
 
@@ -12,21 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attest.release import EMPTY_ROOT, node_hash
 from kms.domain.errors import LogBrokenError
 
-__all__ = [
-    "Frontier",
-    "Node",
-    "ReadNodes",
-    "consistency_proof",
-    "grown",
-    "inclusion_proof",
-    "node_position",
-    "recent_nodes",
-    "root",
-]
-
 Node = tuple[int, int]
+_Range = tuple[int, int]
 ReadNodes = Callable[[Sequence[Node]], Mapping[Node, bytes]]
-"""Returns the hashes of these nodes; what is not there is left out."""
+"""Returns the hashes of these nodes; missing ones are left out."""
 
 
 def node_position(node: Node) -> int:
@@ -45,67 +34,33 @@ def root(size: int, read: ReadNodes) -> bytes:
 
 
 def inclusion_proof(index: int, size: int, read: ReadNodes) -> tuple[bytes, ...]:
-    """Return the siblings of a leaf, from the leaf upwards (RFC 9162, section 2.1.3.1).
-
-    Args:
-        index: the leaf, from 0.
-        size: of the tree, above ``index``.
-        read: gives stored nodes.
+    """Return the siblings of leaf ``index``, from the leaf upwards (RFC 9162, section 2.1.3.1); ``index < size``.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
     """
-    ranges: list[tuple[int, int]] = []
-    low, high = 0, size
-    while high - low > 1:
-        middle = _split(low, high)
-        if index < middle:
-            ranges.append((middle, high))
-            high = middle
-        else:
-            ranges.append((low, middle))
-            low = middle
-    return _hashes(ranges[::-1], read)
+    siblings, _ = _path(index + 1, size, to_leaf=True)
+    return _hashes(siblings, read)
 
 
 def consistency_proof(old: int, new: int, read: ReadNodes) -> tuple[bytes, ...]:
-    """Return what shows that a tree extends an older one (RFC 9162, section 2.1.4.1).
+    """Return the proof that a tree extends an older one (RFC 9162, section 2.1.4.1); ``old <= new``.
 
-    Args:
-        old: size of the older tree.
-        new: size of the newer one, at least ``old``.
-        read: gives stored nodes.
-
-    Returns:
-        Hashes; none when the older tree is empty or the same.
+    It is empty if the older tree is empty or the same.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
     """
     if old in {0, new}:
         return ()
-    ranges: list[tuple[int, int]] = []
-    low, high = 0, new
-    while high != old:
-        middle = _split(low, high)
-        if old <= middle:
-            ranges.append((middle, high))
-            high = middle
-        else:
-            ranges.append((low, middle))
-            low = middle
-    if low:  # otherwise this is the whole older tree, whose root the reader has
-        ranges.append((low, high))
-    return _hashes(ranges[::-1], read)
+    siblings, (low, high) = _path(old, new, to_leaf=False)
+    # Without a left neighbour, the last range is the whole older tree, and the reader has its root.
+    own = [(low, high)] if low else []
+    return _hashes(own + siblings, read)
 
 
 def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
-    """Return the nodes that the next leaf completes, itself first.
-
-    Args:
-        size: number of leaves before it.
-        leaf: its hash.
-        read: gives stored nodes.
+    """Return the nodes that the next leaf completes, itself first; ``size`` leaves precede it.
 
     Raises:
         LogBrokenError: ``log-tree-broken``: a node is missing.
@@ -119,17 +74,12 @@ def grown(size: int, leaf: bytes, read: ReadNodes) -> list[tuple[Node, bytes]]:
 
 
 def recent_nodes(size: int, *, leaves: int) -> list[Node]:
-    """Return the nodes that the root of a tree, and the inclusion proofs of its newest leaves, are made of.
-
-    Args:
-        size: of the tree.
-        leaves: how many of the newest ones.
-    """
+    """Return the nodes of which the root of a tree and the inclusion proofs of its newest leaves consist."""
     low = max(0, size - leaves)
     nodes = _cover(0, size)
     for level in range(size.bit_length()):
         first = low >> level
-        # All that is whole from the oldest of these leaves on, and on its left the sibling on its way to the root.
+        # The whole nodes from the oldest of these leaves on, and on the left the sibling on its path to the root.
         nodes += [(level, index) for index in range(first - (first & 1), size >> level)]
     return list(dict.fromkeys(nodes))
 
@@ -138,7 +88,6 @@ class Frontier:
     """A tree that grows leaf by leaf and keeps no more than its right edge."""
 
     def __init__(self) -> None:
-        """Begin with the empty tree."""
         self.size = 0
         self._edge: dict[Node, bytes] = {}
 
@@ -153,6 +102,24 @@ class Frontier:
     def root(self) -> bytes:
         """Return the hash of the tree as it is now."""
         return root(self.size, lambda _: self._edge)
+
+
+def _path(end: int, size: int, *, to_leaf: bool) -> tuple[list[_Range], _Range]:
+    """Return the siblings of a subtree that ends before leaf ``end``, from the bottom upwards, and the subtree.
+
+    It is the largest one on the way from the root, or with ``to_leaf`` the last leaf of it.
+    """
+    siblings: list[_Range] = []
+    low, high = 0, size
+    while high != end or (to_leaf and high - low > 1):
+        middle = _split(low, high)
+        if end <= middle:
+            siblings.append((middle, high))
+            high = middle
+        else:
+            siblings.append((low, middle))
+            low = middle
+    return siblings[::-1], (low, high)
 
 
 def _split(low: int, high: int) -> int:
@@ -170,7 +137,7 @@ def _cover(low: int, high: int) -> list[Node]:
     return nodes
 
 
-def _hashes(ranges: Sequence[tuple[int, int]], read: ReadNodes) -> tuple[bytes, ...]:
+def _hashes(ranges: Sequence[_Range], read: ReadNodes) -> tuple[bytes, ...]:
     """Return the hash of each range of leaves; everything is read at once."""
     covers = [_cover(low, high) for low, high in ranges]
     stored = _required([node for cover in covers for node in cover], read)

@@ -1,10 +1,10 @@
-"""Checking a whole log: every entry, every stored hash of the tree over them, and what was noted elsewhere."""
+"""Verification of a whole log: every entry, every stored hash of the tree, and the states noted elsewhere."""
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
@@ -12,39 +12,24 @@ from typing import Protocol
 from attest.errors import ConfigurationError
 from attest.release import EMPTY_ROOT, VerifierKey, read_checkpoint
 from kms.domain.errors import LogBrokenError
-from kms.domain.log_entries import LogEntry, require_entry
+from kms.domain.log_entries import require_entry
+from kms.domain.log_tiles import TileSource
 from kms.domain.log_tree import Frontier, Node
-
-__all__ = ["LogSource", "LogState", "parse_noted", "read_noted", "verify_log"]
 
 _NOTED = re.compile(r"(?:([0-9]{1,18}):)?([0-9a-f]{64})")
 _CHUNK = 256
 
 
-class LogSource(Protocol):
+class LogSource(TileSource, Protocol):
     """One state of a log, with the tree as it is stored."""
-
-    def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
-        """Iterate over entries."""
-        ...
-
-    def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
-        """Return the hashes of these nodes."""
-        ...
 
     def node_count(self) -> int:
         """Return how many hashes are stored."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """A tree of a size.
-
-    Attributes:
-        size: number of entries.
-        root: hash of the tree, 32 bytes.
-    """
+    """Number of entries of a log, and the root hash of the tree over them, 32 bytes."""
 
     size: int
     root: bytes
@@ -56,7 +41,7 @@ class LogState:
 
 
 def parse_noted(text: str) -> LogState | bytes:
-    """Read what was noted of a log: ``SIZE:ROOT``, or the hash of one entry, such as a receipt's decision.
+    """Read a noted state ``SIZE:ROOT``, or the hash of one entry, such as a receipt's decision.
 
     Raises:
         ConfigurationError: ``log-head-invalid``.
@@ -73,7 +58,7 @@ def parse_noted(text: str) -> LogState | bytes:
 
 
 def read_noted(content: bytes, *, log: VerifierKey) -> LogState:
-    """Read a checkpoint that was kept; it has to be signed by the log.
+    """Read a stored checkpoint, which the log must have signed.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
@@ -85,11 +70,7 @@ def read_noted(content: bytes, *, log: VerifierKey) -> LogState:
 
 
 def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> LogState:
-    """Check every entry and every hash of the tree, and that the log holds what was noted of it.
-
-    Args:
-        source: the log, in one transaction.
-        noted: states that it went through, and hashes of entries that it holds.
+    """Verify every entry and every hash of the tree, and that the log contains every noted state and entry.
 
     Returns:
         The state of the whole log, to be noted elsewhere.
@@ -105,7 +86,7 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
     frontier, stored, pending = Frontier(), 0, dict[Node, bytes]()
     _require_states(states, 0, EMPTY_ROOT)
     for entry in chain(source.entries(), [None]):
-        if entry is None or len(pending) >= _CHUNK:  # a chunk at a time, and what is left at the end
+        if entry is None or len(pending) >= _CHUNK:  # one chunk at a time, and the rest at the end
             _require_stored(source, pending)
             stored += len(pending)
             pending = {}

@@ -13,16 +13,6 @@ from kms.domain.kek import RandomBytes
 from kms.domain.keys import SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyPurpose
 from kms.domain.secret import EXPORT, SecretBytes
 
-__all__ = [
-    "ALGORITHMS",
-    "DEFAULT_ALGORITHMS",
-    "KeyAlgorithm",
-    "new_material",
-    "public_half",
-    "require_algorithm",
-    "require_material",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAlgorithm:

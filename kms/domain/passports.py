@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from attest.appraisal import Judgement
 from attest.checks import Check, Unchecked
@@ -13,10 +12,6 @@ from attest.policy import Policy
 from attest.release import Passport
 from attest.results import VerifiedEar, judge_ear
 from attest.verification import Freshness, VerifiedItem
-
-__all__ = ["PassportResult", "VerifiedPassport", "appraise_passport"]
-
-_NOTHING_RELAXED: Final[tuple[Unchecked, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +34,7 @@ class VerifiedPassport:
 
     @property
     def simulated(self) -> bool:
-        """True if the Verifier appraised simulated evidence, or does not say."""
+        """True if the Verifier appraised simulated evidence, or does not state it."""
         return self.token.simulated is not False
 
     @property
@@ -50,7 +45,7 @@ class VerifiedPassport:
     @property
     def unchecked(self) -> tuple[Unchecked, ...]:
         """Empty: its verification is never relaxed. The policy appraises relaxations by its Verifier."""
-        return _NOTHING_RELAXED
+        return ()
 
     @property
     def tolerances(self) -> DeviceTolerances:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from typing import Any, Final, NoReturn, cast
+from typing import Final, NoReturn, cast
 
-import rfc8785
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.policy import PolicyPublicKey, key_id, read_public_key
-
-__all__ = ["MAX_PEOPLE", "NOBODY", "ChangeKind", "Person", "Quorum", "QuorumRule", "canonical", "read_quorum"]
+from kms.domain.canonical_json import canonical_digest
 
 SCHEMA: Final = "kms.quorum/1"
 MAX_PEOPLE: Final = 64
@@ -97,7 +94,7 @@ class Quorum:
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical document, hex."""
-        return sha256(canonical(self.members())).hexdigest()
+        return canonical_digest(self.members())
 
     def rule(self, kind: ChangeKind) -> QuorumRule | None:
         """Return the rule for a kind of change, or None."""
@@ -170,11 +167,7 @@ class Quorum:
         """Return every rule that a change must meet.
 
         A change of people and rules must meet the rule for such changes and every rule that it alters, so that no rule
-        is lowered without the people whom it names.
-
-        Args:
-            kind: of the change.
-            then: people and rules after it, if it changes them.
+        is lowered without the people whom it names. ``then`` are the people and rules after such a change.
         """
         found = [one for one in (self.rule(kind),) if one is not None]
         if then is not None:
@@ -188,11 +181,6 @@ class Quorum:
 
 
 NOBODY: Final = Quorum(version=0, people=(), rules=())
-
-
-def canonical(document: Mapping[str, JsonValue]) -> bytes:
-    """Return canonical JSON (RFC 8785)."""
-    return rfc8785.dumps(cast("dict[str, Any]", dict(document)))  # Any: JSON, as annotated above
 
 
 def read_quorum(document: JsonValue) -> Quorum:
@@ -210,19 +198,23 @@ def read_quorum(document: JsonValue) -> Quorum:
         people=tuple(map(_person, _list(members["people"], "people"))),
         rules=tuple(map(_rule, _list(members["rules"], "rules"))),
     )
-    names = [one.name for one in found.people]
+    _require_consistent(found)
+    return found
+
+
+def _require_consistent(quorum: Quorum) -> None:
+    names = [one.name for one in quorum.people]
     _require_once(names, "people")
-    _require_once([one.key_id for one in found.people], "keys")
-    _require_once([one.kind for one in found.rules], "rules")
-    for rule in found.rules:
+    _require_once([one.key_id for one in quorum.people], "keys")
+    _require_once([one.kind for one in quorum.rules], "rules")
+    for rule in quorum.rules:
         _require_reachable(rule, names)
-    if found.rules and found.rule(ChangeKind.QUORUM) is None:
+    if quorum.rules and quorum.rule(ChangeKind.QUORUM) is None:
         _refuse(
             "a rule without one for 'quorum' could be taken away by one person",
             "a rule for 'quorum' beside every other one",
             hint="begin with 'kms quorum set quorum --of M --person NAME …'; it is the last that can be cleared",
         )
-    return found
 
 
 def _require_reachable(rule: QuorumRule, names: list[str]) -> None:

@@ -10,8 +10,6 @@ from typing import Final
 
 from kms.domain.actors import Actor
 
-__all__ = ["EVERY_TENANT", "PERMISSIONS", "SERVICE_ROLES", "SERVICE_WIDE", "Grant", "Operation", "Role", "may"]
-
 EVERY_TENANT: Final = "*"
 
 
@@ -168,11 +166,7 @@ class Grant:
 def may(identity: Actor, *, grants: Iterable[Grant], operation: Operation, tenant: str | None) -> Grant | None:
     """Return the grant that allows an operation, or None if there is none.
 
-    Args:
-        identity: the caller; compared by means and name, exactly.
-        grants: grants of any identities.
-        operation: the requested operation.
-        tenant: the tenant that it concerns; None for a service-wide operation.
+    Identities are equal if means and name are. ``tenant`` is None for a service-wide operation.
     """
     roles = PERMISSIONS.get(operation, frozenset())
     where = {EVERY_TENANT} if tenant is None or operation in SERVICE_WIDE else {EVERY_TENANT, tenant}

@@ -17,20 +17,8 @@ from typing import Final, NoReturn
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 from attest.policy import PolicyPrivateKey, algorithm_of, is_signed, key_id, raw_signature
-from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule, canonical
-
-__all__ = [
-    "DEFAULT_LIFETIME",
-    "MAX_LIFETIME",
-    "MAX_PROPOSAL_BYTES",
-    "Approval",
-    "Proposal",
-    "approve_with",
-    "missing",
-    "read_approval",
-    "read_proposal",
-    "signers",
-]
+from kms.domain.canonical_json import canonical_json
+from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule
 
 SCHEMA: Final = "kms.proposal/1"
 APPROVAL_SCHEMA: Final = "kms.proposal-signature/1"
@@ -78,7 +66,7 @@ class Proposal:
     @property
     def raw(self) -> bytes:
         """The document, canonical JSON."""
-        return canonical(
+        return canonical_json(
             {
                 "schema": SCHEMA,
                 "audience": self.audience,
@@ -130,13 +118,18 @@ def read_proposal(raw: bytes) -> Proposal:
     if len(raw) > MAX_PROPOSAL_BYTES:
         _invalid(f"more than {MAX_PROPOSAL_BYTES} bytes")
     try:
-        document = json_value(raw, what="proposal")
+        found = _proposal(json_value(raw, what="proposal"))
     except EvidenceError as exc:
         raise ConfigurationError(f"no proposal: {exc.message}", code="proposal-invalid") from exc
+    if found.raw != raw:
+        _invalid("it is not written as canonical JSON")
+    return found
+
+
+def _proposal(document: JsonValue) -> Proposal:
     if not isinstance(document, dict) or document.keys() != _MEMBERS or document["schema"] != SCHEMA:
         _invalid("not the members of a proposal")
     texts = {name: document[name] for name in ("audience", "kind", "action", "reason", "created", "expires")}
-    objects = {name: document[name] for name in ("arguments", "state", "proposer")}
     serial, person = document["serial"], document["person"]
     if (
         not all(isinstance(one, str) for one in texts.values())
@@ -145,25 +138,19 @@ def read_proposal(raw: bytes) -> Proposal:
         or not (person is None or isinstance(person, str))
     ):
         _invalid("a member of another type")
-    try:
-        found = Proposal(
-            audience=str(texts["audience"]),
-            serial=serial,
-            kind=ChangeKind(str(texts["kind"])),
-            action=str(texts["action"]),
-            arguments=_object(objects["arguments"]),
-            state=_object(objects["state"]),
-            reason=str(texts["reason"]),
-            proposer=_object(objects["proposer"]),
-            person=person,
-            created=rfc3339(str(texts["created"]), what="created"),
-            expires=rfc3339(str(texts["expires"]), what="expires"),
-        )
-    except EvidenceError as exc:
-        raise ConfigurationError(f"no proposal: {exc.message}", code="proposal-invalid") from exc
-    if found.raw != raw:
-        _invalid("it is not written as canonical JSON")
-    return found
+    return Proposal(
+        audience=str(texts["audience"]),
+        serial=serial,
+        kind=ChangeKind(str(texts["kind"])),
+        action=str(texts["action"]),
+        arguments=_object(document["arguments"]),
+        state=_object(document["state"]),
+        reason=str(texts["reason"]),
+        proposer=_object(document["proposer"]),
+        person=person,
+        created=rfc3339(str(texts["created"]), what="created"),
+        expires=rfc3339(str(texts["expires"]), what="expires"),
+    )
 
 
 def _object(value: JsonValue) -> dict[str, JsonValue]:
@@ -208,8 +195,7 @@ def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -
     """Return the registered people who signed, each once; signatures of other keys are ignored.
 
     Raises:
-        SignatureError: ``approval-signature-invalid``: a signature of a registered key does not hold, or is over
-            something else. It is refused, not ignored.
+        SignatureError: ``approval-signature-invalid``: a registered key's signature is not over this proposal.
     """
     found: dict[str, Person] = {}
     for one in approvals:

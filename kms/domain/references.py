@@ -1,15 +1,13 @@
-"""A document of reference values as it is stored: its bytes, with what proves who signed it."""
+"""A document of reference values as it is stored: its bytes, with the signatures over it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Proof", "StoredDocument"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """One signature over a document. Nothing of it is believed: it is verified whenever the document counts.
+    """One signature over a document; untrusted, and verified at every use of the document.
 
     Attributes:
         key_id: SHA-256 of the key's SubjectPublicKeyInfo, 32 bytes.
@@ -28,7 +26,7 @@ class StoredDocument:
 
     Attributes:
         digest: SHA-256 of its canonical JSON, 32 bytes.
-        name: what policies call it.
+        name: its name in policies.
         version: the author's number.
         document: YAML or JSON, as its author wrote it.
         proofs: signatures over it; none for a document that policies name by its digest.

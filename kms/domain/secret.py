@@ -1,8 +1,8 @@
 """Bytes that must not be seen.
 
-``SecretBytes`` shows nothing in ``repr``, ``str`` or a traceback and cannot be pickled or copied. Its content comes out
-only against the capability ``EXPORT``; a test lists the modules that import it. It is lent, not given, and overwritten
-when the secret is wiped or let go. What libraries copy of it is theirs, and stays where they free it.
+``SecretBytes`` shows nothing in ``repr``, ``str`` or a traceback and cannot be pickled or copied. Reading its content
+takes the capability ``EXPORT``; a test lists the modules that import it. The content is lent to a function, and
+overwritten when the secret is wiped or freed. Copies that libraries make are not overwritten.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NoReturn, Self, TypeVar, final
 
-__all__ = ["EXPORT", "ExportCapability", "SecretBytes", "wiped_after"]
-
 _T = TypeVar("_T")
 
 
 @final
 class ExportCapability:
-    """Held by the few modules that may read secrets."""
+    """Capability of the few modules that may read secrets."""
 
     __slots__ = ()
 
@@ -30,15 +28,12 @@ EXPORT: Final = ExportCapability()
 
 @final
 class SecretBytes:
-    """Secret bytes. Equal only by constant-time comparison, and never shown.
-
-    As a context manager it is wiped in the end.
-    """
+    """Secret bytes, compared in constant time and never shown. The context manager wipes them at its end."""
 
     __slots__ = ("__content", "__length")
 
     def __init__(self, content: bytes | bytearray) -> None:
-        """Hold a copy of bytes, which stay where they are; a ``bytearray`` is taken over, and wiped with the secret.
+        """Copy ``bytes``, or take over a ``bytearray``, which is wiped with the secret.
 
         Raises:
             TypeError: something else than bytes.
@@ -51,11 +46,7 @@ class SecretBytes:
         self.__length = len(content)
 
     def lend(self, capability: ExportCapability, to: Callable[[memoryview], _T]) -> _T:
-        """Call a function with the content, and return what it returns.
-
-        Args:
-            capability: ``EXPORT``.
-            to: gets a view that cannot be written to and holds as long as the call; what it copies is not wiped.
+        """Call a function with a read-only view of the content, valid during the call, and return its result.
 
         Raises:
             TypeError: without the capability.
@@ -70,7 +61,7 @@ class SecretBytes:
         return returned
 
     def wipe(self) -> None:
-        """Overwrite the content, for good; twice is no mistake."""
+        """Overwrite the content; a second call does nothing."""
         content, self.__content = self.__content, None
         if content is not None:
             memoryview(content)[:] = bytes(len(content))
@@ -91,11 +82,11 @@ class SecretBytes:
         self.wipe()
 
     def __len__(self) -> int:
-        """Return the number of bytes, also of what was wiped."""
+        """Return the number of bytes, also after wiping."""
         return self.__length
 
     def __eq__(self, other: object) -> bool:
-        """Compare in constant time; what was wiped equals nothing and raises ``ValueError``."""
+        """Compare in constant time; raise ``ValueError`` if either was wiped."""
         if not isinstance(other, SecretBytes):
             return NotImplemented
         return hmac.compare_digest(self._held(), other._held())
@@ -107,14 +98,13 @@ class SecretBytes:
         return f"SecretBytes(<{self.__length} bytes>)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
         msg = "a secret is not pickled or copied"
         raise TypeError(msg)
 
 
 @contextmanager
 def wiped_after(secrets: Iterable[SecretBytes]) -> Iterator[None]:
-    """Wipe secrets when what is done with them has ended, well or badly."""
+    """Wipe secrets at the end of the block, whether it fails or not."""
     try:
         yield
     finally:

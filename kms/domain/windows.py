@@ -13,8 +13,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Window"]
-
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _TEXT: Final = re.compile(
     r"(?P<days>[A-Za-z,-]+) (?P<from>[0-9]{2}:[0-9]{2})-(?P<to>[0-9]{2}:[0-9]{2})(?: UTC)?", re.ASCII
@@ -24,12 +22,12 @@ _MINUTES_A_DAY: Final = 24 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """When a key may be released.
+    """A window of time.
 
     Attributes:
         days: of the week, 0 is Monday; at least one.
-        start: first minute of the day, 0 to 1439.
-        end: first minute of the day that is outside again, up to 1440; above ``start``.
+        start: first minute of the day inside, 0 to 1439.
+        end: first minute of the day after it, up to 1440; above ``start``.
     """
 
     days: tuple[int, ...]
@@ -52,12 +50,12 @@ class Window:
         return Window(days=_days(found["days"], text), start=start, end=end)
 
     def holds(self, at: datetime) -> bool:
-        """Say whether a moment lies inside: from the first minute on, and before the end."""
+        """Return True for a moment inside: from the first minute on, and before the end."""
         moment = at.astimezone(UTC)
         return moment.weekday() in self.days and self.start <= moment.hour * 60 + moment.minute < self.end
 
     def __str__(self) -> str:
-        """Write it in its one spelling."""
+        """Return its canonical spelling."""
         days = ",".join(_DAYS[day] for day in self.days)
         return f"{days} {_clock(self.start)}-{_clock(self.end)} UTC"
 

@@ -19,20 +19,6 @@ from kms.references.intake import REFERENCES_ADDED, added_body, effects, referen
 from kms.references.resolution import load_guard, named_by
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = [
-    "KEY_CREATED",
-    "KEY_DISABLED",
-    "KEY_ENABLED",
-    "KEY_IMPORTED",
-    "add_key",
-    "find_key",
-    "name_members",
-    "require_key",
-    "set_enabled",
-    "set_version_enabled",
-    "unknown_key",
-]
-
 KEY_CREATED = "key-created"
 KEY_IMPORTED = "key-imported"
 KEY_ENABLED = "key-enabled"
@@ -54,17 +40,8 @@ def add_key(
 ) -> KeyRecord:
     """Wrap a key, bind it to a policy and store both.
 
-    Args:
-        store: the database.
-        kek: wraps the key.
-        name: an unused name, of an existing tenant.
-        material: as many bytes as the algorithm requires.
-        policy: the policy document, YAML or JSON; stored unchanged.
-        references: documents of reference values that it names and that are not in force yet.
-        kind: ``KEY_CREATED`` or ``KEY_IMPORTED``, for the log.
-        actor: the requester.
-        at: the moment of the change.
-        algorithm: algorithm of the material; it determines the key's purpose.
+    The policy document, YAML or JSON, is stored unchanged. ``references`` are documents that it names and that are not
+    in force yet. ``kind`` is ``KEY_CREATED`` or ``KEY_IMPORTED``. The algorithm determines the key's purpose.
 
     Raises:
         ConfigurationError: the policy cannot be read, or a document of reference values that it names is missing, not
@@ -92,7 +69,7 @@ def add_key(
 def _add_with_policy(
     tx: WriteTransaction, record: KeyRecord, policy: bytes, *, at: datetime
 ) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
-    """Store a key and its policy; return the policy with its documents of reference values, which must be current."""
+    """Store a key and its policy; return the policy and its documents of reference values, which must be current."""
     loaded, documents = load_guard(tx, policy)
     for document in documents:
         require_current(document, at=at)
@@ -104,14 +81,10 @@ def _add_with_policy(
 def _first_version(
     kek: KeyEncryptionKey, material: SecretBytes, *, name: KeyName, algorithm: str, policy: bytes, at: datetime
 ) -> KeyRecord:
-    purpose, digest = ALGORITHMS[algorithm].purpose, identity_of(read_document(policy)).digest
+    purpose = ALGORITHMS[algorithm].purpose
+    digest = identity_of(read_document(policy)).digest
     context = WrapContext(
-        tenant=name.tenant,
-        key_id=name.key_id,
-        version=1,
-        purpose=purpose,
-        algorithm=algorithm,
-        policy_digest=digest,
+        tenant=name.tenant, key_id=name.key_id, version=1, purpose=purpose, algorithm=algorithm, policy_digest=digest
     )
     return KeyRecord(
         name=name,

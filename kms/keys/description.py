@@ -1,14 +1,12 @@
-"""A key for programs; nothing of its material."""
+"""A version of a key as JSON, without its material."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.key_states import state_of
-from kms.domain.keys import KeyRecord, RotationSchedule
-
-__all__ = ["record_members", "schedule_members"]
+from kms.domain.keys import KeyRecord
 
 
 def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
@@ -27,18 +25,6 @@ def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
         "created_at": rfc3339_text(record.created_at),
         "overlap_until": _moment(record.overlap_until),
         "destroy_at": _moment(record.destroy_at),
-    }
-
-
-def schedule_members(schedule: RotationSchedule | None) -> dict[str, JsonValue] | None:
-    """Return a schedule as JSON members."""
-    if schedule is None:
-        return None
-    second = timedelta(seconds=1)
-    return {
-        "every_seconds": schedule.every // second,
-        "overlap_seconds": schedule.overlap // second,
-        "due_at": rfc3339_text(schedule.due_at),
     }
 
 

@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,17 +23,6 @@ from kms.keys.admin import name_members, unknown_key
 from kms.store import ReadTransaction, Store
 from kms.store.timestamps import whole_millisecond
 
-__all__ = [
-    "DESTROYED",
-    "DESTRUCTION_CANCELLED",
-    "DESTRUCTION_SCHEDULED",
-    "PlannedDestruction",
-    "destroy_due",
-    "plan_destruction",
-    "restore_key",
-    "schedule_destruction",
-]
-
 DESTRUCTION_SCHEDULED = "key-destruction-scheduled"
 DESTRUCTION_CANCELLED = "key-destruction-cancelled"
 DESTROYED = "key-destroyed"
@@ -43,12 +32,7 @@ MAX_DUE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDestruction:
-    """A planned destruction.
-
-    Attributes:
-        versions: the versions, oldest first.
-        at: moment of the destruction.
-    """
+    """The versions of a planned destruction, oldest first, and its moment."""
 
     versions: tuple[KeyRecord, ...]
     at: datetime
@@ -57,29 +41,16 @@ class PlannedDestruction:
 def plan_destruction(
     tx: ReadTransaction, asked: KeyReference, *, after: timedelta, minimum: timedelta, at: datetime
 ) -> PlannedDestruction:
-    """Plan a destruction without changing anything.
+    """Plan the destruction of a key with all its versions, or of one version that is not the current one.
 
-    Args:
-        tx: the transaction.
-        asked: a key with all its versions, or one version that is not the current one.
-        after: delay, during which it can be cancelled.
-        minimum: shortest allowed delay.
-        at: now.
+    Nothing is changed. The destruction can be cancelled for the time ``after``, which is at least ``minimum``.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``destroy-delay-too-short``; ``key-version-current``; ``key-state-unchanged``: all of it is
             to be destroyed, or was.
     """
-    if after < minimum:
-        raise KeyConflictError(
-            f"a key is destroyed after {duration_text(minimum)} at the earliest",
-            code="destroy-delay-too-short",
-            field=str(asked),
-            expected=f"at least {duration_text(minimum)}",
-            got=duration_text(after),
-            hint="disable it: that is at once. The setting destroy_delay_seconds says how long a mistake can be undone",
-        )
+    _require_delay(asked, after=after, minimum=minimum)
     versions = _versions(tx, asked)
     if asked.version is not None and versions[0].is_current:
         raise KeyConflictError(
@@ -96,18 +67,22 @@ def plan_destruction(
     return PlannedDestruction(versions=living, at=whole_millisecond(at + after))
 
 
+def _require_delay(asked: KeyReference, *, after: timedelta, minimum: timedelta) -> None:
+    if after < minimum:
+        raise KeyConflictError(
+            f"a key is destroyed after {duration_text(minimum)} at the earliest",
+            code="destroy-delay-too-short",
+            field=str(asked),
+            expected=f"at least {duration_text(minimum)}",
+            got=duration_text(after),
+            hint="disable it: that is at once. The setting destroy_delay_seconds says how long a mistake can be undone",
+        )
+
+
 def schedule_destruction(
     store: Store, asked: KeyReference, *, after: timedelta, minimum: timedelta, actor: Actor, at: datetime
 ) -> PlannedDestruction:
-    """Stop releasing a key, or one of its versions, and schedule its destruction.
-
-    Args:
-        store: the database.
-        asked: a key with all its versions, or one version that is not the current one.
-        after: delay, during which it can be cancelled.
-        minimum: shortest allowed delay.
-        actor: the requester.
-        at: now.
+    """Stop releasing a key, or one of its versions, and schedule its destruction as ``plan_destruction`` does.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -124,33 +99,22 @@ def schedule_destruction(
 
 
 def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime) -> tuple[KeyRecord, ...]:
-    """Cancel a destruction before its moment. The key is released again as it was before.
-
-    Args:
-        store: the database.
-        asked: a key with all its versions that are to be destroyed, or one version.
-        actor: the requester.
-        at: now; the moment of the destruction is too late.
-
-    Returns:
-        The restored versions.
+    """Cancel the destruction of a key, or of one version, before its moment; return the restored versions.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``key-destroyed``: its moment has come; ``key-state-unchanged``: nothing is to be destroyed.
         UnavailableError: the database is in use.
     """
+    name = str(asked)
     with store.writing() as tx:
-        ending = tuple(one for one in _versions(tx, asked) if one.destroy_at is not None)
+        ending = [(one, one.destroy_at) for one in _versions(tx, asked) if one.destroy_at is not None]
         if not ending:
-            raise KeyConflictError(
-                f"{str(asked)!r} is not to be destroyed", code="key-state-unchanged", field=str(asked)
-            )
-        saved = tuple(one for one in ending if one.destroy_at is not None and at < one.destroy_at)
+            raise KeyConflictError(f"{name!r} is not to be destroyed", code="key-state-unchanged", field=name)
+        saved = tuple(one for one, moment in ending if at < moment)
         if not saved:
-            raise KeyConflictError(
-                f"{str(asked)!r} was destroyed", code="key-destroyed", field=str(asked), hint="nothing brings it back"
-            )
+            hint = "nothing brings it back"
+            raise KeyConflictError(f"{name!r} was destroyed", code="key-destroyed", field=name, hint=hint)
         for record in saved:
             tx.keys.set_destruction(record, destroy_at=None)
         tx.log.add(kind=DESTRUCTION_CANCELLED, at=at, body=_body(saved, actor))
@@ -162,13 +126,7 @@ def destroy_due(
 ) -> tuple[KeyReference, ...]:
     """Destroy the material that is due, each version once, with any number of replicas.
 
-    Args:
-        store: the database.
-        at: when.
-        failed: callback for each version that could not be destroyed; the others are.
-
-    Returns:
-        The versions destroyed by this call.
+    ``failed`` is called for each version that could not be destroyed. The versions destroyed by this call are returned.
 
     Raises:
         UnavailableError: the database is in use.
@@ -204,10 +162,6 @@ def _versions(tx: ReadTransaction, asked: KeyReference) -> tuple[KeyRecord, ...]
     return found
 
 
-def _body(versions: Iterable[KeyRecord], actor: Actor) -> dict[str, JsonValue]:
-    each = tuple(versions)
-    return {
-        **name_members(each[0].name),
-        "versions": [record.version for record in each],
-        "actor": actor.members(),
-    }
+def _body(versions: Sequence[KeyRecord], actor: Actor) -> dict[str, JsonValue]:
+    numbers: list[JsonValue] = [record.version for record in versions]
+    return {**name_members(versions[0].name), "versions": numbers, "actor": actor.members()}

@@ -1,4 +1,4 @@
-"""The service's import key, to which owners seal the keys that they bring."""
+"""The service's import key, to which owners seal the keys that they import."""
 
 from __future__ import annotations
 
@@ -26,17 +26,6 @@ from kms.domain.keys import KeyName, KeyRecord, WrapContext
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.store import Store
 
-__all__ = [
-    "IMPORT_KEY_CREATED",
-    "find_import_key",
-    "first_terms",
-    "make_import_key",
-    "next_terms",
-    "no_import_key",
-    "unwrap_material",
-    "wrap_material",
-]
-
 IMPORT_KEY_CREATED = "import-key-created"
 _NAME: Final = "import-key"
 _ALGORITHM: Final = "hpke-mlkem768-x25519"
@@ -49,7 +38,7 @@ def make_import_key(
 
     Raises:
         IntegrityError: ``wrapped-key-invalid``.
-        UnavailableError: the database is in use, or what holds the key-encryption key does not answer.
+        UnavailableError: the database is in use, or the key-encryption key's back-end does not answer.
     """
     found = find_import_key(store, kek, service=service)
     if found is not None:
@@ -88,7 +77,7 @@ def _key_pair(material: SecretBytes) -> WorkloadKey:
 def unwrap_material(
     store: Store, kek: KeyEncryptionKey, data: bytes, *, service: VerifierKey, terms: ImportTerms
 ) -> SecretBytes:
-    """Open a key that its owner sealed to the import key, as what it is brought in as.
+    """Open a key that its owner sealed to the import key under these terms.
 
     Raises:
         KeyConflictError: ``import-key-missing``: none was made, so nothing can be sealed to it.
@@ -113,7 +102,7 @@ def no_import_key() -> KeyConflictError:
 
 
 def first_terms(name: KeyName, *, algorithm: str, policy: bytes) -> ImportTerms:
-    """Return what the first version of a key under this policy document is sealed as.
+    """Return the terms under which the first version of a key with this policy document is sealed.
 
     Raises:
         ConfigurationError: the policy cannot be read.
@@ -123,17 +112,13 @@ def first_terms(name: KeyName, *, algorithm: str, policy: bytes) -> ImportTerms:
 
 
 def next_terms(before: KeyRecord) -> ImportTerms:
-    """Return what the version that follows this one is sealed as: it stays under the policy of its key."""
-    return ImportTerms(
-        name=before.name,
-        version=before.version + 1,
-        algorithm=before.algorithm,
-        policy_digest=before.policy_digest,
-    )
+    """Return the terms under which the next version is sealed: it keeps the policy of its key."""
+    number = before.version + 1
+    return ImportTerms(name=before.name, version=number, algorithm=before.algorithm, policy_digest=before.policy_digest)
 
 
 def wrap_material(material: SecretBytes, *, import_key: bytes, service: VerifierKey, terms: ImportTerms) -> WrappedKey:
-    """Seal a key to a service's import key; this is the owner's half.
+    """Seal a key to a service's import key, on the owner's machine.
 
     Raises:
         VerificationError: ``recipient-key-invalid``.
@@ -143,7 +128,7 @@ def wrap_material(material: SecretBytes, *, import_key: bytes, service: Verifier
 
 
 def _context(service: VerifierKey) -> WrapContext:
-    """Return what ``own_context`` of ``kms.operations.services`` gives for every secret of the service's own."""
+    """Return the context that ``own_context`` of ``kms.operations.services`` returns for the service's secrets."""
     return WrapContext(
         tenant=service.name, key_id=_NAME, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
     )

@@ -11,19 +11,14 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.policy import PolicyDifference, ReferenceDocument, decode_policy, diff_policies, read_document
 
-__all__ = ["PolicyTrial", "difference_members", "policy_difference", "try_evidence"]
-
 _RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question that it answered is not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTrial:
-    """Results of two policies for one piece of evidence.
+    """Results of the old and the new policy for one piece of evidence, of this name.
 
-    Attributes:
-        name: of the evidence.
-        before: ``affirmed``, or why not: ids of failed checks, or the code of a refusal.
-        after: likewise.
+    A result is ``affirmed``, the ids of the failed checks, or the code of a refusal.
     """
 
     name: str
@@ -42,7 +37,7 @@ _AFFIRMED = "affirmed"
 def policy_difference(
     before: bytes, after: bytes, *, references: tuple[Mapping[str, ReferenceDocument], Mapping[str, ReferenceDocument]]
 ) -> PolicyDifference:
-    """Compare two policies as they are understood, each with its documents of reference values.
+    """Compare the meaning of two policies, each with its documents of reference values.
 
     Raises:
         ConfigurationError: one of them is no policy.
@@ -71,7 +66,7 @@ def try_evidence(
     anchors: TrustAnchors,
     at: datetime,
 ) -> PolicyTrial:
-    """Judge recorded evidence by the policy before and the one after; freshness is left aside."""
+    """Appraise recorded evidence by the old and the new policy, without freshness."""
     before, after = (_verdict(evidence, one, endorsements, anchors, at) for one in policies)
     return PolicyTrial(name=name, before=before, after=after)
 

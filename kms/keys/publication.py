@@ -11,38 +11,32 @@ from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyPurpose, KeyRecord
 from kms.store import ReadTransaction, WriteTransaction
-
-__all__ = ["publication_problems", "publish", "require_policy_open"]
+from kms.store.prompt_keys import StoredPromptKey
 
 
 def publish(tx: WriteTransaction, record: KeyRecord, public_key: bytes | None, *, actor: Actor, at: datetime) -> None:
-    """Log the public half of a new version, and store the position of the entry.
+    """Log the public half of a new version, if it has one, and store the position of the entry."""
+    if public_key is not None:
+        body = {**_members(record, public_key, at=at), "actor": actor.members()}
+        entry = tx.log.add(kind=PUBLISHED, at=at, body=body)
+        tx.prompt_keys.add(record, public_key=public_key, seq=entry.seq, at=at)
 
-    Args:
-        tx: the transaction that made it.
-        record: the version.
-        public_key: its public half; None for a key that has none, for which nothing is done.
-        actor: the requester.
-        at: the moment of the change.
-    """
-    if public_key is None:
-        return
-    body: dict[str, JsonValue] = {
-        "tenant": record.name.tenant,
-        "key_id": record.name.key_id,
-        "version": record.version,
-        "algorithm": record.algorithm,
+
+def _members(key: KeyRecord | StoredPromptKey, public_key: bytes, *, at: datetime) -> dict[str, JsonValue]:
+    """Return the members of the entry that publishes a version at this moment."""
+    return {
+        "tenant": key.name.tenant,
+        "key_id": key.name.key_id,
+        "version": key.version,
+        "algorithm": key.algorithm,
         "public_key": base64url_text(public_key),
-        "policy_sha256": record.policy_digest.hex(),
+        "policy_sha256": key.policy_digest.hex(),
         "not_before": rfc3339_text(at),
-        "actor": actor.members(),
     }
-    entry = tx.log.add(kind=PUBLISHED, at=at, body=body)
-    tx.prompt_keys.add(record, public_key=public_key, seq=entry.seq, at=at)
 
 
 def require_policy_open(record: KeyRecord) -> KeyRecord:
-    """Return a key that may be put under another policy. Clients chose a prompt key by the policy that it has.
+    """Return a key whose policy may be replaced. Clients choose a prompt key by its policy, which therefore stays.
 
     Raises:
         KeyConflictError: ``prompt-key-policy``.
@@ -66,16 +60,7 @@ def publication_problems(tx: ReadTransaction) -> Iterator[str]:
     """
     for one in tx.prompt_keys.all():
         entry = next(tx.log.entries(after=one.seq - 1, limit=1), None)
-        said = {} if entry is None or entry.seq != one.seq else entry.document()
-        told = {
-            "kind": PUBLISHED,
-            "tenant": one.name.tenant,
-            "key_id": one.name.key_id,
-            "version": one.version,
-            "algorithm": one.algorithm,
-            "public_key": base64url_text(one.public_key),
-            "policy_sha256": one.policy_digest.hex(),
-            "not_before": rfc3339_text(one.published_at),
-        }
-        if any(said.get(name) != value for name, value in told.items()):
+        logged = {} if entry is None or entry.seq != one.seq else entry.document()
+        expected = {"kind": PUBLISHED, **_members(one, one.public_key, at=one.published_at)}
+        if any(logged.get(name) != value for name, value in expected.items()):
             yield f"what is published of {one.name}@{one.version} is not what entry {one.seq} of the log says"

@@ -16,19 +16,12 @@ from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECOND
 from kms.keys.admin import name_members, require_key
 from kms.store import Store
 
-__all__ = ["KEY_RELEASE_SET", "ReleaseSettings", "set_release_settings", "setting_problems"]
-
 KEY_RELEASE_SET: Final = "key-release-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSettings:
-    """Both settings of a key.
-
-    Attributes:
-        disclosure: detail of a refusal.
-        lease_seconds: lifetime of leases; None: the service's default.
-    """
+    """Detail of a refusal of a key, and lifetime of its leases; None is the service's default."""
 
     disclosure: Disclosure
     lease_seconds: int | None
@@ -46,10 +39,7 @@ class ReleaseSettings:
 def set_release_settings(
     store: Store, name: KeyName, then: ReleaseSettings, *, actor: Actor, at: datetime
 ) -> ReleaseSettings:
-    """Set both for every version of a key, from the next request on. Granted leases keep their end.
-
-    Returns:
-        The previous settings.
+    """Set both for every version of a key, but not for granted leases; return the previous settings.
 
     Raises:
         ConfigurationError: ``lease-seconds-invalid``.
@@ -57,7 +47,19 @@ def set_release_settings(
         KeyConflictError: ``key-state-unchanged``.
         UnavailableError: the database is in use.
     """
-    seconds = then.lease_seconds
+    _require_lifetime(then.lease_seconds)
+    with store.writing() as tx:
+        before = ReleaseSettings.of(require_key(tx, name))
+        if before == then:
+            problem = f"the key {str(name)!r} is released like that already"
+            raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
+        tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
+        body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}
+        tx.log.add(kind=KEY_RELEASE_SET, at=at, body=body)
+    return before
+
+
+def _require_lifetime(seconds: int | None) -> None:
     if seconds is not None and not SHORTEST_LEASE_SECONDS <= seconds <= LONGEST_LEASE_SECONDS:
         raise ConfigurationError(
             f"a lease of {seconds} s is too short or too long",
@@ -66,16 +68,6 @@ def set_release_settings(
             expected=f"{SHORTEST_LEASE_SECONDS} to {LONGEST_LEASE_SECONDS} s",
             got=str(seconds),
         )
-    with store.writing() as tx:
-        before = ReleaseSettings.of(require_key(tx, name))
-        if before == then:
-            raise KeyConflictError(
-                f"the key {str(name)!r} is released like that already", code="key-state-unchanged", field=str(name)
-            )
-        tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
-        body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}
-        tx.log.add(kind=KEY_RELEASE_SET, at=at, body=body)
-    return before
 
 
 def setting_problems(records: Iterable[KeyRecord], entries: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:

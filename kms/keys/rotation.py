@@ -28,18 +28,6 @@ from kms.keys.publication import publish
 from kms.store import Store, WriteTransaction
 from kms.store.timestamps import whole_millisecond
 
-__all__ = [
-    "DEFAULT_OVERLAP",
-    "KEY_ROTATED",
-    "SCHEDULE_REMOVED",
-    "SCHEDULE_SET",
-    "Rotator",
-    "remove_schedule",
-    "rotate_due",
-    "rotate_key",
-    "set_schedule",
-]
-
 KEY_ROTATED = "key-rotated"
 SCHEDULE_SET = "key-schedule-set"
 SCHEDULE_REMOVED = "key-schedule-removed"
@@ -53,13 +41,7 @@ MAX_DUE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotator:
-    """Dependencies of a rotation.
-
-    Attributes:
-        store: the database.
-        kek: wraps the new material.
-        random: source of the new material.
-    """
+    """Dependencies of a rotation; ``random`` is the source of new material."""
 
     store: Store
     kek: KeyEncryptionKey
@@ -76,24 +58,15 @@ def rotate_key(
     material: SecretBytes | None = None,
     terms: ImportTerms | None = None,
 ) -> KeyRecord:
-    """Make a new version of a key the current one.
+    """Make a new version of a key the current one, and return it.
 
-    Args:
-        rotator: the dependencies.
-        name: the key.
-        overlap: time for which the previous version is still released on request by its number.
-        actor: the requester.
-        at: the moment of the change.
-        material: imported material of the new version; generated if absent.
-        terms: terms under which its owner sealed the material, and under which it must be stored.
-
-    Returns:
-        The new version.
+    For the time ``overlap``, the previous version is still released on request by its number. Imported ``material``
+    must be stored under the terms under which its owner sealed it; material that is not imported is generated.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``key-destroying``; ``key-material-invalid``.
-        UnavailableError: the database is in use, or what holds the key-encryption key does not answer; or
+        UnavailableError: the database is in use, or the key-encryption key's back-end does not answer; or
             ``keys-changing``.
     """
     for _ in range(MAX_ATTEMPTS):
@@ -102,16 +75,11 @@ def rotate_key(
         _require_living(before)
         if terms is not None and next_terms(before) != terms:
             break
-        record, public_key = _next_version(rotator, before, material=material, at=at)
+        made = _next_version(rotator, before, material=material, at=at)
         with rotator.store.writing() as tx:
-            if require_key(tx, name) != before:
-                continue
-            _put_in_place(tx, before, record, overlap=overlap, made=material is None, actor=actor, at=at)
-            publish(tx, record, public_key, actor=actor, at=at)
-            schedule = tx.schedules.find(name)
-            if schedule is not None:
-                tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
-            return record
+            if require_key(tx, name) == before:
+                origin = "made" if material is None else "imported"
+                return _put_in_place(tx, before, made, overlap=overlap, origin=origin, actor=actor, at=at)
     raise UnavailableError(
         f"the key {str(name)!r} changed while it was being rotated", code="keys-changing", retryable=True
     )
@@ -142,13 +110,7 @@ def set_schedule(
     with store.writing() as tx:
         _require_living(require_key(tx, name))
         tx.schedules.put(schedule)
-        body: dict[str, JsonValue] = {
-            **name_members(name),
-            "every_seconds": every // timedelta(seconds=1),
-            "overlap_seconds": overlap // timedelta(seconds=1),
-            "due_at": rfc3339_text(schedule.due_at),
-            "actor": actor.members(),
-        }
+        body = {**name_members(name), **schedule.members(), "actor": actor.members()}
         tx.log.add(kind=SCHEDULE_SET, at=at, body=body)
     return schedule
 
@@ -174,18 +136,10 @@ def remove_schedule(store: Store, name: KeyName, *, actor: Actor, at: datetime) 
 def rotate_due(
     rotator: Rotator, *, at: datetime, failed: Callable[[KeyName, AttestError], None]
 ) -> tuple[KeyRecord, ...]:
-    """Make the due rotations, each once, with any number of replicas.
+    """Make the due rotations, each once, with any number of replicas, and return the new versions of this call.
 
-    The interval to the next rotation of a key starts with this one: after a long downtime a key is rotated once, not
-    once for each missed rotation, and a clock set back causes none.
-
-    Args:
-        rotator: the dependencies.
-        at: the current time.
-        failed: callback for each key that could not be rotated; the others are.
-
-    Returns:
-        The new versions made by this call.
+    The interval to the next rotation starts with this one: a long downtime causes one rotation of a key, and a clock
+    set back none. ``failed`` is called for each key that could not be rotated.
 
     Raises:
         UnavailableError: the database is in use.
@@ -196,10 +150,9 @@ def rotate_due(
     for one in due:
         try:
             record = _rotate_if_due(rotator, one.name, at=at)
+            made += [] if record is None else [record]
         except AttestError as exc:
             failed(one.name, exc)
-        else:
-            made += [] if record is None else [record]
     return tuple(made)
 
 
@@ -209,14 +162,11 @@ def _rotate_if_due(rotator: Rotator, name: KeyName, *, at: datetime) -> KeyRecor
         before, schedule = require_key(tx, name), tx.schedules.find(name)
     if schedule is None or schedule.due_at > at or before.destroy_at is not None:
         return None
-    record, public_key = _next_version(rotator, before, material=None, at=at)
+    made = _next_version(rotator, before, material=None, at=at)
     with rotator.store.writing() as tx:
         if (require_key(tx, name), tx.schedules.find(name)) != (before, schedule):
             return None
-        _put_in_place(tx, before, record, overlap=schedule.overlap, made=True, actor=SCHEDULE, at=at)
-        publish(tx, record, public_key, actor=SCHEDULE, at=at)
-        tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
-    return record
+        return _put_in_place(tx, before, made, overlap=schedule.overlap, origin="made", actor=SCHEDULE, at=at)
 
 
 def _next_version(
@@ -237,26 +187,33 @@ def _next_version(
 def _put_in_place(
     tx: WriteTransaction,
     before: KeyRecord,
-    record: KeyRecord,
+    made: tuple[KeyRecord, bytes | None],
     *,
     overlap: timedelta,
-    made: bool,
+    origin: str,
     actor: Actor,
     at: datetime,
-) -> None:
+) -> KeyRecord:
+    """Store, log and publish the next version, and set the moment of the next scheduled rotation."""
+    record, public_key = made
     end = whole_millisecond(at + overlap)
     tx.keys.supersede(before, overlap_until=end)
     tx.keys.add_version(record)
     body: dict[str, JsonValue] = {
         **name_members(record.name),
         "version": record.version,
-        "material": "made" if made else "imported",
+        "material": origin,
         "policy_sha256": record.policy_digest.hex(),
         "previous": before.version,
         "previous_until": rfc3339_text(end),
         "actor": actor.members(),
     }
     tx.log.add(kind=KEY_ROTATED, at=at, body=body)
+    publish(tx, record, public_key, actor=actor, at=at)
+    schedule = tx.schedules.find(record.name)
+    if schedule is not None:
+        tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
+    return record
 
 
 def _require_living(record: KeyRecord) -> None:

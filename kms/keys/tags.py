@@ -14,8 +14,6 @@ from kms.domain.keys import KeyName
 from kms.keys.admin import name_members, require_key
 from kms.store import Store, WriteTransaction
 
-__all__ = ["KEY_TAGGED", "MAX_TAGS", "change_tags", "parse_tags"]
-
 KEY_TAGGED = "key-tagged"
 MAX_TAGS = 32
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -46,28 +44,16 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
 def change_tags(
     store: Store, name: KeyName, *, put: Mapping[str, str], remove: Iterable[str], actor: Actor, at: datetime
 ) -> Mapping[str, str]:
-    """Tag a key, and remove tags of it.
-
-    Args:
-        store: the database.
-        name: the key.
-        put: tags by their names, as ``parse_tags`` read them; one of the same name is replaced.
-        remove: names of tags that it has.
-        actor: the requester.
-        at: the moment of the change.
-
-    Returns:
-        All tags that it has now.
+    """Remove tags of a key, add or replace others, as ``parse_tags`` read them, and return all that it has now.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``key-state-unchanged``: it has no such tag; ``tags-too-many``.
         UnavailableError: the database is in use.
     """
-    removed = tuple(remove)
     with store.writing() as tx:
         require_key(tx, name)
-        for tag in removed:
+        for tag in remove:
             _remove(tx, name, tag)
         for tag, value in put.items():
             tx.tags.put(name, tag, value)
@@ -75,8 +61,7 @@ def change_tags(
         if len(tags) > MAX_TAGS:
             problem = f"a key has at most {MAX_TAGS} tags"
             raise KeyConflictError(problem, code="tags-too-many", field=str(name), got=str(len(tags)))
-        told: dict[str, JsonValue] = dict(tags)
-        body = {**name_members(name), "tags": told, "actor": actor.members()}
+        body = {**name_members(name), "tags": dict[str, JsonValue](tags), "actor": actor.members()}
         tx.log.add(kind=KEY_TAGGED, at=at, body=body)
     return tags
 

@@ -1,4 +1,4 @@
-"""Tenants: each has keys of its own, under names of its own. One that was made stays."""
+"""Tenants: each has its own keys and names of keys. A tenant is never removed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,11 @@ from attest.release import require_tenant
 from kms.domain.actors import Actor
 from kms.store import Store
 
-__all__ = ["TENANT_CREATED", "create_tenant"]
-
 TENANT_CREATED = "tenant-created"
 
 
 def create_tenant(store: Store, tenant: str, *, actor: Actor, at: datetime) -> None:
-    """Make a tenant.
-
-    Args:
-        store: where it is kept.
-        tenant: a name that is not taken.
-        actor: who asks for it.
-        at: when.
+    """Add a tenant of an unused name.
 
     Raises:
         ConfigurationError: ``tenant-invalid``.

@@ -1,4 +1,4 @@
-"""An open database together with the keys that open what is wrapped in it."""
+"""An open database together with its key-encryption keys."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from kms.keys.wrapping.keyring import KekRing
 from kms.store import Store
 
-__all__ = ["Vault"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vault:
-    """An open database with the keys that open what is wrapped in it."""
+    """An open database with its key-encryption keys."""
 
     store: Store
     kek: KekRing

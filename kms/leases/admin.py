@@ -1,4 +1,4 @@
-"""Stopping renewals and taking that back. Each is one transaction with its entries of the log."""
+"""Stopping and resuming renewals. Each is one transaction with its log entries."""
 
 from __future__ import annotations
 
@@ -10,34 +10,24 @@ from attest.encoding import JsonValue
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.freezes import require_reason
-from kms.domain.leases import LeaseFilter, LeaseStop
+from kms.domain.leases import Lease, LeaseFilter, LeaseStop
 from kms.leases.affected import Concern
 from kms.leases.search import Affected, find_leases
-from kms.store import Store
-
-__all__ = ["RENEWALS_RESUMED", "RENEWALS_STOPPED", "resume_renewals", "stop_renewals"]
+from kms.store import ReadTransaction, Store
 
 RENEWALS_STOPPED: Final = "renewals-stopped"
 RENEWALS_RESUMED: Final = "renewals-resumed"
 _IDS_IN_ENTRY: Final = 500
-"""An entry of the log has at most 48 KiB; what concerns more leases is several entries of one transaction."""
+"""A log entry has at most 48 KiB; a change of more leases is several entries of one transaction."""
 
 
 def stop_renewals(
-    store: Store,
-    wanted: LeaseFilter,
-    *,
-    concerns: Sequence[Concern],
-    reason: str,
-    actor: Actor,
-    at: datetime,
+    store: Store, wanted: LeaseFilter, *, concerns: Sequence[Concern], reason: str, actor: Actor, at: datetime
 ) -> tuple[Affected, ...]:
     """Refuse the renewal of every lease that is found, and the release of its key to its instance.
 
-    What is concerned is found in the transaction that stops it, so that a renewal in between changes nothing.
-
-    Returns:
-        The leases that were stopped; those that were stopped already are not among them.
+    The search is in the same transaction, so that a renewal in between changes nothing. Leases that were stopped before
+    are not returned.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
@@ -52,43 +42,41 @@ def stop_renewals(
             ids: list[JsonValue] = [one.state.lease.lease_id for one in page]
             body: dict[str, JsonValue] = {"leases": ids, "reason": why, "actor": actor.members()}
             entry = tx.log.add(kind=RENEWALS_STOPPED, at=at, body=body)
-            tx.leases.add_stops(
-                [
-                    LeaseStop(
-                        lease_id=one.state.lease.lease_id,
-                        name=one.state.lease.name,
-                        instance=one.state.lease.instance,
-                        reason=why,
-                        at=at,
-                        log_seq=entry.seq,
-                    )
-                    for one in page
-                ]
-            )
+            tx.leases.add_stops([_stop(one.state.lease, reason=why, at=at, log_seq=entry.seq) for one in page])
     return tuple(found)
 
 
+def _stop(lease: Lease, *, reason: str, at: datetime, log_seq: int) -> LeaseStop:
+    return LeaseStop(
+        lease_id=lease.lease_id, name=lease.name, instance=lease.instance, reason=reason, at=at, log_seq=log_seq
+    )
+
+
 def resume_renewals(store: Store, lease_ids: Sequence[str], *, reason: str, actor: Actor, at: datetime) -> None:
-    """Take stops back: of a machine that was mended, or of a mistake.
+    """Remove stops, after a repair of the machine or a mistake.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
-        KeyConflictError: ``lease-not-stopped``: one of them has no stop; none is taken back then.
+        KeyConflictError: ``lease-not-stopped``: one of them has no stop; then none is removed.
         UnavailableError: the database is in use.
     """
     why = require_reason(reason)
     with store.writing() as tx:
-        states = tx.leases.states(lease_ids)
-        for lease_id in lease_ids:
-            if lease_id not in states or states[lease_id].stop is None:
-                raise KeyConflictError(
-                    f"no stop stands against the lease {lease_id[:40]!r}",
-                    code="lease-not-stopped",
-                    field=lease_id[:40],
-                    hint="'kms releases list --stopped' shows those that are stopped",
-                )
+        _require_stopped(tx, lease_ids)
         for start in range(0, len(lease_ids), _IDS_IN_ENTRY):
             page: list[JsonValue] = list(lease_ids[start : start + _IDS_IN_ENTRY])
             body: dict[str, JsonValue] = {"leases": page, "reason": why, "actor": actor.members()}
             tx.log.add(kind=RENEWALS_RESUMED, at=at, body=body)
         tx.leases.remove_stops(lease_ids)
+
+
+def _require_stopped(tx: ReadTransaction, lease_ids: Sequence[str]) -> None:
+    states = tx.leases.states(lease_ids)
+    for lease_id in lease_ids:
+        if lease_id not in states or states[lease_id].stop is None:
+            raise KeyConflictError(
+                f"no stop stands against the lease {lease_id[:40]!r}",
+                code="lease-not-stopped",
+                field=lease_id[:40],
+                hint="'kms releases list --stopped' shows those that are stopped",
+            )

@@ -1,7 +1,7 @@
-"""Leases that a piece of news concerns: an advisory, a TCB level, a stricter policy. By the claims that were kept.
+"""Leases that an advisory, a TCB level or a stricter policy concerns, by their stored claims.
 
-Whatever the claims do not tell counts as concerned, and says so: a lease is never passed over because something about
-it is unknown.
+A lease without the claim in question is concerned, and its reason states that: no lease is left out because a claim is
+unknown.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from attest.evidence import ClaimTree, DeviceSet, StatedClaims
 from kms.domain.lease_claims import PASSPORT, KeptClaims, KeptItem
 from kms.domain.leases import Lease
 
-__all__ = ["Concern", "below", "conforming_to", "lists_advisory", "parse_minimum"]
-
 Concern: TypeAlias = Callable[[Lease, KeptClaims], Iterable[str]]
-"""Takes a lease and the claims that it rests on; says, a line each, why the lease is concerned. None: it is not."""
+"""Returns for a lease and its stored claims the reasons why it is concerned, a line each; none if it is not."""
 
 _ADVISORY: Final = re.compile(r"INTEL-SA-[0-9]{5}")
 _MINIMUM: Final = re.compile(r"([A-Za-z0-9-]+):([a-z0-9_.]+)=(0|[1-9][0-9]{0,8})")
@@ -31,7 +29,7 @@ _PREFIXES: Final = ("", "snp.", "tdx.")
 
 
 def lists_advisory(advisory: str) -> Concern:
-    """Concern what Intel's TCB information lists an advisory for, or was released without having been asked.
+    """Concern leases for whose TCB Intel lists an advisory, or whose TCB was not evaluated.
 
     Raises:
         ConfigurationError: ``advisory-invalid``.
@@ -58,7 +56,7 @@ def _lists(advisory: str, lease: Lease, claims: KeptClaims) -> Iterator[str]:
 
 
 def parse_minimum(text: str) -> Concern:
-    """Read ``PRODUCT:COMPONENT=LEVEL``, such as ``Genoa:snp=27``: concern what is below.
+    """Read ``PRODUCT:COMPONENT=LEVEL``, such as ``Genoa:snp=27``: concern leases below that level.
 
     Raises:
         ConfigurationError: ``tcb-minimum-invalid``.
@@ -101,19 +99,19 @@ def _below(product: str, component: str, minimum: int, lease: Lease, claims: Kep
 
 
 def _first(claims: KeptClaims, name: str) -> ClaimTree | None:
-    """Return the first value of this name, also where it is the one of a report within an Azure VM's evidence."""
+    """Return the first value of this name, also that of a report within an Azure VM's evidence."""
     found = (item.values.get(prefix + name) for item in claims.items for prefix in _PREFIXES)
     return next((value for value in found if value is not None), None)
 
 
 def conforming_to(policy: Policy, *, at: datetime) -> Concern:
-    """Concern what would not meet a policy at this moment."""
+    """Concern leases whose claims do not meet a policy at this moment."""
     return partial(_against, policy, at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """One TEE or device, as rules look at it."""
+    """One TEE or device, in the form that rules read."""
 
     name: str
     kind: str
@@ -137,8 +135,8 @@ def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> 
     whole = (simulation_check(simulated=lease.simulated, tolerated=policy.simulated), *checks)
     for check in whole:
         if check.outcome is Outcome.FAIL and (check.branch is None or check.branch not in set_aside):
-            untold = check.got == "absent"
-            yield f"{check.id}: {'not told by the kept claims' if untold else f'got {check.got}'}"
+            got = "not told by the kept claims" if check.got == "absent" else f"got {check.got}"
+            yield f"{check.id}: {got}"
 
 
 def _devices(claims: KeptClaims) -> DeviceSet:

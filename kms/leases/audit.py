@@ -1,4 +1,4 @@
-"""Audit of the stored leases against the log, and of the claims that were kept for them."""
+"""Audit of the stored leases against the log, and of their stored claims."""
 
 from __future__ import annotations
 
@@ -13,29 +13,18 @@ from kms.domain.lease_claims import read_claims
 from kms.domain.leases import Lease, LeaseFilter
 from kms.store import ReadTransaction
 
-__all__ = ["lease_problems"]
-
 _ANY = datetime(1970, 1, 1, tzinfo=UTC)
 _Granted: TypeAlias = dict[str, JsonValue]
 
 
 def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-    """Look at every lease, and say what is wrong, a line each.
-
-    Args:
-        tx: a transaction.
-        looked_at: takes the id of each lease.
+    """Yield a line for each problem of a lease; ``looked_at`` takes the id of every lease.
 
     Raises:
         IntegrityError: ``lease-record-invalid``.
         LogBrokenError: an entry of the log cannot be read.
     """
-    for digest in tx.leases.claims_digests():
-        content = tx.leases.claims(digest) or b""
-        if sha256(content).digest() != digest:
-            yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
-        else:
-            yield from _readable(content)
+    yield from _claims_problems(tx)
     seq = 0
     granted: _Granted | None = None
     for state in tx.leases.pages(LeaseFilter(live=None), at=_ANY):
@@ -43,20 +32,25 @@ def lease_problems(tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
         looked_at.append(lease.lease_id)
         if lease.log_seq != seq:
             seq, granted = lease.log_seq, _granted(tx, lease.log_seq)
-        # Of what made an entry too long the log has a digest alone (``kms.domain.log_entries``).
-        if granted is not None and granted.get(lease.lease_id) != _told(lease):
+        # A log entry that would be too long has digests instead of its keys (``kms.domain.log_entries``).
+        if granted is not None and granted.get(lease.lease_id) != _expected(lease):
             yield f"the lease {lease.lease_id} is not what entry {lease.log_seq} of the log says [lease-record-invalid]"
 
 
-def _readable(content: bytes) -> Iterator[str]:
-    try:
-        read_claims(content)
-    except AttestError as exc:
-        yield f"{exc.message} [{exc.code}]"
+def _claims_problems(tx: ReadTransaction) -> Iterator[str]:
+    for digest in tx.leases.claims_digests():
+        content = tx.leases.claims(digest) or b""
+        if sha256(content).digest() != digest:
+            yield f"the claims {digest.hex()} are not what their digest says [lease-claims-invalid]"
+            continue
+        try:
+            read_claims(content)
+        except AttestError as exc:
+            yield f"{exc.message} [{exc.code}]"
 
 
 def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
-    """Return what an entry says of the leases that were granted with it, by their ids; None if it is left out."""
+    """Return the members of an entry about its leases, by their ids; None if the entry has digests instead."""
     found = _Granted()
     for entry in tx.log.entries(after=seq - 1, limit=1):
         document = entry.document()
@@ -67,19 +61,14 @@ def _granted(tx: ReadTransaction, seq: int) -> _Granted | None:
             lease = key.get("lease") if isinstance(key, dict) else None
             if isinstance(key, dict) and isinstance(lease, dict):
                 found[str(lease.get("id"))] = [
-                    key.get("tenant"),
-                    key.get("key_id"),
-                    key.get("version"),
-                    key.get("policy_sha256"),
-                    lease.get("expires_at"),
-                    lease.get("renewed_from"),
-                    document.get("evidence_sha384"),
-                    document.get("recipient_sha256"),
+                    *map(key.get, ("tenant", "key_id", "version", "policy_sha256")),
+                    *map(lease.get, ("expires_at", "renewed_from")),
+                    *map(document.get, ("evidence_sha384", "recipient_sha256")),
                 ]
     return found
 
 
-def _told(lease: Lease) -> JsonValue:
+def _expected(lease: Lease) -> JsonValue:
     return [
         lease.name.tenant,
         lease.name.key_id,

@@ -29,8 +29,7 @@ from attest.release import (
     read_checkpoint,
     require_name,
 )
-
-__all__ = ["LogAtUrl", "cosign_next", "read_witness_key"]
+from kms.log.witness_client import bounded_content
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
@@ -38,10 +37,7 @@ _OK, _NOT_FOUND = 200, 404
 
 
 def read_witness_key(content: bytes, *, name: str) -> tuple[Ed25519PrivateKey, WitnessKey]:
-    """Read a witness's key.
-
-    Returns:
-        The key, and what others know it by.
+    """Read a witness's private key; return it with its public half.
 
     Raises:
         ConfigurationError: ``witness-key-invalid`` or ``verifier-key-invalid``.
@@ -59,19 +55,9 @@ def read_witness_key(content: bytes, *, name: str) -> tuple[Ed25519PrivateKey, W
 def cosign_next(
     *, note: str, log: VerifierKey, name: str, key: Ed25519PrivateKey, memory: Path, fetch: FetchProof, at: datetime
 ) -> tuple[Checkpoint, str]:
-    """Cosign a checkpoint that extends the one cosigned before, or is the same.
+    """Cosign a checkpoint that extends the one cosigned before, or is the same; return it and the signature line.
 
-    Args:
-        note: the checkpoint.
-        log: the log's key, from configuration.
-        name: the witness's name.
-        key: its key.
-        memory: the file with the last checkpoint; made when it is not there.
-        fetch: asks for a consistency proof.
-        at: when.
-
-    Returns:
-        The checkpoint, and the signature line.
+    ``memory`` is the witness's file with the last checkpoint, made if it is missing.
 
     Raises:
         AttestError: as ``read_checkpoint`` and ``LogWatch.follow``, or ``checkpoint-older``.
@@ -91,20 +77,13 @@ def cosign_next(
 
 
 class LogAtUrl:
-    """A service's log, asked over HTTP.
-
-    Args:
-        url: of the service.
-        http: another client than one for this address.
-    """
+    """Client of a service's log over HTTP; ``http`` replaces the default client."""
 
     def __init__(self, url: str, *, http: httpx.Client | None = None) -> None:
-        """Remember where to ask."""
         self._url = url.rstrip("/")
         self._http = httpx.Client(timeout=TIMEOUT_SECONDS) if http is None else http
 
     def __enter__(self) -> Self:
-        """Return it."""
         return self
 
     def __exit__(
@@ -114,7 +93,7 @@ class LogAtUrl:
         self._http.close()
 
     def checkpoint(self) -> str:
-        """Return the checkpoint as text; nothing of it is verified.
+        """Return the checkpoint as text, unverified.
 
         Raises:
             EndorsementError: ``service-unreachable``.
@@ -122,7 +101,7 @@ class LogAtUrl:
         return self._get("/v1/log/checkpoint").decode("utf-8", errors="replace")
 
     def consistency(self, old: int, new: int) -> tuple[bytes, ...]:
-        """Ask for the proof that the log of one size extends that of another.
+        """Request the proof that the log of one size extends that of another.
 
         Raises:
             VerificationError: ``log-consistency-invalid``: the service has no such proof.
@@ -140,12 +119,8 @@ class LogAtUrl:
     def _get(self, path: str) -> bytes:
         try:
             with self._http.stream("GET", self._url + path) as answer:
-                content = b""
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise _unreachable(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+                content = bounded_content(answer, MAX_ANSWER_BYTES)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
             raise _unreachable(str(exc)) from exc
         if answer.status_code == _NOT_FOUND:
             raise _no_proof()

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import Checkpoint, LogProof, sign_checkpoint
 from kms.domain.errors import LogTileUnknownError
-from kms.domain.log_tiles import Tile, TileSource, read_tile
+from kms.domain.log_tiles import Tile, read_tile
 from kms.domain.log_tree import Node, consistency_proof, inclusion_proof, recent_nodes, root
 from kms.log.witness_client import WitnessPanel
 from kms.store import Store
 
-__all__ = ["LogPublisher", "signed_state"]
-
 MAX_ROUNDS = 3
-"""How often a checkpoint is made anew because a witness has seen a longer log already, from another replica."""
-
-
+"""Most checkpoints of one publication: a witness may have seen a longer log, from another replica."""
 _RECENT_LEAVES = 64
-"""Entries of one transaction, whose proofs are prepared together."""
+"""Entries of one transaction, for whose proofs the nodes are read together."""
 
 
 class Signer(Protocol):
@@ -35,40 +32,16 @@ class Signer(Protocol):
     @property
     def key(self) -> Ed25519PrivateKey:
         """Signs."""
-        ...
 
     @property
     def origin(self) -> str:
         """The log's name."""
-        ...
-
-
-def signed_state(source: TileSource, signer: Signer) -> Checkpoint:
-    """Sign the state of the log that a transaction sees.
-
-    Raises:
-        LogBrokenError: ``log-tree-broken``.
-    """
-    size = source.size()
-    return _signed_root(size, root(size, source.nodes), signer)
-
-
-def _signed_root(size: int, digest: bytes, signer: Signer) -> Checkpoint:
-    note = sign_checkpoint(origin=signer.origin, size=size, root=digest, key=signer.key)
-    return Checkpoint(origin=signer.origin, size=size, root=digest, note=note)
 
 
 class LogPublisher:
-    """Publisher of checkpoints, proofs and tiles.
-
-    Args:
-        store: the database.
-        signer: the service's identity.
-        panel: the witnesses that are asked, if any.
-    """
+    """Publisher of checkpoints, proofs and tiles, with the panel of witnesses, if any."""
 
     def __init__(self, *, store: Store, signer: Signer, panel: WitnessPanel | None = None) -> None:
-        """Begin with nothing published."""
         self._store = store
         self._signer = signer
         self._panel = panel
@@ -77,7 +50,7 @@ class LogPublisher:
         self._recent: Mapping[Node, bytes] = {}
 
     def checkpoint(self) -> Checkpoint:
-        """Return the state of the log, signed, with the cosignatures that came.
+        """Return the state of the log, signed, with the cosignatures that arrived.
 
         Raises:
             LogBrokenError: ``log-tree-broken``.
@@ -133,7 +106,7 @@ class LogPublisher:
             return read_tile(tx.log, tile)
 
     def _covering(self, size: int) -> Checkpoint:
-        """Return a checkpoint of at least this size; the first caller makes it for all that wait."""
+        """Return a checkpoint of at least this size, which the first of several waiting callers makes."""
         with self._lock:
             if self._published is None or self._published.size < size:
                 self._published = self._publish()
@@ -144,8 +117,8 @@ class LogPublisher:
         if self._panel is None:
             return checkpoint
         for _ in range(MAX_ROUNDS):
-            came = self._panel.ask(checkpoint, prove=self.consistency)
-            if not came.behind:
+            found = self._panel.ask(checkpoint, prove=self.consistency)
+            if not found.behind:
                 break
             longer = self._signed()
             if longer.size == checkpoint.size:
@@ -153,29 +126,26 @@ class LogPublisher:
             checkpoint = longer
         else:
             return checkpoint
-        return _with_lines(checkpoint, came.lines)
+        return replace(checkpoint, note=checkpoint.note + "".join(found.lines))
 
     def _signed(self) -> Checkpoint:
-        """Sign the state of the log, and read on the way what the proofs of its newest leaves are made of."""
+        """Sign the state of the log, and read the nodes for the proofs of its newest leaves."""
         with self._store.reading() as tx:
             size = tx.log.size()
             recent = tx.log.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
-        checkpoint = _signed_root(size, root(size, lambda _: recent), self._signer)
+        digest = root(size, lambda _: recent)
+        origin = self._signer.origin
+        note = sign_checkpoint(origin=origin, size=size, root=digest, key=self._signer.key)
         self._recent = recent
-        return checkpoint
+        return Checkpoint(origin=origin, size=size, root=digest, note=note)
 
     def _nodes(self, wanted: Sequence[Node]) -> Mapping[Node, bytes]:
-        """Return nodes of what is committed; they never change, so those that were read a moment ago still hold."""
+        """Return nodes of committed entries, from those read last if possible: nodes never change."""
         recent = self._recent
         if all(node in recent for node in wanted):
             return recent
         with self._store.reading() as tx:
             return tx.log.nodes(wanted)
-
-
-def _with_lines(checkpoint: Checkpoint, lines: Sequence[str]) -> Checkpoint:
-    note = checkpoint.note + "".join(lines)
-    return Checkpoint(origin=checkpoint.origin, size=checkpoint.size, root=checkpoint.root, note=note)
 
 
 def _not_there(what: str) -> LogTileUnknownError:

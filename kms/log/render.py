@@ -1,4 +1,4 @@
-"""The log for people and for programs."""
+"""The log as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from attest.encoding import JsonValue
 from attest.release import DEFAULT_TENANT
 from kms.domain.log_entries import LogEntry
 
-__all__ = ["entry_members", "text_line"]
-
 
 def entry_members(entry: LogEntry) -> dict[str, JsonValue]:
     """Return an entry as hashed, and its hash."""
@@ -17,7 +15,7 @@ def entry_members(entry: LogEntry) -> dict[str, JsonValue]:
 
 
 def text_line(document: Mapping[str, JsonValue]) -> str:
-    """Return an entry, as hashed, as one line for people."""
+    """Return an entry as one line of text."""
     kind = str(document.get("kind"))
     if kind == "decision":
         what = _decision(document)

@@ -12,21 +12,13 @@ from kms.domain.errors import LogBrokenError
 from kms.domain.log_tiles import TileSource, read_tile, tiles_of
 from kms.domain.log_tree import root
 
-__all__ = ["Exported", "export_log"]
-
 _CHECKPOINT = "checkpoint"
 _EVERYBODY_READS = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Summary of an export.
-
-    Attributes:
-        size: number of entries that the directory shows now.
-        before: number that it showed before.
-        files: how many tiles and bundles were written.
-    """
+    """Numbers of entries in the directory after and before an export, and of the tiles and bundles written."""
 
     size: int
     before: int
@@ -34,13 +26,7 @@ class Exported:
 
 
 def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, log: VerifierKey) -> Exported:
-    """Write what a checkpoint covers, as far as the directory lacks it; the checkpoint comes last.
-
-    Args:
-        source: the log.
-        directory: made when it is not there; files of an earlier export stay and are built upon.
-        checkpoint: what to show.
-        log: the log's key.
+    """Write the entries of a checkpoint that the directory lacks, and then the checkpoint; make a missing directory.
 
     Raises:
         ConfigurationError: ``directory-unusable``.
@@ -50,16 +36,15 @@ def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, l
     try:
         directory.mkdir(parents=True, exist_ok=True)
         before = _before(source, directory, checkpoint, log)
-        files = 0
-        for tile in tiles_of(checkpoint.size, old=before):
+        tiles = tuple(tiles_of(checkpoint.size, old=before))
+        for tile in tiles:
             _write(directory / "tile" / tile.path, read_tile(source, tile))
-            files += 1
         _write(directory / _CHECKPOINT, checkpoint.note.encode())
     except OSError as exc:
         raise _unusable(directory, exc.strerror or str(exc)) from exc
     except OutputError as exc:
         raise _unusable(directory, exc.reason) from exc
-    return Exported(size=checkpoint.size, before=before, files=files)
+    return Exported(size=checkpoint.size, before=before, files=len(tiles))
 
 
 def _unusable(directory: Path, problem: str) -> ConfigurationError:
@@ -67,7 +52,7 @@ def _unusable(directory: Path, problem: str) -> ConfigurationError:
 
 
 def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: VerifierKey) -> int:
-    """Return how much of the log the directory shows already."""
+    """Return the number of entries that the directory shows already."""
     path = directory / _CHECKPOINT
     if not path.exists():
         return 0
@@ -84,6 +69,6 @@ def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: Ve
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Put a file in its place as a whole, readable by everybody: it is there to be served."""
+    """Write a file as a whole, readable by everybody, since it is to be served."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, content, mode=_EVERYBODY_READS, replace=True)

@@ -15,8 +15,6 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.release import KeyReference
 
-__all__ = ["RULES", "SERVICE_WIDE", "Owners", "TenantEntry", "seen_by"]
-
 Document: TypeAlias = Mapping[str, JsonValue]
 
 _HEAD: Final = ("schema", "seq", "time", "kind")
@@ -30,9 +28,9 @@ _OF_DECISION: Final = (
     "allow_simulated",
 )
 _OF_RELAXATION: Final = (*_HEAD, "break_glass", "number", "tenant", "key_id", "until")
-_UNTOLD: Final = frozenset({"lease-stopped", "lease-unknown"})
-"""Reasons against a release of which the text is not told: it has what a person wrote about several keys at a time, or
-the id of a lease that is of none of the keys."""
+_TEXT_HIDDEN: Final = frozenset({"lease-stopped", "lease-unknown"})
+"""Reasons against a release whose text is hidden: it quotes an operator's reason for stopping several keys, or the id
+of a lease of another key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +50,7 @@ class Owners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantEntry:
-    """An entry as it is shown.
-
-    Attributes:
-        document: its members.
-        redacted: whether it is not the whole entry.
-    """
+    """The visible members of an entry; ``redacted`` if others are left out."""
 
     document: Document
     redacted: bool
@@ -67,13 +60,7 @@ _Rule: TypeAlias = Callable[[Document, str, Owners], TenantEntry | None]
 
 
 def seen_by(document: Document, *, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Return the auditor's view of an entry, or None if it is hidden.
-
-    Args:
-        document: the entry's members.
-        tenant: the auditor's tenant.
-        owners: owners of leases, relaxations and proposals.
-    """
+    """Return the view of an entry for an auditor of this tenant, or None if it is hidden."""
     kind = document.get("kind")
     rule = RULES.get(kind) if isinstance(kind, str) else None
     return None if rule is None else rule(document, tenant, owners)
@@ -94,7 +81,7 @@ def tenant_of_scope(scope: JsonValue, name: JsonValue) -> str | None:
     return name if scope == "tenant" and isinstance(name, str) else None
 
 
-# -- what concerns one tenant, by what stands in it
+# -- entries that concern one tenant, by their members
 
 
 def _whole(document: Document, *, concerns: bool) -> TenantEntry | None:
@@ -102,13 +89,13 @@ def _whole(document: Document, *, concerns: bool) -> TenantEntry | None:
 
 
 def _named(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Show what is about a key of the tenant, a role in it, or the tenant itself."""
+    """Show entries about a key of the tenant, a role in it, or the tenant itself."""
     del owners
     return _whole(document, concerns=document.get("tenant") == tenant)
 
 
 def _freeze(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Show no freeze of a product or of everything: it concerns all, and so does the reason for it."""
+    """Hide a freeze of a product or of everything: it and its reason concern all tenants."""
     del owners
     return _whole(document, concerns=tenant_of_scope(document.get("scope"), document.get("name")) == tenant)
 
@@ -128,7 +115,7 @@ def _proposal(document: Document, tenant: str, owners: Owners) -> TenantEntry | 
 
 
 def _relaxation(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Show in any case that something was relaxed for a key of the tenant, if need be without what it lifts."""
+    """Show every relaxation for a key of the tenant, without the freeze that it lifts if that concerns others."""
     del owners
     if document.get("tenant") != tenant:
         return None
@@ -148,7 +135,7 @@ def _may_be_lifted(lifts: Document, tenant: str) -> bool:
     return scope in {"product", "all"} or tenant_of_scope(scope, name) == tenant
 
 
-# -- what can mix tenants
+# -- entries that can concern several tenants
 
 
 def _only(document: Document, names: Iterable[str], **more: JsonValue) -> TenantEntry:
@@ -156,7 +143,7 @@ def _only(document: Document, names: Iterable[str], **more: JsonValue) -> Tenant
 
 
 def _leases(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Show the leases of the tenant's keys alone; with others among them, no reason that was written for all."""
+    """Show only the leases of the tenant's keys, and the reason only if there are no others."""
     found = document.get("leases")
     if not isinstance(found, list):
         return None
@@ -169,7 +156,7 @@ def _leases(document: Document, tenant: str, owners: Owners) -> TenantEntry | No
 
 
 def _decision(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
-    """Show a decision on the tenant's keys alone; of one on others' keys as well, what concerns the tenant's."""
+    """Show a decision on the tenant's keys alone; otherwise its members that concern the tenant's keys."""
     del owners
     requested = document.get("requested")
     if not isinstance(requested, list):
@@ -182,34 +169,34 @@ def _decision(document: Document, tenant: str, owners: Owners) -> TenantEntry | 
     keys = [row for row in _rows(document, "keys") if row.get("tenant") == tenant]
     reasons = [shown for row in _rows(document, "reasons") if (shown := _reason(row, tenant)) is not None]
     opened = [_opened(row, tenant) for row in _rows(document, "break_glass_open") if _is_for(row, tenant)]
-    glass: dict[str, JsonValue] = {"break_glass": True, "break_glass_open": [*opened]} if opened else {}
-    return _only(document, _OF_DECISION, requested=own, keys=[*map(dict, keys)], reasons=[*reasons], **glass)
+    relaxed: dict[str, JsonValue] = {"break_glass": True, "break_glass_open": [*opened]} if opened else {}
+    return _only(document, _OF_DECISION, requested=own, keys=[*map(dict, keys)], reasons=[*reasons], **relaxed)
 
 
 def _is_of(document: Document, tenant: str) -> bool:
-    """Say whether everything in a decision on the tenant's keys is about these: nothing else has been there so far."""
+    """Return True if every member of a decision on the tenant's keys is about these."""
     return (
         all(row.get("tenant") == tenant for row in _rows(document, "keys"))
         and all(
-            row.get("code") not in _UNTOLD
+            row.get("code") not in _TEXT_HIDDEN
             and (row.get("key_id") is None or tenant_of_reference(row.get("key_id")) == tenant)
             for row in _rows(document, "reasons")
         )
         and all(
-            _is_for(row, tenant) and _is_told(row.get("relaxation"), tenant)
+            _is_for(row, tenant) and _is_shown(row.get("relaxation"), tenant)
             for row in _rows(document, "break_glass_open")
         )
     )
 
 
 def _reason(row: Document, tenant: str) -> dict[str, JsonValue] | None:
-    """Show of a reason against the request as a whole only the code: the text could name anything."""
+    """Show only the code of a reason against the whole request: its text could name anything."""
     code, key_id = row.get("code"), row.get("key_id")
     if key_id is None:
         return {"code": code, "key_id": None, "text": None}
     if tenant_of_reference(key_id) != tenant:
         return None
-    return {"code": code, "key_id": key_id, "text": None if code in _UNTOLD else row.get("text")}
+    return {"code": code, "key_id": key_id, "text": None if code in _TEXT_HIDDEN else row.get("text")}
 
 
 def _is_for(row: Document, tenant: str) -> bool:
@@ -218,11 +205,11 @@ def _is_for(row: Document, tenant: str) -> bool:
 
 def _opened(row: Document, tenant: str) -> dict[str, JsonValue]:
     relaxation = row.get("relaxation")
-    told = relaxation if _is_told(relaxation, tenant) else None
-    return {"key": row.get("key"), "number": row.get("number"), "until": row.get("until"), "relaxation": told}
+    shown = relaxation if _is_shown(relaxation, tenant) else None
+    return {"key": row.get("key"), "number": row.get("number"), "until": row.get("until"), "relaxation": shown}
 
 
-def _is_told(relaxation: JsonValue, tenant: str) -> bool:
+def _is_shown(relaxation: JsonValue, tenant: str) -> bool:
     """Return True if a relaxation, as ``kms.domain.break_glass`` writes it, names no other tenant."""
     if not isinstance(relaxation, str):
         return False
@@ -232,7 +219,7 @@ def _is_told(relaxation: JsonValue, tenant: str) -> bool:
 
 
 def _rows(document: Document, name: str) -> list[dict[str, JsonValue]]:
-    """Return the objects in a list; none for what is no list, such as the digest of a member that was too long."""
+    """Return the objects in a list; none if the member is no list, such as the digest of one that was too long."""
     rows = document.get(name)
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
@@ -270,19 +257,3 @@ RULES: Final[Mapping[str, _Rule]] = {
     "proposal-executed": _proposal,
 }
 """Views by kind of entry. Entries of other kinds are hidden."""
-
-SERVICE_WIDE: Final = frozenset(
-    {
-        "initialised",
-        "restored",
-        "settings-changed",
-        "anchors-changed",
-        "anchors-approved",
-        "quorum-changed",
-        "kek-created",
-        "kek-rotated",
-        "kek-retired",
-        "import-key-created",
-    }
-)
-"""Kinds that concern no tenant. The list documents a review; it has no effect on the view."""

@@ -21,8 +21,6 @@ from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.release import Checkpoint, WitnessKey
 
-__all__ = ["ASK_SECONDS", "Came", "Witness", "WitnessAnswer", "WitnessPanel", "poster", "read_witnesses"]
-
 ASK_SECONDS: Final = 2.0
 """Longest wait of a release for witnesses."""
 PAUSE_SECONDS: Final = 30
@@ -36,12 +34,7 @@ Prove = Callable[[int, int], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """One witness.
-
-    Attributes:
-        key: its key.
-        url: its submission prefix, without a slash at the end.
-    """
+    """One witness: its key, and its submission prefix, without a slash at the end."""
 
     key: WitnessKey
     url: str
@@ -49,19 +42,14 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessAnswer:
-    """Answer of a witness.
-
-    Attributes:
-        status: of HTTP.
-        content: the body, at most ``MAX_ANSWER_BYTES``.
-    """
+    """HTTP status and body of a witness's answer; the body has at most ``MAX_ANSWER_BYTES``."""
 
     status: int
     content: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Came:
+class WitnessRound:
     """Result of one round of witnesses.
 
     Attributes:
@@ -73,6 +61,20 @@ class Came:
     behind: bool
 
 
+def bounded_content(answer: httpx.Response, most: int) -> bytes:
+    """Read the body of an answer of at most so many bytes.
+
+    Raises:
+        OSError: it is longer.
+    """
+    content = b""
+    for piece in answer.iter_bytes():
+        content += piece
+        if len(content) > most:
+            raise OSError(f"an answer of more than {most} bytes")
+    return content
+
+
 Post = Callable[[str, bytes], WitnessAnswer]
 """Sends a body to an address.
 
@@ -82,22 +84,12 @@ Raises:
 
 
 def poster(http: httpx.Client) -> Post:
-    """Make what sends requests to witnesses; redirections are not followed.
-
-    Args:
-        http: a client whose time limit is ``ASK_SECONDS``.
-    """
+    """Return a sender of requests to witnesses; the client's time limit is ``ASK_SECONDS``."""
 
     def post(url: str, body: bytes) -> WitnessAnswer:
         try:
             with http.stream("POST", url, content=body) as answer:
-                content = b""
-                for piece in answer.iter_bytes():
-                    content += piece
-                    if len(content) > MAX_ANSWER_BYTES:
-                        msg = f"an answer of more than {MAX_ANSWER_BYTES} bytes"
-                        raise OSError(msg)
-                return WitnessAnswer(status=answer.status_code, content=content)
+                return WitnessAnswer(status=answer.status_code, content=bounded_content(answer, MAX_ANSWER_BYTES))
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise OSError(str(exc)) from exc
 
@@ -132,14 +124,9 @@ def _witness(words: list[str], number: int) -> Witness:
 
 
 class WitnessPanel:
-    """The witnesses of a log, and what is known of each.
+    """The witnesses of a log, and the state of each.
 
-    Args:
-        witnesses: the witnesses.
-        clock: source of the time.
-        report: callback for messages to the operator.
-        post: sends a request.
-        seconds: how long a round takes at most.
+    ``report`` takes messages for the operator, ``post`` sends requests; a round takes at most ``seconds``.
     """
 
     def __init__(
@@ -151,7 +138,6 @@ class WitnessPanel:
         post: Post,
         seconds: float = ASK_SECONDS,
     ) -> None:
-        """Start without knowledge of the witnesses' state."""
         self._witnesses = witnesses
         self._clock = clock
         self._report = report
@@ -161,13 +147,8 @@ class WitnessPanel:
         self._paused: dict[str, datetime] = {}
         self._pool = ThreadPoolExecutor(len(witnesses), thread_name_prefix="witness")
 
-    def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> Came:
-        """Ask every witness that is not paused, all at once, and take what comes in time.
-
-        Args:
-            checkpoint: signed by the log.
-            prove: makes the consistency proof between two sizes.
-        """
+    def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> WitnessRound:
+        """Ask every witness that is not paused, all at once, and return the cosignatures that arrive in time."""
         now = self._clock()
         asked = [one for one in self._witnesses if self._paused.get(one.key.name, now) <= now]
         futures = {one.key.name: self._pool.submit(self._cosigned, one, checkpoint, prove) for one in asked}
@@ -186,7 +167,7 @@ class WitnessPanel:
                 continue
             behind |= line is None
             lines += [line] if line else []
-        return Came(lines=tuple(lines), behind=behind)
+        return WitnessRound(lines=tuple(lines), behind=behind)
 
     def _cosigned(self, witness: Witness, checkpoint: Checkpoint, prove: Prove) -> str | None:
         """Return the witness's verified line, or None when it has seen a longer log.
@@ -199,27 +180,36 @@ class WitnessPanel:
         name = witness.key.name
         answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status == _CONFLICT:
-            match = _SIZE.fullmatch(answer.content.decode("ascii"))
-            if match is None:
-                raise ValueError("a conflict without a size")
-            self._sizes[name] = int(match[1])
+            self._sizes[name] = _stated_size(answer)
             if self._sizes[name] > checkpoint.size:
-                self._sizes[name] = 0  # asked anew the next time: this log may be the one that is shorter
+                self._sizes[name] = 0  # asked again next time: this log may be the shorter one
                 return None
             answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status != _OK:
             msg = f"status {answer.status}"
             raise OSError(msg)
-        lines = [f"{line}\n" for line in answer.content.decode("utf-8").split("\n") if line]
-        line = next((one for one in lines if witness.key.cosigned_at(checkpoint.note + one) is not None), None)
-        if line is None:
-            raise ValueError("an answer without its cosignature")
+        line = _cosignature(witness, checkpoint, answer)
         self._sizes[name] = checkpoint.size
         return line
 
     def _sent(self, witness: Witness, checkpoint: Checkpoint, old: int, prove: Prove) -> WitnessAnswer:
         proof = "".join(f"{b64encode(one).decode()}\n" for one in prove(old, checkpoint.size))
         return self._post(f"{witness.url}/add-checkpoint", f"old {old}\n{proof}\n{checkpoint.note}".encode())
+
+
+def _stated_size(answer: WitnessAnswer) -> int:
+    match = _SIZE.fullmatch(answer.content.decode("ascii"))
+    if match is None:
+        raise ValueError("a conflict without a size")
+    return int(match[1])
+
+
+def _cosignature(witness: Witness, checkpoint: Checkpoint, answer: WitnessAnswer) -> str:
+    lines = [f"{line}\n" for line in answer.content.decode("utf-8").split("\n") if line]
+    for line in lines:
+        if witness.key.cosigned_at(checkpoint.note + line) is not None:
+            return line
+    raise ValueError("an answer without its cosignature")
 
 
 def _invalid(problem: str) -> ConfigurationError:

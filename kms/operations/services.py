@@ -25,6 +25,7 @@ from kms.domain.errors import IntegrityError
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
 from kms.domain.keys import DEFAULT_TENANT, WrapContext
+from kms.domain.lease_grants import LeaseIssuer
 from kms.domain.permissions import EVERY_TENANT, Role
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.vault import Vault
@@ -32,11 +33,10 @@ from kms.keys.wrapping.backend import SingleKek, WrappingBackend
 from kms.keys.wrapping.backends import fresh_backend, new_record, open_backend
 from kms.keys.wrapping.definitions import read_directory
 from kms.keys.wrapping.keyring import KekRing
-from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher
 from kms.operations.backup import RESTORED_AT
 from kms.operations.continuity import require_continuity
-from kms.quorum.approved_anchors import require_approved
+from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services

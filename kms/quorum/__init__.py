@@ -1,1 +1,1 @@
-"""Changes that take several named people: proposals, signatures over them, and what is done once enough have signed."""
+"""Changes that need a quorum: proposals, signatures over them, and their execution."""

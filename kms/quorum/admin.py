@@ -1,4 +1,4 @@
-"""Changing at once where one person suffices; else proposing, approving, withdrawing and executing. All is logged."""
+"""Changes by one person where that suffices; otherwise proposals, approvals and their execution. All is logged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError, SignatureError
 from kms.domain.actors import Actor
-from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
+from kms.domain.errors import KeyConflictError, KeyUnknownError, QuorumRequiredError, damaged
 from kms.domain.freezes import require_reason
 from kms.domain.people import Person, Quorum
 from kms.domain.proposals import (
@@ -21,25 +21,9 @@ from kms.domain.proposals import (
     signers,
 )
 from kms.keys.vault import Vault
-from kms.quorum.change_context import Changing, Prepared, ProposedChange
+from kms.quorum.change_context import Changing, ProposedChange
 from kms.quorum.changes import read_change
 from kms.store import ReadTransaction, WriteTransaction
-
-__all__ = [
-    "PROPOSAL_APPROVED",
-    "PROPOSAL_CREATED",
-    "PROPOSAL_EXECUTED",
-    "PROPOSAL_WITHDRAWN",
-    "ProposalStatus",
-    "QuorumService",
-    "approve",
-    "change_now",
-    "execute",
-    "find",
-    "propose",
-    "standing",
-    "withdraw",
-]
 
 PROPOSAL_CREATED = "proposal-created"
 PROPOSAL_APPROVED = "proposal-approved"
@@ -49,30 +33,30 @@ PROPOSAL_EXECUTED = "proposal-executed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumService:
-    """Everything that changes and proposals work with.
+    """Dependencies of changes and proposals.
 
     Attributes:
         vault: the database and the key-encryption key.
-        audience: the service's verifier key: no approval for another service counts here.
+        audience: the service's verifier key: an approval for another service has no effect here.
         alone: the setting ``allow_thaw_by_one``.
-        longest_glass: the setting ``break_glass_seconds``.
+        longest_relaxation: the setting ``break_glass_seconds``.
     """
 
     vault: Vault
     audience: str
     alone: bool
-    longest_glass: timedelta = timedelta(hours=4)
+    longest_relaxation: timedelta = timedelta(hours=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalStatus:
-    """How a proposal stands.
+    """Status of a proposal.
 
     Attributes:
-        proposal: it.
+        proposal: the proposal.
         state: ``open``, ``expired``, ``executed`` or ``withdrawn``.
-        signed: who signed, of those who are registered now.
-        missing: what it lacks, a line a rule; empty when it can be executed.
+        signed: the signers that are registered now.
+        missing: a line for each rule that it does not meet; empty when it can be executed.
     """
 
     proposal: Proposal
@@ -86,17 +70,20 @@ def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, 
 
     Raises:
         QuorumRequiredError: ``quorum-required``.
-        AttestError: whatever the change refuses.
+        AttestError: as the change itself.
     """
     with service.vault.store.reading() as tx:
-        # Before anything is prepared; what counts is asked again below.
+        # A refusal comes before secrets are wrapped; the writing transaction checks again.
         _require_alone(change, tx.quorum.current(), service)
         change.state(tx)
     prepared = change.prepare(service.vault)
     with service.vault.store.writing() as tx:
         _require_alone(change, tx.quorum.current(), service)
         change.state(tx)
-        return change.apply(_changing(service, tx, actor=actor, at=at, approval={}, prepared=prepared))
+        relaxation = service.longest_relaxation
+        return change.apply(
+            Changing(tx=tx, actor=actor, at=at, approval={}, prepared=prepared, longest_relaxation=relaxation)
+        )
 
 
 def _require_alone(change: ProposedChange, quorum: Quorum, service: QuorumService) -> None:
@@ -122,22 +109,15 @@ def propose(
     person: str | None = None,
     lifetime: timedelta = DEFAULT_LIFETIME,
 ) -> Proposal:
-    """Write a change down for others to sign.
+    """Store a change for others to sign.
 
     Raises:
         ConfigurationError: ``reason-invalid``, ``proposal-invalid`` (too long, or it would end too late) or
-            ``quorum-invalid``: nobody of that name.
-        AttestError: the change could not be made as things are now.
+            ``quorum-invalid``: the person is not registered.
+        AttestError: the change is impossible in the current state.
     """
     require_reason(reason)
-    if not timedelta(0) < lifetime <= MAX_LIFETIME:
-        raise ConfigurationError(
-            f"a proposal stands for up to {MAX_LIFETIME.days} days",
-            code="proposal-invalid",
-            field="lifetime",
-            expected=f"above 0 and at most {MAX_LIFETIME}",
-            got=str(lifetime),
-        )
+    _require_lifetime(lifetime)
     with service.vault.store.writing() as tx:
         if person is not None and person not in {one.name for one in tx.quorum.current().people}:
             raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
@@ -156,51 +136,70 @@ def propose(
             created=at,
             expires=at + lifetime,
         )
-        if len(proposal.raw) > MAX_PROPOSAL_BYTES:
-            raise ConfigurationError(
-                f"the proposal has {len(proposal.raw)} bytes", code="proposal-invalid", field="arguments",
-                expected=f"at most {MAX_PROPOSAL_BYTES}",
-            )  # fmt: skip
+        _require_size(proposal)
         tx.proposals.add(proposal)
         body = {**_named(proposal), "reason": reason, "expires": rfc3339_text(proposal.expires)}
         _log(tx, PROPOSAL_CREATED, body, actor, at)
     return proposal
 
 
+def _require_lifetime(lifetime: timedelta) -> None:
+    if not timedelta(0) < lifetime <= MAX_LIFETIME:
+        raise ConfigurationError(
+            f"a proposal stands for up to {MAX_LIFETIME.days} days",
+            code="proposal-invalid",
+            field="lifetime",
+            expected=f"above 0 and at most {MAX_LIFETIME}",
+            got=str(lifetime),
+        )
+
+
+def _require_size(proposal: Proposal) -> None:
+    if len(proposal.raw) > MAX_PROPOSAL_BYTES:
+        raise ConfigurationError(
+            f"the proposal has {len(proposal.raw)} bytes",
+            code="proposal-invalid",
+            field="arguments",
+            expected=f"at most {MAX_PROPOSAL_BYTES}",
+        )
+
+
 def approve(service: QuorumService, approval: Approval, *, actor: Actor, at: datetime) -> ProposalStatus:
-    """Take a signature in. Who brings it does not matter, only who made it.
+    """Add a signature. The actor need not be its signer.
 
     Raises:
         KeyUnknownError: ``proposal-unknown``.
         KeyConflictError: ``proposal-ended``, ``proposal-expired`` or ``approval-repeated``.
-        SignatureError: ``approval-signature-invalid``, or ``approval-unknown-key``: nobody here has that key.
+        SignatureError: ``approval-signature-invalid``, or ``approval-unknown-key``: the key is not registered.
     """
     with service.vault.store.writing() as tx:
         proposal = _open(tx, approval.proposal, at)
-        people = signers(proposal, (approval,), tx.quorum.current())
-        if not people:
-            raise SignatureError(
-                "nobody who is registered has the key of this signature",
-                code="approval-unknown-key",
-                field="key_id",
-                got=approval.key_id[:64],
-                hint="'kms people list' shows whose keys count",
-            )
-        already = signers(proposal, tx.proposals.approvals(proposal.digest), tx.quorum.current())
-        if people[0].name in {one.name for one in already}:
-            raise KeyConflictError(
-                f"{people[0].name} has signed proposal {proposal.serial} already",
-                code="approval-repeated",
-                field=people[0].name,
-            )
-        tx.proposals.add_approval(approval, person=people[0].name, at=at)
-        body: dict[str, JsonValue] = {"person": people[0].name, "key_id": approval.key_id}
+        quorum = tx.quorum.current()
+        name = _signer(proposal, approval, quorum).name
+        if name in {one.name for one in signers(proposal, tx.proposals.approvals(proposal.digest), quorum)}:
+            problem = f"{name} has signed proposal {proposal.serial} already"
+            raise KeyConflictError(problem, code="approval-repeated", field=name)
+        tx.proposals.add_approval(approval, person=name, at=at)
+        body: dict[str, JsonValue] = {"person": name, "key_id": approval.key_id}
         _log(tx, PROPOSAL_APPROVED, {**_named(proposal), **body}, actor, at)
         return standing(tx, proposal, alone=service.alone, at=at)
 
 
+def _signer(proposal: Proposal, approval: Approval, quorum: Quorum) -> Person:
+    people = signers(proposal, (approval,), quorum)
+    if people:
+        return people[0]
+    raise SignatureError(
+        "nobody who is registered has the key of this signature",
+        code="approval-unknown-key",
+        field="key_id",
+        got=approval.key_id[:64],
+        hint="'kms people list' shows whose keys count",
+    )
+
+
 def withdraw(service: QuorumService, digest: str, *, reason: str, actor: Actor, at: datetime) -> Proposal:
-    """End a proposal without doing it.
+    """End a proposal without executing it.
 
     Raises:
         KeyUnknownError: ``proposal-unknown``.
@@ -216,64 +215,83 @@ def withdraw(service: QuorumService, digest: str, *, reason: str, actor: Actor, 
 
 
 def execute(service: QuorumService, digest: str, *, actor: Actor, at: datetime) -> str:
-    """Do what was approved, once, in one transaction with everything that is looked at.
+    """Make an approved change, once, in one transaction with all of its checks.
 
     Raises:
         KeyUnknownError: ``proposal-unknown``.
-        KeyConflictError: ``proposal-ended``, ``proposal-expired``, ``proposal-outdated`` or what the change refuses.
+        KeyConflictError: ``proposal-ended``, ``proposal-expired``, ``proposal-outdated`` or as the change itself.
         QuorumRequiredError: ``quorum-not-reached`` or ``quorum-required``.
         ConfigurationError: ``proposal-other-service``.
         IntegrityError: ``proposal-altered``.
     """
-    # (0) What takes long is done before anything is locked; all that counts is looked at again in the transaction.
+    # (0) Secrets are wrapped before the database is locked; the writing transaction repeats every check.
     with service.vault.store.reading() as tx:
         waiting = _open(tx, digest, at)
     prepared = read_change(waiting.action, waiting.arguments).prepare(service.vault)
     with service.vault.store.writing() as tx:
         # (1) It is a proposal for this service, not ended, in time, and stored as it was made.
         proposal = _open(tx, digest, at)
-        if proposal.audience != service.audience:
-            raise ConfigurationError(
-                "the proposal is for another service",
-                code="proposal-other-service",
-                field="audience",
-                expected=service.audience,
-                got=proposal.audience[:200],
-            )
-        # (2) What it builds on is as it was when people read it.
+        _require_audience(proposal, service.audience)
+        # (2) The state that it builds on is the one that its approvers read.
         change = read_change(proposal.action, proposal.arguments)
-        if change.kind is not proposal.kind or change.state(tx) != proposal.state:
-            raise KeyConflictError(
-                f"what proposal {proposal.serial} builds on is no longer so",
-                code="proposal-outdated",
-                field=digest,
-                expected="the state that its approvers read",
-                hint="look at what changed, and propose it anew",
-            )
-        # (3) Enough people signed: verified now, against those who are registered now, by the rules of now.
-        quorum = tx.quorum.current()
-        people = signers(proposal, tx.proposals.approvals(digest), quorum)
-        lacking = _lacking(change, proposal, people, quorum, alone=service.alone)
-        if lacking:
-            raise QuorumRequiredError(
-                f"proposal {proposal.serial} lacks signatures: {'; '.join(lacking)}",
-                code="quorum-not-reached",
-                field=digest,
-                expected="; ".join(lacking),
-                got=", ".join(sorted(one.name for one in people)) or "nobody",
-                hint="'kms proposal show --export FILE', 'kms proposal sign FILE', 'kms proposal approve'",
-            )
-        # (4) It is done, and can never be done again.
+        _require_state(tx, proposal, change)
+        # (3) Enough people signed: verified now, against the people and rules in force now.
+        people = _require_signed(tx, proposal, change, alone=service.alone)
+        # (4) The change is made, and can never be made again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
-        done = change.apply(_changing(service, tx, actor=actor, at=at, approval=named, prepared=prepared))
+        relaxation = service.longest_relaxation
+        done = change.apply(
+            Changing(tx=tx, actor=actor, at=at, approval=named, prepared=prepared, longest_relaxation=relaxation)
+        )
         tx.proposals.end(proposal, outcome="executed", at=at)
         _log(tx, PROPOSAL_EXECUTED, {**_named(proposal), "approved_by": approved}, actor, at)
     return done
 
 
+def _require_audience(proposal: Proposal, audience: str) -> None:
+    if proposal.audience != audience:
+        raise ConfigurationError(
+            "the proposal is for another service",
+            code="proposal-other-service",
+            field="audience",
+            expected=audience,
+            got=proposal.audience[:200],
+        )
+
+
+def _require_state(tx: ReadTransaction, proposal: Proposal, change: ProposedChange) -> None:
+    if change.kind is not proposal.kind or change.state(tx) != proposal.state:
+        raise KeyConflictError(
+            f"what proposal {proposal.serial} builds on is no longer so",
+            code="proposal-outdated",
+            field=proposal.digest,
+            expected="the state that its approvers read",
+            hint="look at what changed, and propose it anew",
+        )
+
+
+def _require_signed(
+    tx: ReadTransaction, proposal: Proposal, change: ProposedChange, *, alone: bool
+) -> tuple[Person, ...]:
+    """Return the signers of a proposal that has enough of them."""
+    quorum = tx.quorum.current()
+    people = signers(proposal, tx.proposals.approvals(proposal.digest), quorum)
+    lacking = _lacking(change, proposal, people, quorum, alone=alone)
+    if not lacking:
+        return people
+    raise QuorumRequiredError(
+        f"proposal {proposal.serial} lacks signatures: {'; '.join(lacking)}",
+        code="quorum-not-reached",
+        field=proposal.digest,
+        expected="; ".join(lacking),
+        got=", ".join(sorted(one.name for one in people)) or "nobody",
+        hint="'kms proposal show --export FILE', 'kms proposal sign FILE', 'kms proposal approve'",
+    )
+
+
 def standing(tx: ReadTransaction, proposal: Proposal, *, alone: bool, at: datetime) -> ProposalStatus:
-    """Say how a proposal stands."""
+    """Return the status of a proposal."""
     quorum = tx.quorum.current()
     people = signers(proposal, tx.proposals.approvals(proposal.digest), quorum)
     ended = tx.proposals.outcome(proposal.digest)
@@ -296,20 +314,6 @@ def _lacking(
     rules = change.demanded(quorum, alone=alone)
     found = (missing(rule, proposal, people) for rule in rules)
     return tuple(one for one in found if one is not None)
-
-
-def _changing(
-    service: QuorumService,
-    tx: WriteTransaction,
-    *,
-    actor: Actor,
-    at: datetime,
-    approval: dict[str, JsonValue],
-    prepared: Prepared,
-) -> Changing:
-    return Changing(
-        tx=tx, actor=actor, at=at, approval=approval, prepared=prepared, longest_glass=service.longest_glass
-    )
 
 
 def _named(proposal: Proposal) -> dict[str, JsonValue]:
@@ -337,12 +341,8 @@ def find(tx: ReadTransaction, digest: str) -> Proposal:
             hint="'kms proposal list' shows those there are",
         )
     if found.digest != digest:
-        raise IntegrityError(
-            f"the stored proposal {digest} is not what was proposed",
-            code="proposal-altered",
-            field="proposals",
-            hint="the database was altered or damaged; restore it from a backup",
-        )
+        problem = f"the stored proposal {digest} is not what was proposed"
+        raise damaged(problem, code="proposal-altered", field="proposals")
     return found
 
 

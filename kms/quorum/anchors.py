@@ -1,4 +1,4 @@
-"""Other trust anchors, as a change that the rule for ``anchors`` governs."""
+"""Approval of trust anchors, as a change that the rule for ``anchors`` governs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ from dataclasses import dataclass
 from typing import Final
 
 from attest.encoding import JsonValue
+from attest.errors import ConfigurationError
 from kms.domain.anchors import anchors_digest
-from kms.domain.people import ChangeKind, Quorum, QuorumRule
-from kms.keys.vault import Vault
-from kms.quorum.approved_anchors import APPROVED_ANCHORS
-from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
+from kms.domain.people import ChangeKind
+from kms.quorum.change_context import Changing, ProposedChange
 from kms.store import ReadTransaction
 
-__all__ = ["ANCHORS_APPROVED", "AnchorsApprove"]
-
 ANCHORS_APPROVED: Final = "anchors-approved"
+APPROVED_ANCHORS: Final = "approved_anchors"
+"""Fact: SHA-256 of the approved set, 32 bytes, as ``kms.config.configuration`` computes it."""
+
+
+def require_approved(tx: ReadTransaction, digest: bytes) -> None:
+    """Refuse unapproved trust anchors if there is a rule for ``anchors``.
+
+    Raises:
+        ConfigurationError: ``anchors-not-approved``.
+    """
+    approved = tx.facts.find(APPROVED_ANCHORS)
+    if tx.quorum.current().rule(ChangeKind.ANCHORS) is None or approved == digest:
+        return
+    raise ConfigurationError(
+        "the trust anchors of these settings are not those that were approved",
+        code="anchors-not-approved",
+        field="anchors_file",
+        expected="none was approved" if approved is None else approved.hex(),
+        got=digest.hex(),
+        hint="'kms anchors show' shows both; 'kms anchors approve --propose --reason TEXT' proposes these",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnchorsApprove:
+class AnchorsApprove(ProposedChange):
     """The roots with which services may start.
 
     Attributes:
@@ -44,16 +62,6 @@ class AnchorsApprove:
         """Build on what was approved before."""
         before = tx.facts.find(APPROVED_ANCHORS)
         return {"approved_sha256": None if before is None else before.hex()}
-
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule, if there is one."""
-        del alone
-        return quorum.demanded(self.kind)
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing."""
-        del vault
-        return NOTHING_PREPARED
 
     def apply(self, changing: Changing) -> str:
         """Approve them."""

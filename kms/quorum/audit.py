@@ -10,16 +10,14 @@ from kms.quorum.admin import PROPOSAL_CREATED, PROPOSAL_EXECUTED, PROPOSAL_WITHD
 from kms.quorum.changes import QUORUM_CHANGED
 from kms.store import ReadTransaction
 
-__all__ = ["differences"]
-
 _ENDS = {PROPOSAL_EXECUTED: "executed", PROPOSAL_WITHDRAWN: "withdrawn"}
 
 
 def differences(tx: ReadTransaction) -> Iterator[str]:
-    """Yield a line for everything that is not as the log says.
+    """Yield a line for each difference from the log.
 
     Raises:
-        IntegrityError: something cannot be read at all.
+        IntegrityError: a record cannot be read.
     """
     versions, created, ended = _logged(tx)
     if [one.digest for one in tx.quorum.versions()] != versions:
@@ -27,22 +25,25 @@ def differences(tx: ReadTransaction) -> Iterator[str]:
     stored = tx.proposals.digests()
     if set(stored) != created:
         yield "the proposals are not those that the log says were made"
-    quorum = tx.quorum.current()
     for digest in stored:
-        proposal = tx.proposals.find(digest)
-        if proposal is None or proposal.digest != digest:
-            yield f"proposal {digest} is not what was proposed"
-            continue
-        if tx.proposals.outcome(digest) != ended.get(digest):
-            yield f"proposal {proposal.serial} did not end as the log says"
-        try:
-            signers(proposal, tx.proposals.approvals(digest), quorum)
-        except SignatureError as exc:
-            yield exc.message
+        yield from _of_proposal(tx, digest, ended.get(digest))
+
+
+def _of_proposal(tx: ReadTransaction, digest: str, outcome: str | None) -> Iterator[str]:
+    proposal = tx.proposals.find(digest)
+    if proposal is None or proposal.digest != digest:
+        yield f"proposal {digest} is not what was proposed"
+        return
+    if tx.proposals.outcome(digest) != outcome:
+        yield f"proposal {proposal.serial} did not end as the log says"
+    try:
+        signers(proposal, tx.proposals.approvals(digest), tx.quorum.current())
+    except SignatureError as exc:
+        yield exc.message
 
 
 def _logged(tx: ReadTransaction) -> tuple[list[str], set[str], dict[str, str]]:
-    """Return what the log says: digests of people and rules, proposals, and how these ended."""
+    """Return from the log: digests of people and rules, digests of proposals, and the outcomes of these."""
     versions: list[str] = []
     created: set[str] = set()
     ended: dict[str, str] = {}

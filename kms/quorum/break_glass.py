@@ -1,20 +1,18 @@
-"""Opening break-glass, always by a quorum; closing it early, which anybody who administers may do."""
+"""Opening break-glass, always by a quorum, and closing it early, for which one person suffices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
-from typing import Any, Final, cast
-
-import rfc8785
+from typing import Final
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy import identity_of, read_document
 from kms.controls.admin import require_frozen
 from kms.domain.actors import Actor
 from kms.domain.break_glass import BreakGlass, glass_context, glass_members
+from kms.domain.canonical_json import canonical_digest
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.domain.freezes import Target, require_reason
 from kms.domain.keys import KeyName
@@ -24,26 +22,24 @@ from kms.domain.secret import SecretBytes
 from kms.keys.admin import require_key
 from kms.keys.publication import require_policy_open
 from kms.keys.vault import Vault
-from kms.quorum.change_context import Changing, Prepared
+from kms.quorum.change_context import Changing, Prepared, ProposedChange
 from kms.references.resolution import load_guard, named_by
 from kms.store import ReadTransaction, Store
-
-__all__ = ["GLASS_CLOSED", "GLASS_OPENED", "BreakGlassOpen", "close_glass", "differences"]
 
 GLASS_OPENED: Final = "break-glass-opened"
 GLASS_CLOSED: Final = "break-glass-closed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakGlassOpen:
+class BreakGlassOpen(ProposedChange):
     """One relaxation for one key. Exactly one of ``lifts`` and ``policy`` is given.
 
     Attributes:
-        name: of the key.
-        lifts: the freeze that is not to count for it.
-        policy: the document that is to judge for it, instead of its own policy.
-        reason: why.
-        until: the first moment at which it no longer counts, whole seconds, UTC.
+        name: the key.
+        lifts: the freeze that it lifts for the key.
+        policy: the document that replaces the key's own policy.
+        reason: the proposer's reason.
+        until: end of its validity, excluded; whole seconds, UTC.
     """
 
     name: KeyName
@@ -56,7 +52,7 @@ class BreakGlassOpen:
     action = "break-glass-open"
 
     def arguments(self) -> dict[str, JsonValue]:
-        """Return all of it; of a policy the whole text, so that its approvers read what they sign."""
+        """Return all of it, and a policy as a whole, so that its approvers read what they sign."""
         digest = self.policy_digest
         return {
             "key": str(self.name),
@@ -89,7 +85,7 @@ class BreakGlassOpen:
         }
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule, and nothing instead of it.
+        """Return the rule; nothing replaces it.
 
         Raises:
             QuorumRequiredError: ``quorum-required``.
@@ -107,8 +103,11 @@ class BreakGlassOpen:
         return found
 
     def prepare(self, vault: Vault) -> Prepared:
-        """Seal it, before anything is locked."""
-        context = glass_context(self.name, self._members())
+        """Make its seal."""
+        members = glass_members(
+            self.name, lifts=self.lifts, policy_digest=self.policy_digest, reason=self.reason, until=self.until
+        )
+        context = glass_context(self.name, members)
         return Prepared(seal=vault.kek.wrap(SecretBytes(context.policy_digest or b""), context=context))
 
     def apply(self, changing: Changing) -> str:
@@ -121,20 +120,13 @@ class BreakGlassOpen:
         tx, at, seal = changing.tx, changing.at, changing.prepared.seal
         if seal is None:
             raise UnavailableError("nothing was sealed", code="keys-changing", retryable=True)
-        self._require_time(at, changing.longest_glass)
+        self._require_time(at, changing.longest_relaxation)
         if self.policy is not None:
             loaded, _ = load_guard(tx, self.policy)
             tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
-        for one in tx.break_glass.in_force(at=at):
-            if one.key == self.name and (one.lifts, one.policy_digest is None) == (self.lifts, self.policy is None):
-                raise KeyConflictError(
-                    f"break-glass {one.number} relaxes the same already",
-                    code="break-glass-open",
-                    field=str(self.name),
-                    hint=f"'kms break-glass close {one.number}' ends it",
-                )
+        self._require_no_other(tx, at)
         tx.keks.require_wrapping(seal)
-        glass = BreakGlass(
+        opened = BreakGlass(
             number=tx.break_glass.count() + 1,
             key=self.name,
             lifts=self.lifts,
@@ -144,10 +136,20 @@ class BreakGlassOpen:
             until=self.until,
             seal=seal,
         )
-        tx.break_glass.add(glass)
-        body: dict[str, JsonValue] = {"break_glass": True, "number": glass.number, "relaxation": glass.relaxation}
-        changing.log(GLASS_OPENED, {**body, **glass.members(), "sha256": _digest(glass)})
-        return f"BREAK-GLASS {glass.number}: {glass.relaxation} for {self.name} until {rfc3339_text(self.until)}"
+        tx.break_glass.add(opened)
+        body: dict[str, JsonValue] = {"break_glass": True, "number": opened.number, "relaxation": opened.relaxation}
+        changing.log(GLASS_OPENED, {**body, **opened.members(), "sha256": canonical_digest(opened.members())})
+        return f"BREAK-GLASS {opened.number}: {opened.relaxation} for {self.name} until {rfc3339_text(self.until)}"
+
+    def _require_no_other(self, tx: ReadTransaction, at: datetime) -> None:
+        for one in tx.break_glass.in_force(at=at):
+            if one.key == self.name and (one.lifts, one.policy_digest is None) == (self.lifts, self.policy is None):
+                raise KeyConflictError(
+                    f"break-glass {one.number} relaxes the same already",
+                    code="break-glass-open",
+                    field=str(self.name),
+                    hint=f"'kms break-glass close {one.number}' ends it",
+                )
 
     def _require_time(self, at: datetime, longest: timedelta) -> None:
         if not at < self.until <= at + longest:
@@ -159,11 +161,6 @@ class BreakGlassOpen:
                 got=rfc3339_text(self.until),
                 hint="the setting break_glass_seconds says how long it may be open; propose it anew for another time",
             )
-
-    def _members(self) -> dict[str, JsonValue]:
-        return glass_members(
-            self.name, lifts=self.lifts, policy_digest=self.policy_digest, reason=self.reason, until=self.until
-        )
 
 
 def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: datetime) -> None:
@@ -188,7 +185,7 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
 
 
 def differences(stored: Iterable[tuple[BreakGlass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
-    """Yield a line for each relaxation that is not as the log says."""
+    """Yield a line for each relaxation that differs from the log."""
     logged: dict[int, list[object]] = {}
     for entry in entries:
         document = entry.document()
@@ -197,11 +194,7 @@ def differences(stored: Iterable[tuple[BreakGlass, datetime | None]], entries: I
             logged[number] = [document.get("sha256"), False]
         elif document.get("kind") == GLASS_CLOSED and isinstance(number, int) and number in logged:
             logged[number][1] = True
-    there = {one.number: [_digest(one), closed is not None] for one, closed in stored}
+    there = {one.number: [canonical_digest(one.members()), closed is not None] for one, closed in stored}
     for number in sorted(logged.keys() | there.keys()):
         if logged.get(number) != there.get(number):
             yield f"break-glass {number} is not as the log says"
-
-
-def _digest(glass: BreakGlass) -> str:
-    return sha256(rfc8785.dumps(cast("dict[str, Any]", glass.members()))).hexdigest()  # Any: JSON, as annotated

@@ -1,11 +1,12 @@
-"""The protocol of a change, and the context in which it is applied."""
+"""Changes that can need a quorum, and the context in which one is applied."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from attest.encoding import JsonValue
 from kms.domain.actors import Actor
@@ -13,8 +14,6 @@ from kms.domain.keys import Wrapped
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction, WriteTransaction
-
-__all__ = ["NOTHING_PREPARED", "Changing", "Prepared", "ProposedChange", "Rewrapped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class Rewrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What was wrapped before anything was locked: what holds the key-encryption key may be far away.
+    """Secrets wrapped before the database is locked: the key-encryption key may be on a remote server.
 
     Attributes:
         rewrapped: keys, by version.
@@ -48,15 +47,11 @@ NOTHING_PREPARED: Final = Prepared()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changing:
-    """What a change is done with, in one transaction.
+    """Context of a change, in one transaction.
 
     Attributes:
-        tx: the transaction.
-        actor: who executes it.
-        at: when.
-        approval: what the log says of the proposal and of those who signed it; empty without one.
-        prepared: what was wrapped before anything was locked.
-        longest_glass: the setting ``break_glass_seconds``.
+        approval: members of the log entry that name the proposal and its signers; empty without a proposal.
+        longest_relaxation: the setting ``break_glass_seconds``.
     """
 
     tx: WriteTransaction
@@ -64,7 +59,7 @@ class Changing:
     at: datetime
     approval: Mapping[str, JsonValue]
     prepared: Prepared
-    longest_glass: timedelta
+    longest_relaxation: timedelta
 
     def log(self, kind: str, body: Mapping[str, JsonValue]) -> None:
         """Write the change's entry."""
@@ -72,35 +67,43 @@ class Changing:
         self.tx.log.add(kind=kind, at=self.at, body=whole)
 
 
-class ProposedChange(Protocol):
-    """One change."""
+class ProposedChange(ABC):
+    """One change. Each states what it builds on and which rules it must meet, and applies itself.
 
-    @property
-    def kind(self) -> ChangeKind:
-        """Which rule it has to meet."""
-        ...
+    Attributes:
+        kind: selects the rule that it must meet.
+        action: its name.
+    """
 
-    @property
-    def action(self) -> str:
-        """What it is called."""
-        ...
+    __slots__ = ()
 
+    kind: ClassVar[ChangeKind]
+    action: ClassVar[str]
+
+    @abstractmethod
     def arguments(self) -> dict[str, JsonValue]:
-        """Return everything that ``read_change`` makes it from again."""
-        ...
+        """Return the arguments from which ``read_change`` makes it again."""
 
+    @abstractmethod
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
-        """Return what it builds on; refuse what could not be done now."""
-        ...
+        """Return the state that it builds on; refuse a change that is impossible now."""
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Return the rules that it has to meet; refuse where there is none and one person does not suffice."""
-        ...
+        """Return the rules that it must meet: by default that for its kind, if there is one.
+
+        ``alone`` is the setting ``allow_thaw_by_one``.
+
+        Raises:
+            QuorumRequiredError: ``quorum-required``: there is no rule, and one person does not suffice.
+        """
+        del alone
+        return quorum.demanded(self.kind)
 
     def prepare(self, vault: Vault) -> Prepared:
-        """Do what takes long and changes nothing, before anything is locked."""
-        ...
+        """Wrap what the change needs, before the database is locked; by default nothing."""
+        del vault
+        return NOTHING_PREPARED
 
+    @abstractmethod
     def apply(self, changing: Changing) -> str:
-        """Do it, with its log entry; return a line for people."""
-        ...
+        """Apply the change and log it; return a line for people."""

@@ -1,4 +1,4 @@
-"""Changes that can be proposed: each states what it builds on and which rules it has to meet, and applies itself."""
+"""Changes that can be proposed, and how each is made from the arguments of a proposal."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ from kms.domain.freezes import Target, require_reason, target
 from kms.domain.keys import KeyName
 from kms.domain.limits import read_limits
 from kms.domain.people import ChangeKind, Quorum, QuorumRule, read_quorum
-from kms.keys.vault import Vault
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
-from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared, ProposedChange
+from kms.quorum.change_context import Changing, ProposedChange
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.store import ReadTransaction
 
-__all__ = ["CHANGES", "QUORUM_CHANGED", "QuorumSet", "Thaw", "read_change"]
-
 QUORUM_CHANGED: Final = "quorum-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumSet:
-    """Other people, other rules.
+class QuorumSet(ProposedChange):
+    """New people and rules.
 
     Attributes:
-        then: both, as they are to be.
+        then: both, after the change.
     """
 
     then: Quorum
@@ -62,27 +59,14 @@ class QuorumSet:
                 got=f"version {self.then.version}",
                 hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
             )
-        if self.then.rules and not now.rules and tx.freezes.all():
-            # Who does not thaw alone would make himself the quorum, and then thaw alone. Where there are rules, they
-            # are what another one takes.
-            raise KeyConflictError(
-                "something is frozen, and a quorum that is set up now could be of one person who thaws it",
-                code="quorum-while-frozen",
-                field="quorum",
-                expected="rules that were there before the freeze",
-                hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
-            )
+        if self.then.rules and not now.rules:
+            _require_nothing_frozen(tx)
         return {"version": now.version, "sha256": now.digest}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule for this, and every rule that is another one afterwards."""
+        """Return the rule for this, and every rule that it alters."""
         del alone
         return quorum.demanded(ChangeKind.QUORUM, then=self.then)
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing."""
-        del vault
-        return NOTHING_PREPARED
 
     def apply(self, changing: Changing) -> str:
         """Put the document into force."""
@@ -94,13 +78,25 @@ class QuorumSet:
         return f"people and rules are at version {self.then.version}"
 
 
+def _require_nothing_frozen(tx: ReadTransaction) -> None:
+    """Refuse the first rules under a freeze: a person who may not thaw alone could become the only approver."""
+    if tx.freezes.all():
+        raise KeyConflictError(
+            "something is frozen, and a quorum that is set up now could be of one person who thaws it",
+            code="quorum-while-frozen",
+            field="quorum",
+            expected="rules that were there before the freeze",
+            hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thaw:
+class Thaw(ProposedChange):
     """The end of a freeze.
 
     Attributes:
-        target: what was frozen.
-        reason: why it can go on.
+        target: the frozen thing.
+        reason: the reason for thawing it.
     """
 
     target: Target
@@ -110,20 +106,19 @@ class Thaw:
     action = "thaw"
 
     def arguments(self) -> dict[str, JsonValue]:
-        """Return what is thawed, and why."""
+        """Return the target and the reason."""
         return {"scope": str(self.target.scope), "name": self.target.name, "reason": self.reason}
 
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
-        """Build on this very freeze: one that was made anew is another one.
+        """Build on this very freeze; a later freeze of the same target is another one.
 
         Raises:
             KeyConflictError: ``not-frozen``.
         """
-        found = require_frozen(tx, self.target)
-        return {"freeze": found.members()}
+        return {"freeze": require_frozen(tx, self.target).members()}
 
     def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule, or without one the setting.
+        """Return the rule; without one, the setting decides.
 
         Raises:
             QuorumRequiredError: ``quorum-required``.
@@ -142,11 +137,6 @@ class Thaw:
                 "start announces and the log keeps, and set up people and rules for the next time",
             )
         return found
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing."""
-        del vault
-        return NOTHING_PREPARED
 
     def apply(self, changing: Changing) -> str:
         """End it."""
@@ -175,14 +165,6 @@ def _kek(arguments: Mapping[str, JsonValue]) -> bytes:
     if not re.fullmatch(r"[0-9a-f]{64}", text):
         raise _wrong("expected the id of a key-encryption key, 64 hex digits")
     return bytes.fromhex(text)
-
-
-def _kek_rotation(arguments: Mapping[str, JsonValue]) -> KekRotation:
-    return KekRotation(kek_id=_kek(arguments))
-
-
-def _kek_retirement(arguments: Mapping[str, JsonValue]) -> KekRetirement:
-    return KekRetirement(kek_id=_kek(arguments))
 
 
 def _key_limits_set(arguments: Mapping[str, JsonValue]) -> KeyLimitsSet:
@@ -256,14 +238,14 @@ CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], ProposedChange]]
     KeyPolicySet.action: _key_policy_set,
     BreakGlassOpen.action: _break_glass_open,
     AnchorsApprove.action: _anchors_approve,
-    KekRetirement.action: _kek_retirement,
-    KekRotation.action: _kek_rotation,
+    KekRetirement.action: lambda arguments: KekRetirement(kek_id=_kek(arguments)),
+    KekRotation.action: lambda arguments: KekRotation(kek_id=_kek(arguments)),
 }
-"""Everything that can be proposed, by the name of its action."""
+"""Every change that can be proposed, by the name of its action."""
 
 
 def read_change(action: str, arguments: Mapping[str, JsonValue]) -> ProposedChange:
-    """Make a change from what a proposal says.
+    """Make a change from the action and arguments of a proposal.
 
     Raises:
         ConfigurationError: ``change-invalid``, or as the change itself refuses.

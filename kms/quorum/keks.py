@@ -1,4 +1,4 @@
-"""Another key-encryption key that wraps, and one that is retired: changes that the rule for ``kek`` governs."""
+"""Rotation and retirement of key-encryption keys, as changes that the rule for ``kek`` governs."""
 
 from __future__ import annotations
 
@@ -8,33 +8,31 @@ from typing import Final
 from attest.encoding import JsonValue
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.people import ChangeKind, Quorum, QuorumRule
-from kms.keys.vault import Vault
-from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
+from kms.domain.people import ChangeKind
+from kms.quorum.change_context import Changing, ProposedChange
 from kms.store import ReadTransaction
-
-__all__ = ["KEK_RETIRED", "KEK_ROTATED", "KekRetirement", "KekRotation", "find_kek"]
 
 KEK_ROTATED: Final = "kek-rotated"
 KEK_RETIRED: Final = "kek-retired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KekRotation:
-    """The beginning of a rotation: from then on another key wraps, and what others wrap can be moved to it.
-
-    Attributes:
-        kek_id: the key that takes over.
-    """
-
+class _KekChange(ProposedChange):
     kek_id: bytes
 
     kind = ChangeKind.KEK
-    action = "kek-rotate"
 
     def arguments(self) -> dict[str, JsonValue]:
         """Return the key's id."""
         return {"kek": self.kek_id.hex()}
+
+
+class KekRotation(_KekChange):
+    """The start of a rotation: ``kek_id`` wraps from now on, and existing secrets can be moved to it."""
+
+    __slots__ = ()
+
+    action = "kek-rotate"
 
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
         """Build on the key that wraps now.
@@ -44,33 +42,14 @@ class KekRotation:
         """
         record = find_kek(tx, self.kek_id)
         if record.wraps:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} wraps already",
-                code="kek-state-unchanged",
-                field=record.short_id,
-                hint="'kms kek rotate' moves what is still wrapped under another",
-            )
+            hint = "'kms kek rotate' moves what is still wrapped under another"
+            raise _conflict(record, "wraps already", code="kek-state-unchanged", hint=hint)
         if record.state is KekState.RETIRED:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} is retired",
-                code="kek-is-retired",
-                field=record.short_id,
-                hint="make another with 'kms kek create'",
-            )
+            raise _conflict(record, "is retired", code="kek-is-retired", hint="make another with 'kms kek create'")
         return {"wraps": [one.id.hex() for one in tx.keks.all() if one.wraps]}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule for key-encryption keys, if there is one."""
-        del alone
-        return quorum.demanded(self.kind)
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing: no key is wrapped anew in the transaction of this."""
-        del vault
-        return NOTHING_PREPARED
-
     def apply(self, changing: Changing) -> str:
-        """Let it wrap, and log the beginning."""
+        """Make it the wrapping key, and log the start."""
         tx = changing.tx
         before = [one for one in tx.keks.all() if one.wraps]
         for one in before:
@@ -84,36 +63,22 @@ class KekRotation:
         return f"{record.short_id} wraps now; {waiting} wrapped keys are to follow: 'kms kek rotate {record.short_id}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KekRetirement:
-    """The end of a key under which nothing is wrapped any more.
+class KekRetirement(_KekChange):
+    """The end of a key under which nothing is wrapped."""
 
-    Attributes:
-        kek_id: that key.
-    """
+    __slots__ = ()
 
-    kek_id: bytes
-
-    kind = ChangeKind.KEK
     action = "kek-retire"
 
-    def arguments(self) -> dict[str, JsonValue]:
-        """Return the key's id."""
-        return {"kek": self.kek_id.hex()}
-
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
-        """Build on its having nothing left.
+        """Build on its state; nothing may be wrapped under it.
 
         Raises:
             KeyConflictError: ``kek-not-found``, ``kek-in-use`` or ``kek-state-unchanged``.
         """
         record = find_kek(tx, self.kek_id)
         if record.state is KekState.RETIRED:
-            raise KeyConflictError(
-                f"the key-encryption key {record.short_id} is retired already",
-                code="kek-state-unchanged",
-                field=record.short_id,
-            )
+            raise _conflict(record, "is retired already", code="kek-state-unchanged")
         left = sum(tx.wrapped_rows.counts().get(record.id, {}).values())
         if record.wraps or left:
             raise KeyConflictError(
@@ -126,16 +91,6 @@ class KekRetirement:
             )
         return {"state": str(record.state)}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule for key-encryption keys, if there is one."""
-        del alone
-        return quorum.demanded(self.kind)
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing: no key is wrapped anew in the transaction of this."""
-        del vault
-        return NOTHING_PREPARED
-
     def apply(self, changing: Changing) -> str:
         """Retire it."""
         record = find_kek(changing.tx, self.kek_id)
@@ -144,8 +99,13 @@ class KekRetirement:
         return f"{record.short_id} is retired: backups of before need it, this database does not"
 
 
+def _conflict(record: KekRecord, problem: str, *, code: str, hint: str | None = None) -> KeyConflictError:
+    text = f"the key-encryption key {record.short_id} {problem}"
+    return KeyConflictError(text, code=code, field=record.short_id, hint=hint)
+
+
 def find_kek(tx: ReadTransaction, kek_id: bytes) -> KekRecord:
-    """Return what the database knows of a key-encryption key.
+    """Return the record of a key-encryption key.
 
     Raises:
         KeyConflictError: ``kek-not-found``.

@@ -1,34 +1,31 @@
-"""Other limits for a key, as a change that the rule for ``key-policy`` governs: both say who gets it."""
+"""New limits of a key, as a change that the rule for ``key-policy`` governs: both decide on its release."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
 
 from attest.encoding import JsonValue
+from kms.domain.canonical_json import canonical_digest
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
-from kms.domain.limits import KeyLimits, canonical_limits
+from kms.domain.limits import KeyLimits
 from kms.domain.log_entries import LogEntry
-from kms.domain.people import ChangeKind, Quorum, QuorumRule
+from kms.domain.people import ChangeKind
 from kms.keys.admin import name_members, require_key
-from kms.keys.vault import Vault
-from kms.quorum.change_context import NOTHING_PREPARED, Changing, Prepared
+from kms.quorum.change_context import Changing, ProposedChange
 from kms.store import ReadTransaction
-
-__all__ = ["LIMITS_CHANGED", "KeyLimitsSet", "differences"]
 
 LIMITS_CHANGED = "key-limits-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLimitsSet:
-    """Other limits.
+class KeyLimitsSet(ProposedChange):
+    """New limits.
 
     Attributes:
-        name: of the key.
-        limits: as they are to be, one version above those in force.
+        name: the key.
+        limits: one version above those in force.
     """
 
     name: KeyName
@@ -61,38 +58,24 @@ class KeyLimitsSet:
             )
         return {"limits": now.members()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule for policies of keys, if there is one."""
-        del alone
-        return quorum.demanded(self.kind)
-
-    def prepare(self, vault: Vault) -> Prepared:
-        """Prepare nothing."""
-        del vault
-        return NOTHING_PREPARED
-
     def apply(self, changing: Changing) -> str:
         """Put the limits into force."""
         before = changing.tx.limits.in_force(self.name)
-        digests: dict[str, JsonValue] = {"before_sha256": _digest(before), "limits_sha256": _digest(self.limits)}
+        digests: dict[str, JsonValue] = {
+            "before_sha256": canonical_digest(before.members()),
+            "limits_sha256": canonical_digest(self.limits.members()),
+        }
         changing.tx.limits.add(self.name, self.limits, at=changing.at)
-        changing.log(
-            LIMITS_CHANGED,
-            {**name_members(self.name), **digests, "limits": self.limits.members()},
-        )
+        changing.log(LIMITS_CHANGED, {**name_members(self.name), **digests, "limits": self.limits.members()})
         return f"the limits of {self.name} are at version {self.limits.version}"
 
 
 def differences(stored: Iterable[tuple[KeyName, KeyLimits]], entries: Iterable[LogEntry]) -> Iterator[str]:
-    """Yield a line for each limits that the log does not know, and for those that it knows and that are gone."""
+    """Yield a line for the limits of each key that differ from the log."""
     logged = {
         (str(document.get("tenant")), str(document.get("key_id")), str(document.get("limits_sha256")))
         for document in (entry.document() for entry in entries)
         if document.get("kind") == LIMITS_CHANGED
     }
-    there = {(name.tenant, name.key_id, _digest(limits)) for name, limits in stored}
+    there = {(name.tenant, name.key_id, canonical_digest(limits.members())) for name, limits in stored}
     yield from (f"limits of {tenant}/{key} are not as the log says" for tenant, key, _ in sorted(logged ^ there))
-
-
-def _digest(limits: KeyLimits) -> str:
-    return sha256(canonical_limits(limits)).hexdigest()

@@ -1,4 +1,4 @@
-"""Another policy for a key: a higher version of the one it has, for all of its versions at once."""
+"""A new policy of a key: a higher version of the one it has, for all versions of the key at once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from attest.policy import (
 )
 from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyName, KeyRecord
-from kms.domain.people import ChangeKind, Quorum, QuorumRule
+from kms.domain.people import ChangeKind
 from kms.domain.references import StoredDocument
 from kms.keys.admin import name_members, require_key
 from kms.keys.policy_trials import difference_members, policy_difference
 from kms.keys.publication import require_policy_open
 from kms.keys.vault import Vault
 from kms.quorum.break_glass import GLASS_CLOSED
-from kms.quorum.change_context import Changing, Prepared, Rewrapped
+from kms.quorum.change_context import Changing, Prepared, ProposedChange, Rewrapped
 from kms.references.intake import (
     REFERENCES_ADDED,
     GivenFile,
@@ -39,17 +39,15 @@ from kms.references.intake import (
 from kms.references.resolution import in_force, load_guard, named_by, proved
 from kms.store import ReadTransaction
 
-__all__ = ["POLICY_CHANGED", "KeyPolicySet", "read_references", "reference_arguments"]
-
 POLICY_CHANGED: Final = "key-policy-changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPolicySet:
-    """Another policy.
+class KeyPolicySet(ProposedChange):
+    """A new policy.
 
     Attributes:
-        name: of the key.
+        name: the key.
         policy: YAML or JSON, as its author wrote it.
         references: documents of reference values that it names, as far as they are not in force already.
     """
@@ -90,33 +88,31 @@ class KeyPolicySet:
         named_by(self.policy)
         return {"policy": before.name, "policy_version": before.version, "policy_sha256": before.digest.hex()}
 
-    def demanded(self, quorum: Quorum, *, alone: bool) -> tuple[QuorumRule, ...]:
-        """Take the rule for policies of keys, if there is one."""
-        del alone
-        return quorum.demanded(self.kind)
-
     def difference(self, tx: ReadTransaction) -> PolicyDifference:
-        """Say what becomes stricter, looser or other."""
-        before = tx.policies.document(require_key(tx, self.name).policy_digest) or b""
-        given = {one.name: proved(one) for one in self.references}
-        documents = _documents(tx, before), {**_documents(tx, self.policy), **given}
-        return policy_difference(before, self.policy, references=documents)
+        """Return what becomes stricter, looser or other."""
+        before = self._before(tx)
+        return policy_difference(before, self.policy, references=(_documents(tx, before), self._documents(tx)))
 
     def policies(self, tx: ReadTransaction) -> tuple[Policy, Policy]:
-        """Load the policy in force, and the other one, to try them out.
+        """Load the policy in force and the new one, for a trial.
 
         Raises:
             ConfigurationError: a document of reference values is missing, not accepted or of no use.
         """
-        before = tx.policies.document(require_key(tx, self.name).policy_digest) or b""
-        documents = {one.name: proved(one) for one in self.references}
+        before = self._before(tx)
         return (
             load_policy(before, references=_documents(tx, before)),
-            load_policy(self.policy, references={**_documents(tx, self.policy), **documents}),
+            load_policy(self.policy, references=self._documents(tx)),
         )
 
+    def _before(self, tx: ReadTransaction) -> bytes:
+        return tx.policies.document(require_key(tx, self.name).policy_digest) or b""
+
+    def _documents(self, tx: ReadTransaction) -> dict[str, ReferenceDocument]:
+        return {**_documents(tx, self.policy), **{one.name: proved(one) for one in self.references}}
+
     def prepare(self, vault: Vault) -> Prepared:
-        """Wrap the material of every version anew, tied to the new policy, before anything is locked."""
+        """Wrap the material of every version again, bound to the new policy."""
         with vault.store.reading() as tx:
             records = _with_material(tx, self.name)
         digest = self.identity.digest
@@ -133,7 +129,7 @@ class KeyPolicySet:
         return Prepared(rewrapped=rewrapped)
 
     def apply(self, changing: Changing) -> str:
-        """Keep policy and documents, and put every version of the key under it."""
+        """Store policy and documents, and put every version of the key under it."""
         tx, at = changing.tx, changing.at
         difference = self.difference(tx)
         before = self.state(tx)
@@ -143,22 +139,10 @@ class KeyPolicySet:
         for document in documents:
             require_current(document, at=at)
         tx.policies.add(digest=loaded.digest, name=loaded.name, version=loaded.version, document=self.policy, at=at)
-        records = _with_material(tx, self.name)
-        for record in records:
-            rewrapped = changing.prepared.rewrapped.get(record.version)
-            if rewrapped is None or rewrapped.before != record.wrapped:
-                raise UnavailableError(
-                    "the key changed while its policy was being replaced",
-                    code="keys-changing",
-                    hint="repeat the command",
-                    retryable=True,
-                )
-            tx.keks.require_wrapping(rewrapped.after)
-            tx.keys.put_under_policy(record, digest=loaded.digest, wrapped=rewrapped.after)
+        versions = self._rebind(changing, digest=loaded.digest)
         for one in added:
             changing.log(REFERENCES_ADDED, added_body(effects(tx, one, new=True)))
-        self._end_stand_ins(changing)
-        versions: list[JsonValue] = [record.version for record in records]
+        self._close_policy_relaxations(changing)
         changing.log(
             POLICY_CHANGED,
             {
@@ -174,8 +158,25 @@ class KeyPolicySet:
         )
         return f"{self.name} is under {loaded.name} version {loaded.version} ({loaded.digest.hex()})"
 
-    def _end_stand_ins(self, changing: Changing) -> None:
-        """Close break-glass that lets another document judge: what it stands in for is the policy that goes."""
+    def _rebind(self, changing: Changing, *, digest: bytes) -> list[JsonValue]:
+        """Store the prepared material of every version, bound to the new policy; return the versions."""
+        tx = changing.tx
+        records = _with_material(tx, self.name)
+        for record in records:
+            rewrapped = changing.prepared.rewrapped.get(record.version)
+            if rewrapped is None or rewrapped.before != record.wrapped:
+                raise UnavailableError(
+                    "the key changed while its policy was being replaced",
+                    code="keys-changing",
+                    hint="repeat the command",
+                    retryable=True,
+                )
+            tx.keks.require_wrapping(rewrapped.after)
+            tx.keys.put_under_policy(record, digest=digest, wrapped=rewrapped.after)
+        return [record.version for record in records]
+
+    def _close_policy_relaxations(self, changing: Changing) -> None:
+        """Close break-glass that replaces the policy: it replaces the policy that ends."""
         for one in changing.tx.break_glass.in_force(at=changing.at):
             if one.key == self.name and one.policy_digest is not None:
                 changing.tx.break_glass.close(one.number, at=changing.at)
@@ -183,7 +184,7 @@ class KeyPolicySet:
 
 
 def _with_material(tx: ReadTransaction, name: KeyName) -> tuple[KeyRecord, ...]:
-    """Return every version that still has its material; the others stay under the policy that they ended under."""
+    """Return every version that has material; the others keep their last policy."""
     return tuple(one for one in tx.keys.versions(name) if not one.is_destroyed)
 
 
@@ -192,7 +193,7 @@ def _documents(tx: ReadTransaction, policy: bytes) -> dict[str, ReferenceDocumen
 
 
 def reference_arguments(references: tuple[StoredDocument, ...]) -> list[JsonValue]:
-    """Return documents with what proves who signed them."""
+    """Return documents with their signatures and the signers' keys."""
     return [
         {
             "document": b64encode(one.document).decode(),
@@ -207,7 +208,7 @@ def read_references(documents: list[tuple[bytes, list[bytes], list[bytes]]]) -> 
     """Read documents with their signatures and the keys that made these.
 
     Raises:
-        ConfigurationError: one of them is not what it should be.
+        ConfigurationError: as ``read_given``.
     """
     found: list[StoredDocument] = []
     for number, (document, signatures, keys) in enumerate(documents):

@@ -1,9 +1,9 @@
-"""Taking a document of reference values in: proved, current, accepted by a policy, and never going back."""
+"""Adding documents of reference values: verified, current, accepted by a policy, and never rolled back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -27,30 +27,15 @@ from attest.policy import (
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.references import Proof, StoredDocument
-from kms.references.resolution import find_guard, in_force, proved, stored_policy
+from kms.references.resolution import accepts, find_guard, in_force, proved, stored_policy
 from kms.store import ReadTransaction, Store, WriteTransaction
-
-__all__ = [
-    "REFERENCES_ADDED",
-    "GivenFile",
-    "InForce",
-    "Intake",
-    "add_document",
-    "added_body",
-    "effects",
-    "list_documents",
-    "read_given",
-    "reference_members",
-    "require_current",
-    "take_in",
-]
 
 REFERENCES_ADDED = "references-added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFile:
-    """A file that an operator named."""
+    """A file of an operator."""
 
     name: str
     data: bytes
@@ -58,13 +43,13 @@ class GivenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What came of adding a document.
+    """Result of adding a document.
 
     Attributes:
-        document: what was added.
-        new: whether anything of it was not there before: the document, or a signature over it.
+        document: the document.
+        new: True if the document, or a signature over it, was not stored before.
         keys: the keys for which it is in force now.
-        blocked: the keys that are released to nobody now, each with the reason.
+        blocked: those of them that cannot be released now, each with the reason.
     """
 
     document: ReferenceDocument
@@ -80,20 +65,28 @@ class InForce:
     document: ReferenceDocument
     keys: tuple[str, ...]
 
-
-# -- what the operator gives
+    def members(self, *, at: datetime) -> dict[str, JsonValue]:
+        """Return it as JSON members, with its state at a moment."""
+        document = self.document
+        end = document.expires.value
+        return {
+            **reference_members(document),
+            "state": str(document.state(at)),
+            "issued": rfc3339_text(document.issued),
+            "expires": None if isinstance(end, RelaxedDemand) else rfc3339_text(end),
+            "signers": [signer.hex() for signer in sorted(document.signers)],
+            "keys": list(self.keys),
+        }
 
 
 def read_given(
     documents: Iterable[GivenFile], *, signatures: Iterable[GivenFile], keys: Iterable[GivenFile]
 ) -> tuple[StoredDocument, ...]:
-    """Read documents with the signatures over them and the keys that made these.
-
-    Each signature has to be over one of the documents and by one of the keys: whoever gives one means something by it.
+    """Read documents with the signatures over them and the signers' keys.
 
     Raises:
-        ConfigurationError: a file is not what it should be; ``references-not-accepted``, a signature that does not hold
-            or that belongs to no document and no key here.
+        ConfigurationError: a file is malformed; ``references-not-accepted``, a signature that does not verify, or is
+            not over one of the documents by one of the keys.
     """
     publics = {key_id(key): key for key in (read_public_key(file.data) for file in keys)}
     signed = [(file, read_signature(file.data)) for file in signatures]
@@ -107,14 +100,9 @@ def read_given(
             Proof(key_id=one, public_key=_pem(publics[one]), signature=own[one].data)
             for one in sorted(document.signers)
         )
+        name, version = document.name, document.version
         found.append(
-            StoredDocument(
-                digest=document.digest,
-                name=document.name,
-                version=document.version,
-                document=file.data,
-                proofs=proofs,
-            )
+            StoredDocument(digest=document.digest, name=name, version=version, document=file.data, proofs=proofs)
         )
     for file, one in signed:
         _require_used(file, one, found)
@@ -139,20 +127,17 @@ def _pem(key: PolicyPublicKey) -> bytes:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-# -- taking it in
-
-
 def add_document(store: Store, given: StoredDocument, *, actor: Actor, at: datetime) -> Intake:
-    """Take in a document, or a newer version of one, for every key whose policy accepts it.
+    """Add a document, or a newer version of one, for every key whose policy accepts it.
 
     Raises:
         KeyConflictError: as ``take_in``; ``references-not-named``: no key's policy names it.
         ConfigurationError: ``references-not-accepted``: they name it, and none accepts it.
-        IntegrityError: something stored is not what it was.
+        IntegrityError: a stored record was altered.
         UnavailableError: the database is in use.
     """
     with store.writing() as tx:
-        rows = [row for rows in _rows_of_keys(tx).values() for row in rows]
+        rows = [row for digest in _policies_of_keys(tx).values() for row in stored_policy(tx, digest)[1]]
         new = take_in(tx, given, rows=rows, at=at)
         done = effects(tx, given, new=new)
         if new:
@@ -162,14 +147,11 @@ def add_document(store: Store, given: StoredDocument, *, actor: Actor, at: datet
 
 
 def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[AcceptedDocument], at: datetime) -> bool:
-    """Keep a document that one of these rows accepts.
-
-    Returns:
-        Whether anything of it was not there before.
+    """Store a document that one of these rows accepts; return True if anything of it was not stored before.
 
     Raises:
-        KeyConflictError: ``references-not-named``; ``references-not-current``; ``references-rolled-back``: a version
-            that is not below this one is in force for every row that accepts it.
+        KeyConflictError: ``references-not-named``; ``references-not-current``; ``references-rolled-back``: another
+            version that is not below this one is in force for every row that accepts it.
         ConfigurationError: ``references-not-accepted``.
     """
     document = proved(given)
@@ -183,6 +165,11 @@ def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[Accep
         )
     require_current(document, at=at)
     accepting = _accepting(naming, document)
+    _require_forward(tx, given, accepting)
+    return tx.references.add(given, at=at)
+
+
+def _require_forward(tx: ReadTransaction, given: StoredDocument, accepting: list[AcceptedDocument]) -> None:
     before = [in_force(tx, (row,)) for row in accepting]
     if all(_goes_back(row, given, current) for row, current in zip(accepting, before, strict=True)):
         current = before[0][0]
@@ -194,11 +181,10 @@ def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[Accep
             got=str(given.version),
             hint="raise the version with every change; what was withdrawn by a newer version stays withdrawn",
         )
-    return tx.references.add(given, at=at)
 
 
 def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> list[AcceptedDocument]:
-    """Return the rows that accept a document; where none does, say why the first does not."""
+    """Return the rows that accept a document; if none does, raise the error of the first."""
     found: list[AcceptedDocument] = []
     first: AttestError | None = None
     for row in rows:
@@ -214,7 +200,7 @@ def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> lis
 
 
 def _goes_back(row: AcceptedDocument, given: StoredDocument, current: tuple[StoredDocument, ...]) -> bool:
-    """Say whether another document that is not older is in force; by its digest a policy means exactly one."""
+    """Return True if another document that is not older is in force; a digest in a policy means exactly one."""
     return (
         row.sha256 is None
         and bool(current)
@@ -224,7 +210,7 @@ def _goes_back(row: AcceptedDocument, given: StoredDocument, current: tuple[Stor
 
 
 def require_current(document: ReferenceDocument, *, at: datetime) -> None:
-    """Refuse a document that does not count at this moment.
+    """Refuse a document that is not in force at this moment.
 
     Raises:
         KeyConflictError: ``references-not-current``.
@@ -249,14 +235,8 @@ def _policies_of_keys(tx: ReadTransaction) -> dict[str, bytes]:
     return {str(record.name): record.policy_digest for record in tx.keys.all()}
 
 
-def _rows_of_keys(tx: ReadTransaction) -> dict[str, tuple[AcceptedDocument, ...]]:
-    """Return what the policy of each key names."""
-    newest = _policies_of_keys(tx)
-    return {one: stored_policy(tx, digest)[1] for one, digest in newest.items()}
-
-
 def effects(tx: ReadTransaction, given: StoredDocument, *, new: bool) -> Intake:
-    """Find out for which keys a document is in force, and which of these nobody gets now."""
+    """Return the keys for which a document is in force, and those of them that cannot be released now."""
     keys: list[str] = []
     blocked: dict[str, str] = {}
     for one, digest in _policies_of_keys(tx).items():
@@ -269,7 +249,7 @@ def effects(tx: ReadTransaction, given: StoredDocument, *, new: bool) -> Intake:
 
 
 def added_body(done: Intake) -> dict[str, JsonValue]:
-    """Say what came in, for the log."""
+    """Return the body of the log entry for an added document."""
     return {
         "references": [reference_members(done.document)],
         "signers": [one.hex() for one in sorted(done.document.signers)],
@@ -282,7 +262,7 @@ def list_documents(tx: ReadTransaction) -> tuple[InForce, ...]:
     """Return every stored document by name, the newest first.
 
     Raises:
-        IntegrityError: something stored is not what it was.
+        IntegrityError: a stored record was altered.
     """
     guards = {one: find_guard(tx, digest).documents for one, digest in _policies_of_keys(tx).items()}
     digests = [digest for name in tx.references.names() for _, digest in tx.references.versions(name)]
@@ -297,5 +277,27 @@ def list_documents(tx: ReadTransaction) -> tuple[InForce, ...]:
 
 
 def reference_members(document: ReferenceDocument) -> dict[str, JsonValue]:
-    """Say which document, for the log."""
+    """Return the members that identify a document."""
     return {"name": document.name, "version": document.version, "sha256": document.digest.hex()}
+
+
+def reach_of(tx: ReadTransaction, given: StoredDocument) -> tuple[str, ...]:
+    """Return the keys whose policy accepts a document; none if all of it is stored already, so that nothing changes.
+
+    Raises:
+        IntegrityError: a stored record was altered.
+    """
+    stored = tx.references.find(given.digest)
+    before = () if stored is None else stored.proofs
+    proofs = {proof.key_id: proof for proof in (*given.proofs, *before)}
+    if stored is not None and len(proofs) == len(before):
+        return ()
+    whole = replace(given, proofs=tuple(proofs[one] for one in sorted(proofs)))
+    return tuple(
+        dict.fromkeys(
+            str(record.name)
+            for record in tx.keys.all()
+            for row in stored_policy(tx, record.policy_digest)[1]
+            if row.document == whole.name and accepts(row, whole)
+        )
+    )

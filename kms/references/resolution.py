@@ -1,8 +1,7 @@
-"""From a stored policy to one that judges: with the documents of reference values that are in force for it now.
+"""Loading of stored policies with the documents of reference values that are in force for them.
 
-The policy is held fast by its digest, to which the wrapped key is tied, and names documents by digest or by signers. So
-whoever can write to the database can put no value into force: signatures are verified here, each time anew but for
-bytes that were seen before.
+The wrapped key is bound to the digest of its policy, which names documents by digest or by signers. Write access to the
+database therefore puts no value into force: signatures are verified here at every use, except over bytes seen before.
 
 Of a document that a policy names by its signers, the highest version that the policy accepts is in force; of one that
 it names by digest, exactly that one.
@@ -28,21 +27,19 @@ from attest.policy import (
     read_signature,
     read_signed_document,
 )
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.references import StoredDocument
 from kms.store import ReadTransaction
-
-__all__ = ["Guard", "find_guard", "in_force", "load_guard", "named_by", "proved", "stored_policy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """A policy as it judges now.
+    """A policy with the reference values in force.
 
     Attributes:
-        policy: it, with the values of its documents; None while they do not let it load.
+        policy: the policy with the values of its documents; None if it does not load with them.
         documents: the documents that are in force for it, in its order.
-        problem: why it does not load, or None.
+        problem: the reason why it does not load, or None.
     """
 
     policy: Policy | None
@@ -53,8 +50,8 @@ class Guard:
 def find_guard(tx: ReadTransaction, digest: bytes) -> Guard:
     """Load a stored policy with the documents that are in force for it.
 
-    A policy that names no documents loads, since it did when it came in. One that does may be left without values by a
-    newer document; that is a reason to release nothing, and no damage.
+    A policy that names no documents loads, as it did when it was stored. A newer document may leave a policy without
+    values; then nothing is released, but nothing is damaged.
 
     Raises:
         IntegrityError: ``policy-missing``, ``policy-altered`` or ``references-altered``.
@@ -71,7 +68,7 @@ def find_guard(tx: ReadTransaction, digest: bytes) -> Guard:
 
 
 def stored_policy(tx: ReadTransaction, digest: bytes) -> tuple[bytes, tuple[AcceptedDocument, ...]]:
-    """Return a stored policy, and which documents it names.
+    """Return a stored policy, and the documents that it names.
 
     Raises:
         IntegrityError: ``policy-missing`` or ``policy-altered``.
@@ -86,10 +83,10 @@ def stored_policy(tx: ReadTransaction, digest: bytes) -> tuple[bytes, tuple[Acce
 
 
 def load_guard(tx: ReadTransaction, document: bytes) -> tuple[Policy, tuple[ReferenceDocument, ...]]:
-    """Load a policy that is about to be kept, with the documents that are in force for it; it has to load.
+    """Load a policy before it is stored, with the documents that are in force for it.
 
     Raises:
-        ConfigurationError: it is no policy, or a document that it names is missing, not accepted or of no use to it.
+        ConfigurationError: it is no policy, or a document that it names is missing, not accepted or without its values.
         IntegrityError: ``references-altered``.
     """
     stored = in_force(tx, named_by(document))
@@ -97,7 +94,7 @@ def load_guard(tx: ReadTransaction, document: bytes) -> tuple[Policy, tuple[Refe
 
 
 def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument, ...]:
-    """Return which documents a policy names; errors call it by ``name``.
+    """Return the documents that a policy names; errors call it by ``name``.
 
     Raises:
         ConfigurationError: it is no policy.
@@ -110,7 +107,7 @@ def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument
 
 
 def in_force(tx: ReadTransaction, rows: Iterable[AcceptedDocument]) -> tuple[StoredDocument, ...]:
-    """Return the documents that are in force for these rows of a policy; what is not there is left out.
+    """Return the documents that are in force for these rows of a policy; missing ones are left out.
 
     Raises:
         IntegrityError: ``references-altered``.
@@ -122,17 +119,22 @@ def in_force(tx: ReadTransaction, rows: Iterable[AcceptedDocument]) -> tuple[Sto
 def _current(tx: ReadTransaction, row: AcceptedDocument) -> StoredDocument | None:
     if row.sha256 is not None:
         stored = tx.references.find(row.sha256)
-        return stored if stored is not None and _accepts(row, stored) else None
+        return stored if stored is not None and accepts(row, stored) else None
     for version, digest in tx.references.versions(row.document):
         if version < row.minimum_version:
             return None
         stored = tx.references.find(digest)
-        if stored is not None and _accepts(row, stored):
+        if stored is not None and accepts(row, stored):
             return stored
     return None
 
 
-def _accepts(row: AcceptedDocument, stored: StoredDocument) -> bool:
+def accepts(row: AcceptedDocument, stored: StoredDocument) -> bool:
+    """Return True if a row of a policy accepts a document.
+
+    Raises:
+        IntegrityError: ``references-altered``.
+    """
     try:
         accept_document(row, {row.document: proved(stored)})
     except ConfigurationError:
@@ -145,7 +147,7 @@ def proved(stored: StoredDocument) -> ReferenceDocument:
     """Read a stored document, and verify every signature over it.
 
     Raises:
-        IntegrityError: ``references-altered``: it is not what it was when it was taken in.
+        IntegrityError: ``references-altered``.
     """
     try:
         document = read_signed_document(
@@ -163,7 +165,7 @@ def proved(stored: StoredDocument) -> ReferenceDocument:
 
 @lru_cache(maxsize=256)
 def _rows(document: bytes, digest: bytes) -> tuple[AcceptedDocument, ...]:
-    """Read what a stored policy names, and make sure that it is the one of this digest."""
+    """Return the documents that a stored policy names, after comparing its digest."""
     parsed = read_document(document)
     if identity_of(parsed).digest != digest:
         raise _altered("policy-altered", digest)
@@ -176,18 +178,10 @@ def _loaded(document: bytes, stored: tuple[StoredDocument, ...]) -> Policy:
 
 
 def _altered(code: str, digest: bytes) -> IntegrityError:
-    return IntegrityError(
-        f"the stored policy {digest.hex()} is not what its digest says",
-        code=code,
-        field="policies",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    return damaged(f"the stored policy {digest.hex()} is not what its digest says", code=code, field="policies")
 
 
 def _damaged(stored: StoredDocument) -> IntegrityError:
-    return IntegrityError(
-        f"the stored document of reference values {stored.name!r} version {stored.version} is not what was taken in",
-        code="references-altered",
-        field="reference_documents",
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    document = f"document of reference values {stored.name!r} version {stored.version}"
+    problem = f"the stored {document} is not what was taken in"
+    return damaged(problem, code="references-altered", field="reference_documents")

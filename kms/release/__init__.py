@@ -1,1 +1,1 @@
-"""A release from the challenge to the receipt, and what it rests on."""
+"""A release from the challenge to the receipt, and its dependencies."""

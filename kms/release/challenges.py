@@ -27,8 +27,6 @@ from kms.domain.kek import RandomBytes
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["MAC_KEY_BYTES", "TOKEN_CHARACTERS", "ChallengeIssuer", "OpenedChallenge"]
-
 MAC_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 32
 _MAC_BYTES = 32
@@ -42,16 +40,12 @@ _ASK_AGAIN = "ask for a new challenge and collect new evidence under it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedChallenge:
-    """A challenge of this service that is still valid. It may have been used already.
+    """A challenge of this service that is still valid: its nonce, 32 bytes, and the end of its validity, excluded.
 
-    Attributes:
-        nonce: 32 bytes.
-        issued_at: start of its validity, included.
-        expires_at: end of its validity, excluded.
+    It may have been used already.
     """
 
     nonce: bytes
-    issued_at: datetime
     expires_at: datetime
 
     @property
@@ -67,7 +61,7 @@ class ChallengeIssuer:
         mac_key: 32 secret bytes, the same for every replica.
         audience: the service's verifier key text.
         lifetime_seconds: of the challenges issued from now on.
-        simulated: whether simulated evidence is accepted.
+        simulated: True if simulated evidence is accepted.
         random: source of nonces.
         not_before: challenges issued earlier are refused, since it is unknown which of them were used.
     """
@@ -82,7 +76,6 @@ class ChallengeIssuer:
         random: RandomBytes,
         not_before: datetime | None = None,
     ) -> None:
-        """Keep key, audience and settings."""
         self._not_before = not_before
         self._mac_key = mac_key
         self._audience = audience
@@ -117,7 +110,7 @@ class ChallengeIssuer:
                 ``challenge-from-the-future``.
             ChallengeExpiredError: ``challenge-expired``.
         """
-        # (1) Ours, every byte of it: nothing is read before the MAC was compared.
+        # (1) This service made every byte of it: nothing is read before the MAC is compared.
         body = self._authentic(token)
         # (2) Of this version, and issued under the setting that is in force now.
         if body[0] != _VERSION or body[1] != self._flags:
@@ -126,6 +119,10 @@ class ChallengeIssuer:
         issued_at = moment_of(int.from_bytes(body[2:10], "big"))
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
+        self._require_recorded(issued_at)
+        return OpenedChallenge(nonce=body[14:], expires_at=expires_at)
+
+    def _require_recorded(self, issued_at: datetime) -> None:
         if self._not_before is not None and issued_at < self._not_before:
             raise ChallengeExpiredError(
                 "the challenge was issued before the service's data was restored",
@@ -134,7 +131,6 @@ class ChallengeIssuer:
                 got=rfc3339_text(issued_at),
                 hint=_ASK_AGAIN,
             )
-        return OpenedChallenge(nonce=body[14:], issued_at=issued_at, expires_at=expires_at)
 
     def _authentic(self, token: str) -> bytes:
         if len(token) != TOKEN_CHARACTERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attest import Policy, VerifiedEvidence, appraise
 from attest.encoding import JsonValue
@@ -19,8 +19,6 @@ from kms.leases.search import standing_stops
 from kms.release.exchange import Exchange
 from kms.release.snapshot import Snapshot
 from kms.store import ReadTransaction
-
-__all__ = ["Decided", "appraise_all", "decide_on", "with_objections"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +89,26 @@ def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes
 
 
 def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:
-    """Deny a release to which leases or limits, as this transaction sees them, object."""
+    """Deny a release against which leases or limits in this transaction object."""
     attester = decided.attester
     if attester is None:
         return decided
+    verified = (result.verified for result in decided.results.values())
+    objections = (
+        *_lease_objections(tx, exchange, decided, attester),
+        *limit_objections(tx, keys=decided.decision.keys, attester=attester, verified=verified, at=exchange.at),
+    )
+    if not objections:
+        return decided
+    decision = _decision(exchange, decided.snapshot, decided.results, objections)
+    return replace(decided, decision=decision, attester=None)
+
+
+def _lease_objections(
+    tx: ReadTransaction, exchange: Exchange, decided: Decided, attester: Attester
+) -> tuple[DenialReason, ...]:
     names = {state.name for state in decided.decision.keys}
-    held_against = lease_objections(
+    return lease_objections(
         renews=exchange.request.renews,
         states=tx.leases.states(exchange.request.renews),
         stops=standing_stops(tx, names, attester=attester),
@@ -104,18 +116,6 @@ def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -
         attester=attester,
         at=exchange.at,
     )
-    limited = limit_objections(
-        tx,
-        keys=decided.decision.keys,
-        attester=attester,
-        verified=(result.verified for result in decided.results.values()),
-        at=exchange.at,
-    )
-    objections = (*held_against, *limited)
-    if not objections:
-        return decided
-    decision = _decision(exchange, decided.snapshot, decided.results, objections)
-    return Decided(snapshot=decided.snapshot, results=decided.results, decision=decision, attester=None)
 
 
 def _decision(

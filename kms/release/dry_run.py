@@ -18,8 +18,6 @@ from attest.evidence import MEDIA_BINDING, NONCE_BYTES, parse_binding
 from kms.domain.decide import ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.log_decisions import check_members
 
-__all__ = ["TRIAL_SCHEMA", "ReleaseTrial", "assumed_nonce"]
-
 TRIAL_SCHEMA = "kms.release-trial/1"
 _NO_NONCE = bytes(NONCE_BYTES)
 """Nonce for evidence without a binding, which is refused because it answers no challenge."""
@@ -32,7 +30,7 @@ class ReleaseTrial:
     Attributes:
         requested: the keys as the request names them.
         at: moment of the appraisal.
-        decision: allow or deny, with every reason; None where the evidence was refused before any policy.
+        decision: allow or deny, with every reason; None if the evidence was refused before any policy.
         results: results of each key's policy, by requested key.
         refusal: reason why the evidence was refused or no decision was possible; None if there is a decision.
     """

@@ -12,21 +12,13 @@ from attest.encoding import json_value, rfc3339
 from attest.endorsements import IntelDocument
 from attest.errors import EvidenceError
 
-__all__ = ["KINDS", "Dated", "DatedKind", "dated"]
-
 DatedKind = Literal["crl", "tcb-info", "qe-identity", "ocsp", "certificate"]
 KINDS: Final[tuple[DatedKind, ...]] = ("crl", "tcb-info", "qe-identity", "ocsp", "certificate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """The newest issue of one endorsement.
-
-    Attributes:
-        kind: its kind.
-        name: its subject, for display.
-        ends: its expiry.
-    """
+    """Kind, subject for display and expiry of the newest issue of one endorsement."""
 
     kind: DatedKind
     name: str
@@ -57,7 +49,7 @@ def _all(endorsements: Endorsements) -> Iterator[Dated]:
 
 
 def _of_intel(documents: Iterable[IntelDocument]) -> Iterator[Dated]:
-    """Read the date in a document; return None for an unreadable document, which verification refuses."""
+    """Read the dates in documents; skip unreadable documents, which verification refuses."""
     for document in documents:
         try:
             body = json_value(document.body, what="document")

@@ -15,8 +15,6 @@ from attest.evidence import MAX_FILE_BYTES, MAX_FILES
 from attest.fetch import VendorServices, gather_for_evidence
 from kms.release.vendor_cache import NotedCache
 
-__all__ = ["EndorsementProvider", "FetchService"]
-
 REREAD_SECONDS: Final = 600
 """Interval at which loaded bundles are checked for expiry, without reading the disk."""
 
@@ -39,7 +37,7 @@ class _Read:
 
 
 class EndorsementProvider:
-    """Provider of endorsements, as candidates for verification.
+    """Provider of endorsements, as candidates for verification. ``reload`` reads the files.
 
     Args:
         paths: files and directories; directories are read with all that is below them.
@@ -56,7 +54,6 @@ class EndorsementProvider:
         service: FetchService | None = None,
         report: Report = lambda _: None,
     ) -> None:
-        """Keep the sources; ``reload`` reads them."""
         self._paths = paths
         self._bundle_trust = bundle_trust
         self._service = service

@@ -17,8 +17,6 @@ from attest.errors import AttestError, EndorsementError
 from attest.fetch import CheckedAnswer, EndorsementSource, VendorServices, describe, refresh_endorsement
 from kms.release.vendor_cache import CachedRequest, NotedCache
 
-__all__ = ["LOOK_SECONDS", "OUTCOMES", "Refresher", "is_due", "retry_seconds"]
-
 LOOK_SECONDS: Final = 60.0
 """Interval between scans of the cache."""
 LEAD: Final = timedelta(days=1)
@@ -49,9 +47,9 @@ def retry_seconds(
 
     Args:
         failures: number of consecutive failures; at least 1.
-        jitter: 0 to 1, drawn anew each time, so that replicas do not come together.
-        first: the wait after the first failure, at most.
-        longest: the longest wait.
+        jitter: 0 to 1, drawn each time, so that replicas do not retry together.
+        first: longest wait after the first failure.
+        longest: longest wait.
     """
     return min(longest, first * 2.0 ** min(failures - 1, 20)) * (0.5 + jitter / 2)
 
@@ -84,7 +82,7 @@ class Refresher:
         cache: the needed requests and their cached answers.
         clock: source of the time.
         jitter: draws a number from 0 to 1.
-        told: callback with the name of a service and the outcome of a request.
+        counted: callback with the name of a service and the outcome of a request.
         report: callback for messages to the operator.
     """
 
@@ -95,10 +93,9 @@ class Refresher:
         *,
         clock: Clock,
         jitter: Callable[[], float],
-        told: Callable[[str, str], None],
+        counted: Callable[[str, str], None],
         report: Callable[[str], None],
     ) -> None:
-        """Keep the vendors; nothing is fetched yet."""
         named = {"amd": vendors.amd, "intel": vendors.intel, "rims": vendors.rims, "ocsp": vendors.ocsp}
         self._services: Mapping[str, _Service] = {
             source.service: _Service(name=name, source=source) for name, source in named.items()
@@ -106,7 +103,7 @@ class Refresher:
         self._cache = cache
         self._clock = clock
         self._jitter = jitter
-        self._told = told
+        self._counted = counted
         self._report = report
         self._unchanged: dict[CachedRequest, _Patience] = {}
         self._stop = threading.Event()
@@ -155,10 +152,10 @@ class Refresher:
         service.patience = _Patience()
         if newer.data != earlier.data or not is_due(newer, at=now):
             self._unchanged.pop(wanted, None)
-            self._told(service.name, "fetched")
+            self._counted(service.name, "fetched")
             return
         self._leave_alone(wanted, now)
-        self._told(service.name, "unchanged")
+        self._counted(service.name, "unchanged")
 
     def _leave_alone(self, wanted: CachedRequest, now: datetime) -> float:
         """Postpone one request that brought no newer answer."""
@@ -178,7 +175,7 @@ class Refresher:
             failures = away.patience.failures + 1
             wait = retry_seconds(failures, jitter=self._jitter())
             away.patience = _Patience(failures=failures, again_at=now + timedelta(seconds=wait))
-        self._told(name, "failed")
+        self._counted(name, "failed")
         self._report(
             f"warning: the {describe(wanted.request)} cannot be fetched anew: {error.message} [{error.code}]; "
             f"{name} is asked again in {wait:.0f} s, and what is at hand counts until it ends"

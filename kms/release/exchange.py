@@ -1,4 +1,4 @@
-"""One exchange: a request with the challenge that it answers. Every step of a release takes it as an argument."""
+"""One exchange: a request with its challenge. Every step of a release takes it as an argument."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from kms.domain.decide import ReleaseTerms
 from kms.domain.keys import KeyPurpose
 from kms.release.challenges import OpenedChallenge
 
-__all__ = ["Exchange"]
-
 _PURPOSES: Final = frozenset(map(str, KeyPurpose))
 
 
@@ -27,8 +25,8 @@ class Exchange:
         request: evidence or a passport, with the requested keys.
         challenge: the challenge that it answers.
         audience: the service's verifier key text.
-        caller: identity of the caller; None where the service does not demand one.
-        allow_simulated: whether simulated evidence counts.
+        caller: identity of the caller; None if the service does not require one.
+        allow_simulated: True if simulated evidence is accepted.
         at: moment of verification, appraisal and decision.
     """
 
@@ -58,5 +56,5 @@ class Exchange:
 
     @property
     def caller_members(self) -> dict[str, JsonValue]:
-        """Members of a log entry that name the caller, where there is one."""
+        """Members of a log entry that name the caller, if there is one."""
         return {} if self.caller is None else {"caller": self.caller.members()}

@@ -15,21 +15,13 @@ from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
 
-__all__ = ["PassportVerifier"]
-
 _CLAUSE = "docs/releases.md, passports; must-check.md 18, 20"
 
 
 class PassportVerifier:
-    """Verifier of passports.
-
-    Args:
-        verifiers: issuers whose EARs are accepted as genuine. The key's policy selects among them.
-        audience: the service's verifier key text.
-    """
+    """Verifier of passports of trusted issuers for this audience. The key's policy selects among the issuers."""
 
     def __init__(self, verifiers: tuple[TrustedVerifier, ...], *, audience: str) -> None:
-        """Keep the trusted Verifiers."""
         self._verifiers = verifiers
         self._audience = audience
 
@@ -42,16 +34,12 @@ class PassportVerifier:
     ) -> VerifiedPassport:
         """Verify a passport; the key's policy appraises it later.
 
-        Args:
-            request: the passport and the requested keys.
-            nonce: of the challenge, 32 bytes.
-            tenants: tenants of the requested keys; a Verifier must be trusted for all of them.
-            at: the moment of the decision.
+        The nonce of the challenge has 32 bytes. The Verifier must be trusted for all of these tenants.
 
         Raises:
             EvidenceError: the passport or its EAR is malformed.
-            VerificationError: an issuer that is not trusted, a signature that does not hold, an EAR out of time, for
-                another service or about another key; or evidence that answered no question of its Verifier's.
+            VerificationError: the issuer is not trusted, a signature does not verify, or the EAR is out of time, for
+                another service, about another key, or on evidence that answered no challenge of its Verifier.
         """
         passport = request.passport
         # (1) The bound key signed this request, for this service, this challenge and these keys.

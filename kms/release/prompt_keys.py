@@ -14,8 +14,6 @@ from kms.release.services import Services
 from kms.store import ReadTransaction
 from kms.store.prompt_keys import StoredPromptKey
 
-__all__ = ["MAX_PAGE", "NOTE_SECONDS", "PromptKeyPage", "PromptKeyService"]
-
 MAX_PAGE: Final = 50
 NOTE_SECONDS: Final = 3600
 """Longest validity of a note; clients then fetch a new one and so learn of a rotation or an end."""
@@ -23,12 +21,7 @@ NOTE_SECONDS: Final = 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptKeyPage:
-    """Some prompt keys in the order of their names.
-
-    Attributes:
-        keys: keys in their wire form.
-        after: name after which the next page starts, or None on the last page.
-    """
+    """Prompt keys in their wire form by name, and the name after which the next page starts; None on the last page."""
 
     keys: tuple[PublishedPromptKey, ...]
     after: KeyName | None
@@ -42,14 +35,9 @@ class _Found:
 
 
 class PromptKeyService:
-    """Directory of prompt keys, each with a signed note.
-
-    Args:
-        services: the service's dependencies.
-    """
+    """Directory of prompt keys, each with a signed note."""
 
     def __init__(self, services: Services) -> None:
-        """Keep the services."""
         self._services = services
 
     def page(self, *, tenant: str | None, key_id: str | None, after: KeyName | None, limit: int) -> PromptKeyPage:
@@ -78,10 +66,10 @@ class PromptKeyService:
             LogBrokenError: the log does not hold what was published.
             UnavailableError: the database is in use, or away.
         """
-        page = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1)
-        if not page.keys:
+        found = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1).keys
+        if not found:
             raise KeyUnknownError(f"there is no prompt key {str(name)!r}", code="key-unknown", field=str(name))
-        return page.keys[0]
+        return found[0]
 
     def _published(self, found: _Found) -> PublishedPromptKey:
         stored, identity = found.stored, self._services.identity

@@ -16,8 +16,6 @@ from kms.release.exchange import Exchange
 from kms.release.services import Services
 from kms.release.snapshot import Snapshot, relaxed_by_all, tolerated_by_all
 
-__all__ = ["REFUSALS", "strict_refusal", "verify_proof"]
-
 REFUSALS = (EvidenceError, VerificationError, EndorsementError)
 """Errors that refuse a proof. After an ``EndorsementError`` the same request may be sent again."""
 
@@ -26,11 +24,6 @@ def verify_proof(
     services: Services, exchange: Exchange, policies: Mapping[str, Policy]
 ) -> VerifiedEvidence | VerifiedPassport:
     """Verify evidence as strictly as the strictest policy demands, or a passport, which no policy relaxes.
-
-    Args:
-        services: trust anchors, endorsements, trusted Verifiers.
-        exchange: the request.
-        policies: the policies of the requested keys.
 
     Raises:
         EvidenceError: the evidence is malformed.

@@ -12,8 +12,6 @@ from kms.domain.secret import EXPORT, SecretBytes
 from kms.release.decision import Decided
 from kms.release.exchange import Exchange
 
-__all__ = ["receipt", "seal_keys"]
-
 
 def seal_keys(
     exchange: Exchange,
@@ -25,12 +23,8 @@ def seal_keys(
 ) -> tuple[SealedKey, ...]:
     """Seal each key to the recipient of the decision; a denial has no recipient, so nothing is sealed.
 
-    Args:
-        exchange: the request.
-        decided: the decision.
-        secrets: the keys, by requested key.
-        granted: the leases, likewise.
-        decision_digest: leaf hash of the decision's log entry, to which each sealed key is bound.
+    Secrets and leases are by requested key. Each sealed key is bound to ``decision_digest``, the leaf hash of the
+    decision's log entry.
 
     Raises:
         VerificationError: the workload's key cannot be sealed to.

@@ -17,9 +17,9 @@ from attest.errors import AttestError, EndorsementError, EvidenceError, Verifica
 from attest.release import Challenge, PassportRequest, Release, ReleaseRequest, SealedKey, seal, sign_note
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.actors import Actor
-from kms.domain.break_glass import within_glass
+from kms.domain.break_glass import limited_leases
 from kms.domain.decide import Result
-from kms.domain.disclosure import told
+from kms.domain.disclosure import denial
 from kms.domain.errors import UnavailableError
 from kms.domain.lease_grants import NOTHING_GRANTED, Granted
 from kms.domain.log_decisions import DECISION, refusal_body
@@ -36,8 +36,6 @@ from kms.release.snapshot import Snapshot, take_snapshot
 from kms.store import ReadTransaction, WriteTransaction
 from kms.telemetry import carried, stage, tee_of
 
-__all__ = ["ReleaseService"]
-
 _log = logging.getLogger("kms")
 MAX_ATTEMPTS: Final = 3
 """Attempts of a release while keys or policies change during the decision."""
@@ -50,8 +48,8 @@ class _Concluded:
 
     Attributes:
         decided: the decision, with the objections of leases and limits.
-        entry: of the log.
-        sealed: the keys; none where the decision is a no.
+        entry: its log entry.
+        sealed: the keys; none for a denial.
         refusal: reason why nothing can be sealed to the workload's key, or None.
     """
 
@@ -62,18 +60,13 @@ class _Concluded:
 
 
 class _StateChangedError(Exception):
-    """A key, or a document of reference values in force, is not what the decision was made on."""
+    """A key, or a document of reference values in force, changed since the decision."""
 
 
 class ReleaseService:
-    """Challenges and releases.
-
-    Args:
-        services: everything it works with.
-    """
+    """Challenges and releases."""
 
     def __init__(self, services: Services) -> None:
-        """Keep the services."""
         self._services = services
         self._relaxations = BreakGlassService(services.kek)
 
@@ -88,28 +81,28 @@ class ReleaseService:
         For an identified caller, keys of tenants in which it lacks the role ``workload`` count as unknown. Attestation
         is required as well.
 
-        A challenge is used up by every decision, yes or no. It is not when the answer is ``UnavailableError`` or
-        ``EndorsementError``: nothing was decided then, and the same request may be sent again. With the one code
-        ``store-outcome-unknown`` it may be used up: the database went away while the decision was being written.
+        Every decision uses the challenge up. ``UnavailableError`` and ``EndorsementError`` do not: nothing was decided,
+        and the same request may be sent again. With the code ``store-outcome-unknown`` alone, it may be used up: the
+        database went away while the decision was being written.
 
         Raises:
-            ChallengeError: the challenge is not ours, or not in time, or (``ChallengeUsedError``) was used before.
+            ChallengeError: not a challenge of this service, out of time, or (``ChallengeUsedError``) used before.
             EvidenceError: the evidence is malformed.
             VerificationError: the evidence is not genuine, not bound to this exchange, or names no key to seal to.
-            EndorsementError: something a vendor says is missing or stale.
-            ReleaseDeniedError: the decision was no; ``KeyUnknownError`` when a key does not exist.
+            EndorsementError: an endorsement of a vendor is missing or stale.
+            ReleaseDeniedError: the release is denied; ``KeyUnknownError`` if a key does not exist.
             UnavailableError: the database is in use, or the clock is wrong.
-            IntegrityError: a stored key or policy is not what it says.
+            IntegrityError: a stored key or policy was altered.
         """
         at = self._services.clock()
-        # (1) The challenge is ours and in time.
+        # (1) The challenge is of this service and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
         exchange = self._exchange(request, challenge, caller=caller, at=at)
         return _until_unchanged(partial(self._attempt, exchange))
 
     def _attempt(self, exchange: Exchange) -> Release:
         services = self._services
-        # (2) The challenge was not used before, which step (6) asks again. One state of keys, policies and brakes.
+        # (2) The challenge was not used before, which step (6) checks again. One state of keys, policies and brakes.
         with services.store.reading() as tx:
             tx.nonces.require_unused(exchange.challenge.nonce_digest)
             snapshot = take_snapshot(tx, exchange, self._relaxations)
@@ -127,10 +120,10 @@ class ReleaseService:
             results = appraise_all(verified, snapshot.policies, exchange)
             decided = decide_on(exchange, snapshot, verified, results)
             strict = strict_refusal(services, exchange, snapshot)
-        # (5) Keys that do not open are found out before anything is written.
+        # (5) Keys are unwrapped before anything is written, so that one that does not open changes nothing.
         with stage("unwrap"):
             secrets = self._unwrapped(decided)
-        # (6) Challenge used up, decision logged, both on the disk; then, and only then, the keys leave.
+        # (6) The challenge is used up and the decision logged, both on the disk, before any key leaves.
         with wiped_after(secrets.values()), stage("log"):
             concluded = services.store.write(carried(partial(self._conclude, exchange, decided, strict, secrets)))
         decided, entry, sealed = concluded.decided, concluded.entry, concluded.sealed
@@ -139,8 +132,9 @@ class ReleaseService:
         if decided.under_break_glass:
             _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
         if not decided.allows:
-            raise strict or _denial(exchange, decided)
-        # (7) The receipt, and the proof that the log holds the entry, which anybody can check later.
+            levels = decided.snapshot.disclosures
+            raise strict or denial(decided.decision, requested=exchange.request.key_ids, levels=levels)
+        # (7) The receipt, and the proof that the log contains the entry, for a later check by anybody.
         with stage("prove"):
             proof = services.log.proof(entry.seq).to_text()
         text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
@@ -155,21 +149,21 @@ class ReleaseService:
         secrets: Mapping[str, SecretBytes],
         tx: WriteTransaction,
     ) -> _Concluded:
-        """Do step (6), in one transaction that still sees what was decided on."""
-        # (6.1) The challenge is used up, and the state is the one that the decision was made on.
+        """Do step (6), in one transaction that sees the state of the decision."""
+        # (6.1) The challenge is used up, and the state is that of the decision.
         _use_up(tx, exchange)
         self._require_unchanged(tx, exchange, decided.snapshot)
-        # (6.2) Leases and limits, as this transaction sees them, may make it a no.
+        # (6.2) Leases and limits in this transaction may turn it into a denial.
         decided = with_objections(tx, exchange, decided)
         if not decided.allows and isinstance(strict, EndorsementError):
-            raise strict  # as for an unknown key: nothing was decided, and the challenge still counts
-        # (6.3) A yes grants leases. The log entry names them, and each key is sealed with the entry's hash.
+            raise strict  # as for an unknown key: nothing was decided, and the challenge stays valid
+        # (6.3) A release grants leases. The log entry names them, and each key is sealed with the entry's hash.
         granted = self._granted(tx, exchange, decided)
         entry = tx.log.prepare(kind=DECISION, at=exchange.at, body=decided.log_body(exchange, granted))
         try:
             with stage("wrap"):
                 sealed = seal_keys(exchange, decided, secrets, granted, decision_digest=entry.leaf_hash)
-        except VerificationError as exc:  # the workload's key is none
+        except VerificationError as exc:  # the workload's key is invalid
             entry = _log_refusal(tx, exchange, decided.snapshot, exc)
             return _Concluded(decided=decided, entry=entry, sealed=(), refusal=exc)
         # (6.4) Entry and leases are written.
@@ -182,20 +176,17 @@ class ReleaseService:
     def try_release(
         self, evidence: Evidence, key_ids: tuple[str, ...], *, renews: tuple[str, ...] = (), at: datetime
     ) -> ReleaseTrial:
-        """Run the steps of a release on this evidence, change nothing, and return how it would come out.
+        """Run the steps of a release on this evidence, change nothing, and return the outcome at a moment.
 
-        Args:
-            evidence: collected for this service, under whatever challenge.
-            key_ids: the keys, as they would be asked for.
-            renews: leases that would be named.
-            at: the moment for which to judge.
+        The evidence was collected for this service, under any challenge. ``key_ids`` and ``renews`` are those of a
+        request.
 
         Raises:
             UnavailableError: the database is in use, or ``keys-changing``.
-            IntegrityError: a stored key or policy is not what it says.
+            IntegrityError: a stored key or policy was altered.
         """
         try:
-            challenge = OpenedChallenge(nonce=assumed_nonce(evidence), issued_at=at, expires_at=at)
+            challenge = OpenedChallenge(nonce=assumed_nonce(evidence), expires_at=at)
         except EvidenceError as exc:
             return ReleaseTrial(requested=key_ids, at=at, decision=None, results={}, refusal=exc)
         request = ReleaseRequest(challenge="", evidence=evidence, key_ids=key_ids, renews=renews)
@@ -216,7 +207,7 @@ class ReleaseService:
                 self._require_unchanged(tx, exchange, snapshot)
                 decided = with_objections(tx, exchange, decided)
             if decided.decision.recipient is not None:
-                seal(b"", recipient=decided.decision.recipient, info=b"")  # whether anything can be sealed to it
+                seal(b"", recipient=decided.decision.recipient, info=b"")  # refuses an invalid key
         except REFUSALS as exc:
             return trial(decision=None, results=results, refusal=exc)
         return trial(decision=decided.decision, results=results, refusal=None)
@@ -266,7 +257,7 @@ class ReleaseService:
             seconds={asked: record.lease_seconds for asked, record in decided.snapshot.records.items()},
             at=exchange.at,
         )
-        return within_glass(granted, keys)
+        return limited_leases(granted, keys)
 
 
 def _until_unchanged(attempt: Callable[[], T]) -> T:
@@ -291,7 +282,7 @@ def _use_up(tx: WriteTransaction, exchange: Exchange) -> None:
 
 
 def _conclude_refusal(exchange: Exchange, snapshot: Snapshot, error: AttestError, tx: WriteTransaction) -> None:
-    """Use the challenge up and log why the proof was refused."""
+    """Use the challenge up and log the refusal of the proof."""
     _use_up(tx, exchange)
     _log_refusal(tx, exchange, snapshot, error)
 
@@ -307,8 +298,3 @@ def _log_refusal(tx: WriteTransaction, exchange: Exchange, snapshot: Snapshot, e
         allow_simulated=exchange.allow_simulated,
     )
     return tx.log.add(kind=DECISION, at=exchange.at, body={**body, **exchange.caller_members})
-
-
-def _denial(exchange: Exchange, decided: Decided) -> AttestError:
-    """Return the error of a denial: as much as the keys disclose, or that of an unknown key."""
-    return told(decided.decision, requested=exchange.request.key_ids, levels=decided.snapshot.disclosures)

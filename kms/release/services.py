@@ -1,4 +1,4 @@
-"""Everything that a request of the release plane works with; ``kms.operations.services`` opens it from settings."""
+"""Dependencies of requests of the release plane; ``kms.operations.services`` opens them from settings."""
 
 from __future__ import annotations
 
@@ -9,32 +9,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from attest import TrustAnchors
 from attest.clock import Clock
 from attest.release import VerifierKey
+from kms.domain.lease_grants import LeaseIssuer
 from kms.keys.wrapping.keyring import KekRing
-from kms.leases import LeaseIssuer
 from kms.log.publisher import LogPublisher
 from kms.release.challenges import ChallengeIssuer
 from kms.release.endorsement_provider import EndorsementProvider
 from kms.release.passports import PassportVerifier
 from kms.store import Store
 
-__all__ = ["Identity", "Services"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Identity of the service: its origin and its signing key.
-
-    Attributes:
-        key: signs receipts and checkpoints of the log.
-        public: the verifier key, whose text is the audience of every binding.
-    """
+    """Signing key of the service, for receipts and checkpoints, and its verifier key, the audience of every binding."""
 
     key: Ed25519PrivateKey
     public: VerifierKey
 
     @property
     def origin(self) -> str:
-        """The service's name, which is its log's name too."""
+        """The name of the service and of its log."""
         return self.public.name
 
     def __repr__(self) -> str:
@@ -52,12 +45,12 @@ class Services:
         identity: signs receipts.
         log: checkpoints and proofs of the log.
         challenges: issues and recognises challenges.
-        leases: makes the leases of what is released.
+        leases: makes the leases of released keys.
         passports: verifies passports.
         endorsements: provider of endorsements.
         anchors: accepted roots.
         clock: source of the time.
-        allow_simulated: whether simulated evidence counts.
+        allow_simulated: True if simulated evidence is accepted.
     """
 
     store: Store

@@ -11,16 +11,14 @@ from attest import Policy, Unchecked
 from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.callers import within_reach
 from kms.controls.break_glass import BreakGlassService
-from kms.domain.break_glass import BreakGlass, counting_freezes, judging_policy, open_glass_of
-from kms.domain.decide import KeyState, ReferenceState, ReleaseObstacle
+from kms.domain.break_glass import BreakGlass, counting_freezes, policy_in_force
+from kms.domain.decide import KeyState, OpenBreakGlass, ReferenceState, ReleaseObstacle
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
-from kms.domain.key_states import version_hindrances
+from kms.domain.key_states import version_obstacles
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
 from kms.references.resolution import Guard, find_guard
 from kms.release.exchange import Exchange
 from kms.store import ReadTransaction
-
-__all__ = ["Snapshot", "relaxed_by_all", "take_snapshot", "tolerated_by_all"]
 
 _FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.ALL: "service-frozen"}
 
@@ -51,8 +49,8 @@ def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGla
     """Read the state of the requested keys; a key out of the caller's reach does not exist.
 
     Raises:
-        IntegrityError: a stored key, policy, freeze or relaxation is not what it says.
-        UnavailableError: what holds the key-encryption key does not answer.
+        IntegrityError: a stored key, policy, freeze or relaxation was altered.
+        UnavailableError: the key-encryption key's back-end does not answer.
     """
     at = exchange.at
     requested = map(KeyReference.parse, exchange.request.key_ids)
@@ -63,9 +61,9 @@ def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGla
     states: dict[str, KeyState] = {}
     policies: dict[str, Policy] = {}
     for asked, record in records.items():
-        glasses = opened.get(record.name, ())
-        guard = find_guard(tx, judging_policy(record.policy_digest, glasses))
-        states[asked] = _state(asked, record, guard, glasses, counting_freezes(freezes, glasses), at=at)
+        relaxed = opened.get(record.name, ())
+        guard = find_guard(tx, policy_in_force(record.policy_digest, relaxed))
+        states[asked] = _state(asked, record, guard, relaxed, counting_freezes(freezes, relaxed), at=at)
         if guard.policy is not None:
             policies[asked] = guard.policy
     return Snapshot(records=records, states=states, policies=policies)
@@ -75,7 +73,7 @@ def _state(
     asked: str,
     record: KeyRecord,
     guard: Guard,
-    glasses: tuple[BreakGlass, ...],
+    relaxations: tuple[BreakGlass, ...],
     freezes: tuple[Freeze, ...],
     *,
     at: datetime,
@@ -85,32 +83,34 @@ def _state(
         name=record.name,
         version=record.version,
         purpose=str(record.purpose),
-        policy_digest=judging_policy(record.policy_digest, glasses),
+        policy_digest=policy_in_force(record.policy_digest, relaxations),
         enabled=record.enabled,
         reference_digest=None if guard.policy is None else guard.policy.reference_digest,
         references=tuple(
             ReferenceState(name=one.name, version=one.version, digest=one.digest) for one in guard.documents
         ),
-        hindrances=tuple(_hindrances(record, guard, freezes, at=at)),
+        obstacles=tuple(_obstacles(record, guard, freezes, at=at)),
         frozen_products=frozen_products(freezes),
-        break_glass=open_glass_of(glasses),
+        break_glass=tuple(
+            OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in relaxations
+        ),
     )
 
 
-def _hindrances(
+def _obstacles(
     record: KeyRecord, guard: Guard, freezes: tuple[Freeze, ...], *, at: datetime
 ) -> Iterator[ReleaseObstacle]:
     """List the reasons against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
         text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
         yield ReleaseObstacle(code="references-unusable", text=text)
-    yield from version_hindrances(record, at=at)
+    yield from version_obstacles(record, at=at)
     for one in freezing(freezes, key=record.name):
         yield ReleaseObstacle(code=_FROZEN[one.target.scope], text=f"{one.target} is frozen")
 
 
 def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
-    """Return what every policy leaves unchecked: verification is as strict as the strictest of them."""
+    """Return the checks that every policy leaves out, since the strictest of them governs verification."""
     each = [policy.unchecked for policy in policies.values()]
     if not each:
         return ()
@@ -119,7 +119,7 @@ def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
 
 
 def tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
-    """Return what every policy tolerates of GPUs and of switches, likewise."""
+    """Return the tolerances for GPUs and switches that every policy grants, likewise."""
     return DeviceTolerances(
         gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
         switches=_common([policy.switch_tolerances for policy in policies.values()]),

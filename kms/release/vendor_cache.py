@@ -8,44 +8,32 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from attest import Endorsements
 from attest.clock import Clock
 from attest.endorsements import EndorsementRequest
 from attest.fetch import CheckedAnswer, EndorsementCache, EndorsementSource, Progress
 
-__all__ = ["FORGOTTEN_AFTER", "MAX_NOTED", "CachedRequest", "NotedCache", "SharedSource"]
-
 MAX_NOTED: Final = 8192
 """Limit of recorded requests and of answers in memory; the least recently used goes first."""
 FORGOTTEN_AFTER: Final = timedelta(days=7)
 """An answer that no workload has needed for a week is not kept fresh."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedRequest:
-    """A request that workloads need an answer to.
-
-    Attributes:
-        request: the request.
-        service: name of the answering source.
-    """
+    """A request of workloads, and the name of the source that answers it."""
 
     request: EndorsementRequest
     service: str
 
 
 class NotedCache(EndorsementCache):
-    """A cache that records recent requests.
-
-    Args:
-        directory: folder of the answers; None keeps them in memory for the life of the process.
-        clock: source of the time.
-    """
+    """A cache that records recent requests; without a directory, it keeps the answers in memory."""
 
     def __init__(self, directory: Path | None, *, clock: Clock) -> None:
-        """Begin with nothing noted."""
         super().__init__(directory or Path())
         self._on_disk = directory is not None
         self._clock = clock
@@ -57,10 +45,7 @@ class NotedCache(EndorsementCache):
         """Return the answer to a request, and note that it is needed."""
         wanted = CachedRequest(request=request, service=service)
         with self._lock:
-            self._noted[wanted] = self._clock()
-            self._noted.move_to_end(wanted)
-            if len(self._noted) > MAX_NOTED:
-                self._noted.popitem(last=False)
+            _remember(self._noted, wanted, self._clock())
         return self.look(wanted)
 
     def look(self, wanted: CachedRequest) -> CheckedAnswer | None:
@@ -78,10 +63,7 @@ class NotedCache(EndorsementCache):
             return
         wanted = CachedRequest(request=answer.request, service=service)
         with self._lock:
-            self._kept[wanted] = answer
-            self._kept.move_to_end(wanted)
-            if len(self._kept) > MAX_NOTED:
-                self._kept.popitem(last=False)
+            _remember(self._kept, wanted, answer)
 
     def wanted(self) -> tuple[CachedRequest, ...]:
         """Return the recent requests, and forget the others."""
@@ -102,15 +84,18 @@ class NotedCache(EndorsementCache):
         )
 
 
-class SharedSource:
-    """A vendor's service with one request at a time; concurrent equal requests share one answer.
+def _remember(known: OrderedDict[CachedRequest, T], wanted: CachedRequest, value: T) -> None:
+    """Put a value at the end, and drop the oldest above the limit."""
+    known[wanted] = value
+    known.move_to_end(wanted)
+    if len(known) > MAX_NOTED:
+        known.popitem(last=False)
 
-    Args:
-        source: the service.
-    """
+
+class SharedSource:
+    """A vendor's service with one request at a time; concurrent equal requests share one answer."""
 
     def __init__(self, source: EndorsementSource) -> None:
-        """Wrap a source."""
         self._source = source
         self._asking = threading.Lock()
         self._lock = threading.Lock()

@@ -1,11 +1,11 @@
-"""Trusted Verifiers, whose EARs are genuine here: a file of the operator's, with the keys that may sign for each.
+"""Trusted Verifiers, whose EARs are genuine here: a file of the operator with the keys of each.
 
 ::
 
     [[verifier]]
-    issuer = "https://verifier.example"      # as its EARs name it
-    keys = "verifier.jwks.json"              # the key set that it publishes; a path from where this file lies
-    tenants = ["acme"]                       # whose keys it may vouch for; left out: everybody's
+    issuer = "https://verifier.example"      # as in its EARs
+    keys = "verifier.jwks.json"              # the key set that it publishes; a path from the folder of this file
+    tenants = ["acme"]                       # tenants for whose keys it is trusted; default: all
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
-
-import rfc8785
+from typing import Final, TypeGuard
 
 from attest.errors import ConfigurationError
 from attest.release import require_tenant
 from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
-
-__all__ = ["MAX_VERIFIERS", "TrustedVerifier", "named_key_sets", "read_verifiers", "verifier_lines"]
+from kms.domain.canonical_json import canonical_digest
 
 MAX_VERIFIERS: Final = 64
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -32,12 +28,12 @@ _MEMBERS: Final = {"issuer", "keys", "tenants"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedVerifier:
-    """A Verifier with the keys that may sign for it.
+    """A Verifier with the keys that sign for it.
 
     Attributes:
-        issuer: as its EARs name it.
+        issuer: as in its EARs.
         keys: public keys.
-        tenants: whose keys it may vouch for; None: everybody's.
+        tenants: tenants for whose keys it is trusted; None: all.
     """
 
     issuer: str
@@ -45,7 +41,7 @@ class TrustedVerifier:
     tenants: frozenset[str] | None = None
 
     def counts_for(self, tenants: Collection[str]) -> bool:
-        """Say whether it may vouch for keys of all of these."""
+        """Return True if it is trusted for the keys of all of these tenants."""
         return self.tenants is None or self.tenants.issuperset(tenants)
 
 
@@ -55,7 +51,10 @@ def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
     Raises:
         ConfigurationError: ``verifiers-invalid``, ``file-unreadable`` or ``jwks-invalid``.
     """
-    return _found(path, _entries(path))
+    found = tuple(_verifier(path, entry) for entry in _entries(path))
+    if len({one.issuer for one in found}) != len(found):
+        raise _invalid(path, "an issuer stands there twice")
+    return found
 
 
 def named_key_sets(path: Path) -> tuple[Path, ...]:
@@ -79,31 +78,17 @@ def _entries(path: Path) -> list[object]:
     return entries
 
 
-def _found(path: Path, entries: list[object]) -> tuple[TrustedVerifier, ...]:
-    found = tuple(_verifier(path, entry) for entry in entries)
-    if len({one.issuer for one in found}) != len(found):
-        raise _invalid(path, "an issuer stands there twice")
-    return found
-
-
 def verifier_lines(verifiers: Iterable[TrustedVerifier]) -> tuple[str, ...]:
-    """Return a line for each key that may sign for a Verifier, sorted: they are roots of trust like any other.
+    """Return a line for each key that signs for a Verifier, sorted: the keys are roots of trust.
 
     Each has the tenants, SHA-256 of the key as canonical JSON, and the issuer.
     """
-    return tuple(
-        sorted(
-            {
-                f"verifier {','.join(sorted(one.tenants or '*'))} {_digest(key)} {one.issuer}"
-                for one in verifiers
-                for key in one.keys
-            }
-        )
-    )
-
-
-def _digest(key: TokenKey) -> str:
-    return sha256(rfc8785.dumps(cast("dict[str, Any]", dict(key.jwk)))).hexdigest()  # Any: JSON, as annotated
+    lines = {
+        f"verifier {','.join(sorted(one.tenants or '*'))} {canonical_digest(key.jwk)} {one.issuer}"
+        for one in verifiers
+        for key in one.keys
+    }
+    return tuple(sorted(lines))
 
 
 def _verifier(path: Path, entry: object) -> TrustedVerifier:

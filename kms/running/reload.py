@@ -19,7 +19,7 @@ from kms.config.file_ownership import require_guarded, require_guarded_file
 from kms.config.settings import Settings
 from kms.domain.actors import local_actor
 from kms.domain.anchors import anchor_lines
-from kms.quorum.approved_anchors import require_approved
+from kms.quorum.anchors import require_approved
 from kms.release.services import Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 

@@ -6,11 +6,9 @@ from sqlalchemy import Connection
 
 from kms.store import postgres, sqlite
 
-__all__ = ["append_only"]
-
 
 def append_only(connection: Connection, table: str) -> tuple[str, ...]:
-    """Return the statements that make a table of this database refuse every change of what is in it."""
+    """Return the statements that make a table of this database refuse every change of its rows."""
     if connection.dialect.name == "postgresql":
         return postgres.append_only(table)
     return sqlite.append_only(table)

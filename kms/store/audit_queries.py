@@ -1,4 +1,4 @@
-"""Questions to a database about itself, for ``kms fsck``, ``kms config check`` and the metrics."""
+"""Queries about the database itself, for ``kms fsck``, ``kms config check`` and the metrics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from kms.store import postgres, sqlite
 from kms.store.repository import Repository
 from kms.store.schema import metadata, protected
 
-__all__ = ["AuditQueries"]
-
 
 class _Dialect(Protocol):
-    """The part of each database's module that answers questions about it."""
+    """The functions of each database's module that describe the database."""
 
     def triggers(self, connection: Connection) -> frozenset[str]: ...
     def trigger_names(self, table: str) -> tuple[str, ...]: ...
@@ -24,16 +22,16 @@ class _Dialect(Protocol):
 
 
 class AuditQueries(Repository):
-    """Questions that concern no aggregate."""
+    """Queries that concern no aggregate."""
 
     def max_connections(self) -> int | None:
-        """Return how many connections the server lets everybody have together; None where there is no server."""
+        """Return the number of connections that the server allows in total; None without a server."""
         if self._connection.dialect.name != "postgresql":
             return None
         return int(self._connection.exec_driver_sql("SHOW max_connections").scalar_one())
 
     def schema_differences(self) -> tuple[str, ...]:
-        """Compare the tables that are there with those that this version works with."""
+        """Return the differences between the tables of the database and those of this version."""
         from alembic.autogenerate import compare_metadata  # noqa: PLC0415  'kms serve' starts faster without it
         from alembic.migration import MigrationContext  # noqa: PLC0415
 
@@ -51,24 +49,24 @@ class AuditQueries(Repository):
         )
 
     def loose_rows(self) -> Mapping[str, int]:
-        """Count, for each foreign key, the rows that refer to nothing."""
+        """Return the number of rows with a missing parent, for each foreign key."""
         found: dict[str, int] = {}
         for table in metadata.sorted_tables:
             for constraint in table.foreign_key_constraints:
                 parent = constraint.referred_table.alias()
                 same = and_(*(parent.c[each.column.name] == each.parent for each in constraint.elements))
-                given = (each.parent.is_not(None) for each in constraint.elements)  # NULL refers to nothing, and may
+                given = (each.parent.is_not(None) for each in constraint.elements)  # NULL refers to nothing
                 statement = select(func.count()).select_from(table).where(~exists().where(same), *given)
                 name = f"{table.name} ({', '.join(constraint.column_keys)})"
                 found[name] = self._connection.execute(statement).scalar_one()
         return found
 
     def storage_problems(self) -> tuple[str, ...]:
-        """Let the database look at its own pages, where it can."""
+        """Return the problems that the database finds in its own pages, if it can check them."""
         return self._dialect.storage_problems(self._connection)
 
     def weak_durability(self) -> str | None:
-        """Say what keeps a commit from being on the disk, or None."""
+        """Return the setting that keeps a commit from reaching the disk, or None."""
         return self._dialect.weak_durability(self._connection)
 
     @property

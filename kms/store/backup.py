@@ -1,4 +1,4 @@
-"""A backup: every row of every table, of one moment, in a form that either database is restored from.
+"""Backups: every row of every table at one moment, in a form from which either database is restored.
 
 ::
 
@@ -8,7 +8,7 @@
     last line     {"sha256": over every byte before this line}
 
 Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
-not. The digest finds damage. Who alters a backup can make a new one, but not keys that open or a log that passes
+not. The digest detects damage. An altered backup can have a new digest, but no keys that open, and no log that passes
 through a state that was noted elsewhere.
 """
 
@@ -21,6 +21,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from itertools import groupby, islice, takewhile
+from operator import itemgetter
 from typing import BinaryIO, Final, Protocol
 
 from sqlalchemy import Column, Table
@@ -33,8 +35,6 @@ from kms.domain.log_verification import LogState
 from kms.store.schema import REVISIONS, metadata
 from kms.store.transactions import ReadTransaction, WriteTransaction
 
-__all__ = ["BackupSummary", "check_backup", "fill_from", "write_backup"]
-
 SCHEMA: Final = "kms.backup/1"
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest row is a document of reference values, of at most 2 MiB."""
@@ -46,11 +46,11 @@ _Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSummary:
-    """Facts that a backup states of itself.
+    """Properties of a backup.
 
     Attributes:
-        origin: the service that it is of.
-        created_at: when it was made, RFC 3339.
+        origin: the service.
+        created_at: moment of the backup, RFC 3339.
         rows: number of rows of each table.
         head: state of the log, as ``SIZE:ROOT``.
         digest: SHA-256 of everything before the last line, 32 bytes.
@@ -64,18 +64,17 @@ class BackupSummary:
 
 
 class Sink(Protocol):
-    """Takes bytes."""
+    """Receiver of bytes."""
 
     def write(self, data: bytes, /) -> object:
-        """Take all of them."""
-        ...
+        """Write all of them."""
 
 
 def write_backup(tx: ReadTransaction, sink: Sink, *, origin: str, at: datetime) -> BackupSummary:
     """Write every row that this transaction sees.
 
     Raises:
-        IntegrityError: ``backup-row-invalid``: a column holds something that does not belong there.
+        IntegrityError: ``backup-row-invalid``: a column holds a value of another type.
         LogBrokenError: ``log-tree-broken``.
     """
     digest, counts = sha256(), Counter[str]()
@@ -102,7 +101,7 @@ def write_backup(tx: ReadTransaction, sink: Sink, *, origin: str, at: datetime) 
 
 
 def check_backup(source: BinaryIO) -> BackupSummary:
-    """Read a backup from end to end without keeping anything of it.
+    """Verify a whole backup, without storing anything of it.
 
     Raises:
         ConfigurationError: ``backup-invalid``: cut off, altered, or no backup; ``backup-other-schema``.
@@ -111,17 +110,7 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     lines = _lines(source)
     first = next(lines, b"")
     head = _members(first, {"schema", "revision", "origin", "created_at"}, "its first line")
-    if head["schema"] != SCHEMA:
-        raise _invalid("its first line names another schema")
-    if head["revision"] != REVISIONS[-1]:
-        raise ConfigurationError(
-            f"the backup is of schema {str(head['revision'])[:40]!r}, and this version works with {REVISIONS[-1]}",
-            code="backup-other-schema",
-            field="backup",
-            expected=REVISIONS[-1],
-            got=str(head["revision"])[:40],
-            hint="restore it with the version that made it, and migrate then",
-        )
+    _require_schema(head)
     digest.update(first)
     line = b""
     for line in lines:
@@ -144,27 +133,32 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     )
 
 
+def _require_schema(head: Mapping[str, JsonValue]) -> None:
+    if head["schema"] != SCHEMA:
+        raise _invalid("its first line names another schema")
+    if head["revision"] != REVISIONS[-1]:
+        raise ConfigurationError(
+            f"the backup is of schema {str(head['revision'])[:40]!r}, and this version works with {REVISIONS[-1]}",
+            code="backup-other-schema",
+            field="backup",
+            expected=REVISIONS[-1],
+            got=str(head["revision"])[:40],
+            hint="restore it with the version that made it, and migrate then",
+        )
+
+
 def fill_from(tx: WriteTransaction, source: BinaryIO) -> None:
-    """Write every row of a backup, which was checked, into empty tables.
+    """Write every row of a verified backup into empty tables.
 
     Raises:
         ConfigurationError: ``backup-invalid``.
     """
     lines = _lines(source)
     next(lines, None)
-    table: Table | None = None
-    waiting: list[_Row] = []
-    for line in lines:
-        if line.startswith(_NO_ROW):
-            break
-        of, row = _row(line)
-        if table is not None and (of is not table or len(waiting) >= _ROWS_AT_A_TIME):
-            tx.tables.add(table, waiting)
-            waiting = []
-        table = of
-        waiting.append(row)
-    if table is not None:
-        tx.tables.add(table, waiting)
+    rows = map(_row, takewhile(lambda line: not line.startswith(_NO_ROW), lines))
+    for table, rows_of_table in groupby(rows, key=itemgetter(0)):
+        while page := [row for _, row in islice(rows_of_table, _ROWS_AT_A_TIME)]:
+            tx.tables.add(table, page)
     tx.tables.settle_numbers()
 
 

@@ -1,4 +1,4 @@
-"""Making, migrating and opening a database; a service never works with a schema that it does not know."""
+"""Creation, migration and opening of a database; a service works only with the schema of its version."""
 
 from __future__ import annotations
 
@@ -18,18 +18,13 @@ from kms.store.schema import REVISIONS
 from kms.store.timeouts import WRITING
 from kms.store.transactions import WriteTransaction
 
-__all__ = ["create_database", "migrate_database", "open_store"]
-
 _DEFAULT = Access()
 
 
 def create_database(database: str, *, fill: Callable[[WriteTransaction], None], access: Access = _DEFAULT) -> None:
-    """Make a database with the newest schema and its first rows, all or nothing.
+    """Make a database with the newest schema and the first rows, which ``fill`` writes; all or nothing.
 
-    Args:
-        database: a file that is not there yet, or the URL of an empty PostgreSQL database.
-        fill: writes the first rows, in the same transaction.
-        access: how a PostgreSQL server is reached.
+    It is a file that does not exist yet, or an empty PostgreSQL database.
 
     Raises:
         ConfigurationError: ``database-exists``, ``database-unusable``, or as ``locate``.
@@ -42,20 +37,17 @@ def create_database(database: str, *, fill: Callable[[WriteTransaction], None], 
         with _writing(place, access) as connection:
             if isinstance(place, URL):
                 postgres.require_empty(connection)
-                postgres.require_none_serving(connection)  # one that knew another database in its place
+                postgres.require_none_serving(connection)  # of an earlier database of this name
             upgrade(connection)
             fill(WriteTransaction(connection))
 
 
 def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:
-    """Bring a database to the newest schema; the whole migration is one transaction.
-
-    Returns:
-        The revisions before and after.
+    """Migrate a database to the newest schema in one transaction; return the revisions before and after.
 
     Raises:
-        ConfigurationError: as ``open_store``, save that an old schema is what this is for.
-        UnavailableError: ``store-busy``, something else writes to it, or is connected to a PostgreSQL database.
+        ConfigurationError: as ``open_store``, except for an old schema.
+        UnavailableError: ``store-busy``, another process writes to it, or is connected to a PostgreSQL database.
     """
     place = locate(database)
     with _writing(place, access) as connection:
@@ -91,7 +83,7 @@ def _engine(place: Path | URL, access: Access) -> Engine:
 
 @contextmanager
 def _writing(place: Path | URL, access: Access) -> Iterator[Connection]:
-    """Open the writing transaction of a database whose schema is not looked at."""
+    """Open the writing transaction of a database without a check of its schema."""
     engine = _engine(place, access)
     try:
         with translated(), engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
@@ -103,11 +95,19 @@ def _writing(place: Path | URL, access: Access) -> Iterator[Connection]:
 def _require_current(connection: Connection) -> None:
     revision = _revision(connection)
     _require_known(revision)
-    _require_newest(revision)
+    if revision != REVISIONS[-1]:
+        raise ConfigurationError(
+            f"the database has schema {revision}, and this version works with {REVISIONS[-1]}",
+            code="database-needs-migration",
+            field="database",
+            expected=REVISIONS[-1],
+            got=revision,
+            hint="stop every service, back the database up, then run 'kms migrate'",
+        )
 
 
 def _revision(connection: Connection) -> str:
-    """Read the one row of Alembic's table; its absence means that this is no database of ours."""
+    """Read the one row of Alembic's table; without it, this is no database of the service."""
     rows = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
     if len(rows) != 1:
         raise not_initialised()
@@ -123,18 +123,6 @@ def _require_known(revision: str) -> None:
             expected=f"{REVISIONS[0]} to {REVISIONS[-1]}",
             got=revision,
             hint="run the newer version; there is no way back for a migrated database but its backup",
-        )
-
-
-def _require_newest(revision: str) -> None:
-    if revision != REVISIONS[-1]:
-        raise ConfigurationError(
-            f"the database has schema {revision}, and this version works with {REVISIONS[-1]}",
-            code="database-needs-migration",
-            field="database",
-            expected=REVISIONS[-1],
-            got=revision,
-            hint="stop every service, back the database up, then run 'kms migrate'",
         )
 
 

@@ -1,4 +1,4 @@
-"""Relaxations in the database: opened once, never changed; an early end is written beside them."""
+"""Relaxations in the database: opened once, never changed; early ends are rows of another table."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["BreakGlassReader", "BreakGlassRepository", "break_glass", "break_glass_ends"]
-
 break_glass = Table(
     "break_glass",
     metadata,
@@ -59,65 +57,65 @@ break_glass_ends = Table(
     Column("closed_at", BigInteger, nullable=False),
     info=APPEND_ONLY,
 )
-"""Those that were closed early. Triggers refuse changes."""
+"""Relaxations that were closed early. Triggers refuse changes."""
 
 
 class BreakGlassReader(Repository):
     """Relaxations in a reading transaction."""
 
     def in_force(self, *, at: datetime) -> tuple[BreakGlass, ...]:
-        """Return those that were opened, have not ended and were not closed; their seals are not looked at.
+        """Return those that were opened, have not ended and were not closed; their seals are not verified.
 
         Raises:
             IntegrityError: ``glass-record-invalid``.
         """
-        return tuple(_glass(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
+        return tuple(_record(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
 
     def all(self) -> tuple[tuple[BreakGlass, datetime | None], ...]:
-        """Return all that were ever opened, and when they were closed early."""
-        rows = self._connection.execute(_GLASSES)
-        return tuple((_glass(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
+        """Return all that were ever opened, each with the moment of its early end, or None."""
+        rows = self._connection.execute(_ALL)
+        return tuple((_record(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
 
     def count(self) -> int:
-        """Return how many were ever opened."""
+        """Return the number that were ever opened."""
         return self._connection.execute(select(func.count()).select_from(break_glass)).scalar_one()
 
 
 class BreakGlassRepository(BreakGlassReader):
     """Relaxations in a writing transaction."""
 
-    def add(self, glass: BreakGlass) -> None:
-        """Keep one that was opened."""
+    def add(self, opened: BreakGlass) -> None:
+        """Store one."""
         self._connection.execute(
             insert(break_glass).values(
-                number=glass.number,
-                tenant=glass.key.tenant,
-                key_id=glass.key.key_id,
-                lifts_scope=None if glass.lifts is None else str(glass.lifts.scope),
-                lifts_name=None if glass.lifts is None else glass.lifts.name,
-                policy_digest=glass.policy_digest,
-                reason=glass.reason,
-                opened_at=milliseconds(glass.opened_at),
-                until=milliseconds(glass.until),
-                kek_id=glass.seal.kek_id,
-                seal=glass.seal.content,
+                number=opened.number,
+                tenant=opened.key.tenant,
+                key_id=opened.key.key_id,
+                lifts_scope=None if opened.lifts is None else str(opened.lifts.scope),
+                lifts_name=None if opened.lifts is None else opened.lifts.name,
+                policy_digest=opened.policy_digest,
+                reason=opened.reason,
+                opened_at=milliseconds(opened.opened_at),
+                until=milliseconds(opened.until),
+                kek_id=opened.seal.kek_id,
+                seal=opened.seal.content,
             )
         )
 
     def close(self, number: int, *, at: datetime) -> None:
-        """Note that one was closed early."""
+        """Store an early end."""
         self._connection.execute(insert(break_glass_ends).values(number=number, closed_at=milliseconds(at)))
 
 
-_GLASSES = (
+_ALL = (
     select(break_glass, break_glass_ends.c.closed_at)
     .select_from(break_glass.outerjoin(break_glass_ends, break_glass_ends.c.number == break_glass.c.number))
     .order_by(break_glass.c.number)
 )
-_OPEN = _GLASSES.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
+_OPEN = _ALL.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
 
 
-def _glass(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
+def _record(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
     problem = "a stored relaxation (break-glass) cannot be read"
     with readable(problem, code="glass-record-invalid", field="break_glass"):
         lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))

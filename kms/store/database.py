@@ -1,4 +1,4 @@
-"""Transactions on the database. A writing one holds the one write lock from its first statement on."""
+"""Transactions on the database. A writing one holds the only write lock from its first statement on."""
 
 from __future__ import annotations
 
@@ -16,21 +16,13 @@ from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 from kms.store.transactions import ReadTransaction, WriteTransaction
 from kms.telemetry import stage
 
-__all__ = ["Store"]
-
 T = TypeVar("T")
 
 
 class Store:
-    """One database.
-
-    Args:
-        engine: an open engine.
-        check: refuses a schema that this version does not work with; asked once of each connection.
-    """
+    """One database; ``check`` is called once for each connection and refuses the schema of another version."""
 
     def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
-        """Keep the engine, a lock that makes this process's writers wait in line, and what lets them go together."""
         self._engine = engine
         self._check = check
         self._writers = threading.Lock()
@@ -42,7 +34,7 @@ class Store:
 
         Raises:
             UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
-            ConfigurationError: the schema is another one now.
+            ConfigurationError: the schema has changed.
         """
         with stage("read"), translated(), self._engine.connect() as connection, connection.begin():
             self._require_schema(connection)
@@ -50,12 +42,12 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
-        """Open the one writing transaction. It is on the disk when the block has been left, or nothing of it is.
+        """Open the only writing transaction. At the end of the block all of it is on the disk, or nothing.
 
         Raises:
             UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``, and nothing was written; or
                 ``store-outcome-unknown``: a PostgreSQL server went away during the commit.
-            ConfigurationError: the schema is another one now.
+            ConfigurationError: the schema has changed.
         """
         with stage("write"), self._written() as tx:
             yield tx
@@ -80,22 +72,22 @@ class Store:
             self._writers.release()
 
     def write(self, work: Callable[[WriteTransaction], T]) -> T:
-        """Do a piece of work in a writing transaction that others may share; it is on the disk when this returns.
+        """Do work in a writing transaction that other threads may share; it is on the disk when this returns.
 
         Raises:
-            UnavailableError: as ``writing``, and nothing of the work was written, or that is not known.
-            ConfigurationError: the schema is another one now.
-            Exception: what the work raises; nothing that it wrote stays.
+            UnavailableError: as ``writing``, and nothing of the work was written, or that is unknown.
+            ConfigurationError: the schema has changed.
+            Exception: as the work; nothing that it wrote stays.
         """
         return self._batching.run(work)
 
     @property
     def waiting(self) -> int:
-        """Number of pieces of work that ``write`` was given and no transaction has taken yet."""
+        """Number of calls of ``write`` that no transaction has taken yet."""
         return self._batching.waiting
 
     def _require_schema(self, connection: Connection) -> None:
-        """Look at the schema when a connection is new: the database may have been migrated since the last one."""
+        """Check the schema of a new connection: the database may have been migrated since the last one."""
         if _CHECKED not in connection.info:
             self._check(connection)
             connection.info[_CHECKED] = True

@@ -13,15 +13,13 @@ from attest.errors import AttestError, ConfigurationError
 from kms.domain.errors import UnavailableError
 from kms.store import postgres, sqlite
 
-__all__ = ["UNREACHABLE", "busy", "not_initialised", "translated", "unknown_outcome"]
-
 UNREACHABLE = "store-unreachable"
 _log = logging.getLogger("kms.store")
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the library's exceptions into ours; the text of a statement and its values stay out of them.
+    """Translate the library's exceptions; the new ones contain neither statements nor values.
 
     Raises:
         UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
@@ -51,7 +49,7 @@ def _failure(exc: DBAPIError) -> AttestError:
 
 
 def _unreachable(exc: DBAPIError) -> UnavailableError:
-    # Where the server is concerns the operator, who reads the log, and not the workload, which reads the error.
+    # The address of the server goes to the operator's log, not into the error for the workload.
     _log.warning("the database server does not answer: %s", " ".join(str(exc.orig).split())[:500])
     return UnavailableError(
         "the database server does not answer",
@@ -62,7 +60,7 @@ def _unreachable(exc: DBAPIError) -> UnavailableError:
 
 
 def unknown_outcome() -> UnavailableError:
-    """Make the error for a connection that was lost during the commit: it may have happened, or not."""
+    """Return the error for a connection that was lost during a commit of unknown outcome."""
     return UnavailableError(
         "the database server went away while it was writing, and may have written",
         code="store-outcome-unknown",
@@ -72,7 +70,7 @@ def unknown_outcome() -> UnavailableError:
 
 
 def not_initialised() -> ConfigurationError:
-    """Make the error for what is no database of ours."""
+    """Return the error for a database of another program."""
     return ConfigurationError(
         "this is no database of this service",
         code="database-not-initialised",
@@ -82,7 +80,7 @@ def not_initialised() -> ConfigurationError:
 
 
 def busy() -> UnavailableError:
-    """Make the error for a lock that others held for too long."""
+    """Return the error for a lock that others held for too long."""
     return UnavailableError(
         "the database is in use by something else",
         code="store-busy",

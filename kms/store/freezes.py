@@ -1,4 +1,4 @@
-"""Freezes in the database: those that are in force. What was is in the log."""
+"""Freezes in force in the database; ended ones are in the log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.freezes import Freeze, Scope, Target
 from kms.store.repository import Repository, readable
 from kms.store.schema import metadata, name_of
-
-__all__ = ["FreezeReader", "FreezeRepository", "freezes"]
 
 freezes = Table(
     "freezes",
@@ -28,7 +26,7 @@ class FreezeReader(Repository):
     """Freezes in a reading transaction."""
 
     def all(self) -> tuple[Freeze, ...]:
-        """Return every freeze that is in force, in the order of what they stop.
+        """Return every freeze in force, in the order of their targets.
 
         Raises:
             IntegrityError: ``freeze-record-invalid``. Nothing is released while one cannot be read.
@@ -40,7 +38,7 @@ class FreezeRepository(FreezeReader):
     """Freezes in a writing transaction."""
 
     def add(self, freeze: Freeze) -> None:
-        """Put a freeze into force that is not yet."""
+        """Store a new freeze."""
         self._connection.execute(
             insert(freezes).values(
                 scope=str(freeze.target.scope),

@@ -13,8 +13,6 @@ from kms.domain.permissions import Grant, Role
 from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import metadata, name_of
 
-__all__ = ["GrantReader", "GrantRepository", "grants"]
-
 grants = Table(
     "grants",
     metadata,
@@ -31,14 +29,14 @@ grants = Table(
     Column("revoked_at", String(40)),
     Index("grants_identity", "means", "name"),
 )
-"""Roles of identities in tenants, see ``kms/auth/``. ``kms fsck`` compares them with the log, which says the same."""
+"""Roles of identities in tenants, see ``kms/auth/``. ``kms fsck`` compares them with the log."""
 
 
 class GrantReader(Repository):
     """Grants in a reading transaction."""
 
     def held_by(self, identity: Actor) -> tuple[Grant, ...]:
-        """Return the grants of an identity that count.
+        """Return the grants of an identity that are in force.
 
         Raises:
             IntegrityError: ``grant-record-invalid``.
@@ -47,7 +45,7 @@ class GrantReader(Repository):
         return tuple(grant for grant in map(_grant, self._connection.execute(statement)) if grant.counts)
 
     def all(self) -> Iterator[Grant]:
-        """Iterate over all grants, revoked ones too, in the order in which they were given.
+        """Iterate over all grants, including revoked ones, in the order of granting.
 
         Raises:
             IntegrityError: ``grant-record-invalid``.
@@ -59,7 +57,7 @@ class GrantRepository(GrantReader):
     """Grants in a writing transaction."""
 
     def add(self, *, identity: Actor, tenant: str, role: Role, by: Actor, at: datetime) -> Grant:
-        """Keep a grant under the next number."""
+        """Store a grant under the next number."""
         last: int | None = self._connection.execute(select(func.max(grants.c.number))).scalar_one()
         grant = Grant(number=(last or 0) + 1, identity=identity, tenant=tenant, role=role, granted_by=by, granted_at=at)
         self._connection.execute(
@@ -89,11 +87,10 @@ def _grant(row: Row[tuple[object, ...]]) -> Grant:
     with readable(
         f"the stored grant {row.number} cannot be read", code="grant-record-invalid", field=f"grant {row.number}"
     ):
-        revoked = (row.revoked_by_means, row.revoked_by, row.revoked_at)
-        whole = all(one is None for one in revoked) or all(isinstance(one, str) for one in revoked)
-        if not whole:
-            msg = "half a revocation"
-            raise ValueError(msg)
+        revocation = (row.revoked_by_means, row.revoked_by, row.revoked_at)
+        if {type(one) for one in revocation} not in ({str}, {type(None)}):
+            raise ValueError("half a revocation")
+        revoked = row.revoked_by is not None
         return Grant(
             number=whole_number(row.number),
             identity=Actor(name=str(row.name), means=Means(row.means)),
@@ -101,8 +98,6 @@ def _grant(row: Row[tuple[object, ...]]) -> Grant:
             role=Role(row.role),
             granted_by=Actor(name=str(row.granted_by), means=Means(row.granted_by_means)),
             granted_at=rfc3339(str(row.granted_at), what="granted_at"),
-            revoked_by=None
-            if row.revoked_by is None
-            else Actor(name=row.revoked_by, means=Means(row.revoked_by_means)),
-            revoked_at=None if row.revoked_at is None else rfc3339(row.revoked_at, what="revoked_at"),
+            revoked_by=Actor(name=row.revoked_by, means=Means(row.revoked_by_means)) if revoked else None,
+            revoked_at=rfc3339(row.revoked_at, what="revoked_at") if revoked else None,
         )

@@ -1,12 +1,12 @@
-"""Writers that wait at the same time share one transaction, and so one wait for the disk (group commit).
+"""Group commit: writers that wait at the same time share one transaction, and so one wait for the disk.
 
-Each hands over a piece of work. Whoever comes first leads: it waits for the write lock, takes along everything that was
-handed over meanwhile, does the pieces one after the other, each behind a savepoint, and commits once. Nobody is
-answered before that commit. Then the first of those that came in the meantime leads.
+Each thread submits a piece of work. The first thread leads: it waits for the write lock, takes all pieces submitted
+meanwhile, does them one after the other, each behind a savepoint, and commits once. No call returns before that commit.
+Then the first of the threads that wait by now leads.
 
-A piece that fails takes back what it did itself and nothing else. When the database fails, at a piece or at the commit,
-everything of the transaction is gone (or, where a server went away during the commit, may be), and every piece of it
-fails with that: also one that had failed for a reason of its own, which it may owe to a piece that is gone.
+A piece that fails is rolled back alone. When the database fails, at a piece or at the commit, the whole transaction is
+rolled back (or, if a server went away during the commit, may be), and every piece of it fails with that error: also one
+that had failed itself, since its failure may rest on a piece that was rolled back.
 """
 
 from __future__ import annotations
@@ -23,18 +23,15 @@ from sqlalchemy.exc import DBAPIError
 from attest.errors import AttestError
 from kms.store.failures import unknown_outcome
 
-__all__ = ["MAX_PIECES", "Batching", "Divisible"]
-
 MAX_PIECES: Final = 64
-"""Of one transaction, so that no reader and no other process waits for long."""
+"""Most pieces of one transaction, so that no reader and no other process waits for long."""
 
 
 class Divisible(Protocol):
     """A transaction that pieces of work write with."""
 
     def part(self) -> AbstractContextManager[None]:
-        """Make a block that takes back what was written in it when it is left by an exception."""
-        ...
+        """Open a block that is rolled back if it raises."""
 
 
 T = TypeVar("T")
@@ -42,14 +39,9 @@ W = TypeVar("W", bound=Divisible)
 
 
 class Batching(Generic[W]):
-    """The pieces of work that wait, and the lead.
-
-    Args:
-        transaction: makes the one writing transaction, which is on the disk when its block has been left.
-    """
+    """Queue of pieces of work; ``transaction`` opens the writing transaction, on the disk at the end of its block."""
 
     def __init__(self, transaction: Callable[[], AbstractContextManager[W]]) -> None:
-        """Begin with nothing that waits."""
         self._transaction = transaction
         self._lock = threading.Lock()
         self._waiting: deque[_Piece[W, Any]] = deque()  # Any: each has a result of its own
@@ -60,7 +52,7 @@ class Batching(Generic[W]):
 
         Raises:
             UnavailableError: as the transaction.
-            Exception: whatever the work raises; what it wrote is taken back.
+            Exception: as the work, which is then rolled back.
         """
         piece = _Piece(work)
         with self._lock:
@@ -76,7 +68,7 @@ class Batching(Generic[W]):
         return len(self._waiting)
 
     def _lead(self) -> None:
-        """Do everything that waits when the lock is there, and pass the lead on, whatever happens."""
+        """Do every waiting piece under the write lock, and pass the lead on, even after a failure."""
         pieces: list[_Piece[W, Any]] = []
         try:
             with self._transaction() as writer:
@@ -105,7 +97,7 @@ class Batching(Generic[W]):
 
 
 class _Piece(Generic[W, T]):
-    """One piece of work and what became of it. It belongs to the thread that leads until it is finished."""
+    """One piece of work and its result. Until it is finished, only the leading thread uses it."""
 
     def __init__(self, work: Callable[[W], T]) -> None:
         self._work = work
@@ -116,7 +108,7 @@ class _Piece(Generic[W, T]):
         self._error: BaseException | None = None
 
     def wait(self) -> bool:
-        """Wait until there is a result, or until this thread is to lead; say which."""
+        """Wait for a result, or for the lead; return True if this thread leads."""
         self._woken.wait()
         return self._leads
 
@@ -140,11 +132,11 @@ class _Piece(Generic[W, T]):
 
 
 def _do(pieces: list[_Piece[W, Any]], writer: W) -> None:  # Any: as above
-    """Do them in the order in which they came.
+    """Do the pieces in their order.
 
     Raises:
-        DBAPIError: the database failed, and the transaction may be over already.
-        Exception: what the work raised, where there is one piece: then the transaction takes it back.
+        DBAPIError: the database failed, and the transaction may have ended already.
+        Exception: as the work, if there is one piece: then the transaction is rolled back.
     """
     if len(pieces) == 1:
         pieces[0].do(writer)

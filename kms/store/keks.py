@@ -1,4 +1,4 @@
-"""Key-encryption keys that a database knows."""
+"""Records of key-encryption keys in the database."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from kms.domain.keys import Wrapped
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import metadata
 
-__all__ = ["KekReader", "KekRepository", "keks"]
-
 keks = Table(
     "keks",
     metadata,
@@ -23,7 +21,7 @@ keks = Table(
     Column("proof", LargeBinary, nullable=True),
     Column("created_at", String(40), nullable=False),
 )
-"""Key-encryption keys: which there are, and what proves each. None of them is in here."""
+"""Records of key-encryption keys with their proofs; never the keys themselves."""
 
 
 class KekReader(Repository):
@@ -38,7 +36,7 @@ class KekReader(Repository):
         return tuple(map(_record, self._connection.execute(select(keks).order_by(keks.c.created_at, keks.c.id))))
 
     def require_wrapping(self, wrapped: Wrapped) -> None:
-        """Refuse anything that was wrapped under a key that no longer wraps; called wherever something new is kept.
+        """Refuse a secret under a key that no longer wraps; called before each new secret is stored.
 
         Raises:
             UnavailableError: ``kek-changing``: it was replaced a moment ago.
@@ -57,7 +55,7 @@ class KekRepository(KekReader):
     """Key-encryption keys in a writing transaction."""
 
     def add(self, record: KekRecord) -> None:
-        """Keep what is known of a key-encryption key that is not there yet."""
+        """Store a new record."""
         self._connection.execute(
             insert(keks).values(
                 id=record.id,
@@ -70,7 +68,7 @@ class KekRepository(KekReader):
         )
 
     def set_state(self, kek_id: bytes, state: KekState) -> None:
-        """Change what a key-encryption key is used for."""
+        """Change the use of a key-encryption key."""
         self._connection.execute(update(keks).where(keks.c.id == kek_id).values(state=str(state)))
 
 

@@ -37,8 +37,6 @@ from kms.store.schema import metadata, name_of
 from kms.store.tenants import TenantReader
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["KeyReader", "KeyRepository", "key_versions", "keys", "of_key", "stored_name"]
-
 keys = Table(
     "keys",
     metadata,
@@ -84,7 +82,7 @@ class KeyReader(Repository):
     """Keys in a reading transaction. One that cannot be read is an ``IntegrityError``, ``key-record-invalid``."""
 
     def find(self, asked: KeyName | KeyReference) -> KeyRecord | None:
-        """Return the version that a reference names, or else the current one; None when there is none."""
+        """Return the version that a reference names, by default the current one; None if it does not exist."""
         reference = asked if isinstance(asked, KeyReference) else KeyReference(name=asked)
         if reference.version is None:
             row = self._connection.execute(_CURRENT, stored_name(reference.name)).one_or_none()
@@ -94,7 +92,7 @@ class KeyReader(Repository):
         return None if row is None else _record(row)
 
     def versions(self, name: KeyName) -> tuple[KeyRecord, ...]:
-        """Return every version of a key, the oldest first; none when it is unknown."""
+        """Return every version of a key, the oldest first; none if it is unknown."""
         rows = self._connection.execute(_KEY_VERSIONS.where(of_key(key_versions, name)))
         return tuple(_record(row) for row in rows)
 
@@ -104,7 +102,7 @@ class KeyReader(Repository):
         return tuple(_record(row) for row in self._connection.execute(statement))
 
     def due_destructions(self, at: datetime, *, limit: int) -> tuple[KeyReference, ...]:
-        """Return the versions whose material is there although its moment has come, the oldest first."""
+        """Return the versions whose destruction is due, the oldest first."""
         columns = key_versions.c
         statement = (
             select(columns.tenant, columns.key_id, columns.version)
@@ -122,34 +120,28 @@ class KeyRepository(KeyReader):
     """Keys in a writing transaction."""
 
     def add(self, record: KeyRecord) -> None:
-        """Keep a key that is not there yet, with its first version.
+        """Store a new key with its first version.
 
         Raises:
             KeyConflictError: ``key-exists`` or ``tenant-unknown``.
             UnavailableError: ``kek-changing``.
         """
-        if not TenantReader(self._connection).exists(record.name.tenant):
-            raise KeyConflictError(
-                f"there is no tenant {record.name.tenant!r}",
-                code="tenant-unknown",
-                field=str(record.name),
-                hint=f"'kms tenant create {record.name.tenant}' makes it",
-            )
-        created = rfc3339_text(record.created_at)
+        name, tenant = str(record.name), record.name.tenant
+        if not TenantReader(self._connection).exists(tenant):
+            hint = f"'kms tenant create {tenant}' makes it"
+            raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field=name, hint=hint)
         values = {**stored_name(record.name), "purpose": record.purpose, "enabled": record.enabled}
         try:
-            self._connection.execute(insert(keys).values(**values, created_at=created))
+            self._connection.execute(insert(keys).values(**values, created_at=rfc3339_text(record.created_at)))
         except ConstraintError as exc:
+            hint = f"see it with 'kms key show {name}', or choose another id"
             raise KeyConflictError(
-                f"there is a key {str(record.name)!r} already",
-                code="key-exists",
-                field=str(record.name),
-                hint=f"see it with 'kms key show {record.name}', or choose another id",
+                f"there is a key {name!r} already", code="key-exists", field=name, hint=hint
             ) from exc
         self.add_version(record)
 
     def add_version(self, record: KeyRecord) -> None:
-        """Keep a version of a key that is there; the one that was current was superseded before.
+        """Store a further version of a key, after ``supersede``.
 
         Raises:
             UnavailableError: ``kek-changing``.
@@ -169,11 +161,11 @@ class KeyRepository(KeyReader):
         )
 
     def supersede(self, record: KeyRecord, *, overlap_until: datetime) -> None:
-        """Mark a version as the current one no longer."""
+        """End the time of a version as the current one."""
         self._update(record, overlap_until=milliseconds(overlap_until))
 
     def set_enabled(self, name: KeyName, *, enabled: bool) -> None:
-        """Let a key be released, or stop it, in all its versions."""
+        """Enable or disable a key with all its versions."""
         self._connection.execute(update(keys).where(of_key(keys, name)).values(enabled=enabled))
 
     def set_release(self, name: KeyName, *, disclosure: str, lease_seconds: int | None) -> None:
@@ -182,19 +174,19 @@ class KeyRepository(KeyReader):
         self._connection.execute(update(keys).where(of_key(keys, name)).values(**values))
 
     def set_version_enabled(self, record: KeyRecord, *, enabled: bool) -> None:
-        """Let one version be released, or stop it."""
+        """Enable or disable one version."""
         self._update(record, enabled=enabled)
 
     def put_under_policy(self, record: KeyRecord, *, digest: bytes, wrapped: Wrapped) -> None:
-        """Tie a version of a key to another policy, with its material wrapped for that."""
+        """Bind a version of a key to another policy, with its material wrapped for that."""
         self._update(record, policy_digest=digest, wrapped=wrapped.content, kek_id=wrapped.kek_id)
 
     def set_destruction(self, record: KeyRecord, *, destroy_at: datetime | None) -> None:
-        """Say when a version's material is destroyed, or that it is not."""
+        """Schedule the destruction of a version's material, or cancel it."""
         self._update(record, destroy_at=None if destroy_at is None else milliseconds(destroy_at))
 
     def erase(self, record: KeyRecord) -> None:
-        """Overwrite the wrapped material of a version with nothing; its row stays."""
+        """Delete the wrapped material of a version; its row stays."""
         self._update(record, wrapped=b"")
 
     def _update(self, record: KeyRecord, **values: object) -> None:
@@ -203,7 +195,7 @@ class KeyRepository(KeyReader):
 
 
 def of_key(table: Table, name: KeyName) -> ColumnElement[bool]:
-    """Return the condition that a row is of this key."""
+    """Return the condition that a row belongs to this key."""
     return and_(table.c.tenant == name.tenant, table.c.key_id == name.key_id)
 
 
@@ -224,7 +216,7 @@ _KEY_VERSIONS: Select[tuple[object, ...]] = (
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
     .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
 )
-# Of every release, and so made once: making a statement takes longer than the database takes to answer it.
+# Statements of every release are built once: building one takes longer than executing it.
 _OF_NAME = _KEY_VERSIONS.where(
     key_versions.c.tenant == bindparam("tenant"), key_versions.c.key_id == bindparam("key_id")
 )

@@ -1,8 +1,8 @@
-"""Leases in the database: granted once and never changed; ends are written beside them, stops can be taken back."""
+"""Leases in the database: granted once and never changed. Ends and stops are in tables of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     distinct,
-    false,
     func,
     insert,
     not_,
@@ -36,12 +35,10 @@ from sqlalchemy import (
 from attest.release import KeyName
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
 from kms.domain.limits import Budget
-from kms.store.keys import stored_name
+from kms.store.keys import of_key, stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
-
-__all__ = ["LeaseReader", "LeaseRepository", "lease_claims", "lease_ends", "lease_stops", "leases"]
 
 _PAGE_ROWS = 500
 
@@ -109,7 +106,7 @@ lease_stops = Table(
     Column("log_seq", BigInteger, nullable=False),
     Index("lease_stops_instance", "tenant", "key_id", "instance"),
 )
-"""Leases that are not renewed; a row is removed when the operator takes that back."""
+"""Leases that are not renewed; a row is removed when the operator resumes renewals."""
 
 
 class LeaseReader(Repository):
@@ -121,18 +118,12 @@ class LeaseReader(Repository):
         return tuple(_state(row).lease for row in self._connection.execute(statement))
 
     def live_count(self, *, at: datetime) -> int:
-        """Count the leases of all keys that count at this moment; every lease is looked at."""
+        """Return the number of live leases of all keys; reads every lease."""
         live = and_(leases.c.expires_at > milliseconds(at), _NOT_ENDED)
         return int(self._connection.execute(select(func.count()).select_from(_WITH_END).where(live)).scalar_one())
 
     def holder_count(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
-        """Count the different holders that have a live lease of a key.
-
-        Args:
-            name: which key.
-            at: the moment.
-            beside: a holder (``Attester.holder``) that is not counted, since it is the one that asks.
-        """
+        """Return the number of holders of a live lease of a key; ``beside`` (``Attester.holder``) is not counted."""
         where = _live_of(name, at)
         if beside is not None:
             where = and_(where, leases.c.holder != beside)
@@ -140,12 +131,12 @@ class LeaseReader(Repository):
         return int(self._connection.execute(statement).scalar_one())
 
     def released_count(self, name: KeyName, budget: Budget, *, at: datetime, chip: str | None = None) -> int:
-        """Count the releases of all versions of a key, in the period of a budget that ends now; perhaps to one chip."""
+        """Return the number of releases of a key in the period of a budget that ends now; to one chip, if given."""
         columns = leases.c
-        where = and_(columns.tenant == name.tenant, columns.key_id == name.key_id)
+        where = of_key(leases, name)
         length = budget.per.length
         if length is not None:
-            # Leases end after they begin, so that the index over their ends finds those that began lately.
+            # A lease ends after it starts, so the index over the ends finds the recent ones.
             start = milliseconds(at - length)
             where = and_(where, columns.expires_at > start, columns.released_at > start)
         if chip is not None:
@@ -153,14 +144,13 @@ class LeaseReader(Repository):
         return int(self._connection.execute(select(func.count()).select_from(leases).where(where)).scalar_one())
 
     def held(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
-        """Return the leases of these keys that a holder has and that count at this moment, the oldest first."""
+        """Return a holder's live leases of these keys, the oldest first."""
         given = {"holder": holder, "at": milliseconds(at)}
-        found = (self._connection.execute(_HELD, {**given, **stored_name(one)}) for one in names)
-        leases_found = (_state(row).lease for rows in found for row in rows)
-        return tuple(sorted(leases_found, key=lambda one: (one.log_seq, one.lease_id)))
+        rows = (row for one in names for row in self._connection.execute(_HELD, {**given, **stored_name(one)}))
+        return tuple(sorted((_state(row).lease for row in rows), key=lambda one: (one.log_seq, one.lease_id)))
 
     def states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
-        """Return these leases with what became of them; unknown ones are absent."""
+        """Return these leases with their ends and stops; unknown ones are absent."""
         if not lease_ids:
             return {}
         found = self._read(_STATES.where(leases.c.lease_id.in_(lease_ids)))
@@ -169,39 +159,29 @@ class LeaseReader(Repository):
     def stops(
         self, names: Iterable[KeyName], *, instance: bytes | None, also: bytes | None = None
     ) -> tuple[LeaseStop, ...]:
-        """Return the stops of these keys that stand against this image on this machine; None: against any.
+        """Return the stops of these keys for an instance, as of ``Attester``; None: for any.
 
-        Args:
-            names: which keys.
-            instance: as of ``Attester``.
-            also: an instance that may be the same machine.
+        ``also`` is another instance that may be the same machine.
         """
-        given = {"instance": instance, "also": instance if also is None else also}
-        statement, given = (_STOPS, {}) if instance is None else (_STOPS_OF_INSTANCE, given)
-        return self._stops(statement, given, names)
+        if instance is None:
+            return self._stops(_STOPS, {}, names)
+        return self._stops(_STOPS_OF_INSTANCE, {"instance": instance, "also": also or instance}, names)
 
     def stops_of_image(self, names: Iterable[KeyName], *, tee: str, measurement: bytes | None) -> tuple[LeaseStop, ...]:
-        """Return the stops of these keys that stand against this image on whatever machine."""
+        """Return the stops of these keys for this image on any machine."""
         return self._stops(_STOPS_OF_IMAGE, {"tee": tee, "measurement": measurement}, names)
 
     def _stops(
         self,
-        statement: Select[Any],
-        given: dict[str, Any],
-        names: Iterable[KeyName],  # Any: rows, and parameters
+        statement: Select[Any],  # Any: rows
+        given: Mapping[str, object],
+        names: Iterable[KeyName],
     ) -> tuple[LeaseStop, ...]:
-        found = (self._connection.execute(statement, {**given, **stored_name(one)}) for one in names)
-        stops = (_stop(row) for rows in found for row in rows)
-        return tuple(sorted(stops, key=lambda one: (one.log_seq, one.lease_id)))
+        rows = (row for one in names for row in self._connection.execute(statement, {**given, **stored_name(one)}))
+        return tuple(sorted(map(_stop, rows), key=lambda one: (one.log_seq, one.lease_id)))
 
     def pages(self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
-        """Iterate over the leases that are wanted, by entry of the log and id, page by page.
-
-        Args:
-            wanted: which.
-            at: the moment for which they are live or not.
-            after: entry and id behind which to begin.
-        """
+        """Iterate over leases by log entry and id, page by page, after those of ``after``."""
         where = and_(true(), *_conditions(wanted, at))
         while True:
             seq, lease_id = after
@@ -214,12 +194,12 @@ class LeaseReader(Repository):
             after = (page[-1].lease.log_seq, page[-1].lease.lease_id)
 
     def claims(self, digest: bytes) -> bytes | None:
-        """Return the claims of this digest; bytes that were altered into text are none of ours."""
+        """Return the claims of this digest, or None; empty if they were altered into another type."""
         value = self._connection.execute(_CLAIMS, {"digest": digest}).scalar_one_or_none()
         return value if value is None or isinstance(value, bytes) else b""
 
     def claims_digests(self) -> tuple[bytes, ...]:
-        """Return the digests of all claims that are kept."""
+        """Return the digests of all stored claims."""
         found = self._connection.execute(select(lease_claims.c.digest).order_by(lease_claims.c.digest)).scalars()
         return tuple(value if isinstance(value, bytes) else b"" for value in found)
 
@@ -231,7 +211,7 @@ class LeaseRepository(LeaseReader):
     """Leases in a writing transaction."""
 
     def add(self, granted: Sequence[Lease], *, attester: Attester) -> None:
-        """Keep leases, and the claims that they rest on unless they are there already."""
+        """Store leases, and their claims unless they are stored already."""
         if not granted:
             return
         digest = attester.claims_digest
@@ -240,7 +220,7 @@ class LeaseRepository(LeaseReader):
         self._connection.execute(_ADD_LEASES, [_row(one) for one in granted])
 
     def end(self, ends: Sequence[LeaseEnd]) -> None:
-        """Write down that leases ended."""
+        """Store early ends of leases."""
         if ends:
             rows = [
                 {"lease_id": e.lease_id, "ended_at": milliseconds(e.at), "reason": e.reason, "log_seq": e.log_seq}
@@ -266,7 +246,7 @@ class LeaseRepository(LeaseReader):
             self._connection.execute(insert(lease_stops), rows)
 
     def remove_stops(self, lease_ids: Sequence[str]) -> None:
-        """Take stops back."""
+        """Remove stops."""
         self._connection.execute(delete(lease_stops).where(lease_stops.c.lease_id.in_(lease_ids)))
 
 
@@ -281,7 +261,7 @@ _STATES = select(
     lease_stops.c.log_seq.label("stop_seq"),
 ).select_from(_WITH_END.outerjoin(lease_stops, lease_stops.c.lease_id == leases.c.lease_id))
 _NOT_ENDED = lease_ends.c.lease_id.is_(None)
-# Of every release, and so made once: making a statement takes longer than the database takes to answer it.
+# Statements of every release are built once: building one takes longer than executing it.
 _HELD = _STATES.where(
     leases.c.holder == bindparam("holder"),
     leases.c.tenant == bindparam("tenant"),
@@ -302,11 +282,6 @@ _ADD_LEASES = insert(leases)
 _ADD_ENDS = insert(lease_ends)
 
 
-def _named(table: Table, names: Iterable[KeyName]) -> ColumnElement[bool]:
-    columns = table.c
-    return or_(false(), *(and_(columns.tenant == one.tenant, columns.key_id == one.key_id) for one in names))
-
-
 def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[bool]]:
     columns = leases.c
     equal = {
@@ -317,7 +292,7 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
     }
     yield from (column == value for column, value in equal.items() if value is not None)
     if wanted.name is not None:
-        yield _named(leases, [wanted.name])
+        yield of_key(leases, wanted.name)
     if wanted.product is not None:
         yield or_(func.lower(columns.product) == wanted.product.lower(), columns.tee == wanted.product.lower())
     if wanted.released_from is not None:
@@ -334,7 +309,7 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
 
 
 def _live_of(name: KeyName, at: datetime) -> ColumnElement[bool]:
-    return and_(_named(leases, [name]), leases.c.expires_at > milliseconds(at), _NOT_ENDED)
+    return and_(of_key(leases, name), leases.c.expires_at > milliseconds(at), _NOT_ENDED)
 
 
 def _row(lease: Lease) -> dict[str, object]:

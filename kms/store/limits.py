@@ -8,12 +8,11 @@ from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, Strin
 
 from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
-from kms.domain.limits import NO_LIMITS, KeyLimits, canonical_limits, read_limits
+from kms.domain.canonical_json import canonical_json
+from kms.domain.limits import NO_LIMITS, KeyLimits, read_limits
 from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
-
-__all__ = ["LimitReader", "LimitRepository", "key_limits"]
 
 key_limits = Table(
     "key_limits",
@@ -62,7 +61,7 @@ class LimitRepository(LimitReader):
                 tenant=name.tenant,
                 key_id=name.key_id,
                 version=limits.version,
-                document=canonical_limits(limits),
+                document=canonical_json(limits.members()),
                 set_at=rfc3339_text(at),
             )
         )
@@ -79,7 +78,7 @@ _NEWEST = (
 def _limits(version: object, document: object) -> KeyLimits:
     with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
         found = read_limits(json_value(blob(document), what="limits"))
-        if found.version != version or canonical_limits(found) != document or found == NO_LIMITS:
+        if found.version != version or canonical_json(found.members()) != document or found == NO_LIMITS:
             msg = "these limits are not what was stored"
             raise ValueError(msg)
         return found

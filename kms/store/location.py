@@ -11,8 +11,6 @@ from sqlalchemy.exc import ArgumentError
 
 from attest.errors import ConfigurationError
 
-__all__ = ["Access", "locate"]
-
 _SQLITE_HEAD = "sqlite:///"
 _POSTGRES = frozenset({"postgres", "postgresql"})
 _DRIVER: Final = "postgresql+psycopg"
@@ -33,17 +31,17 @@ _PARAMETERS = frozenset(
         "target_session_attrs",
     }
 )
-"""Parameters of libpq that may stand in the URL. Left out are those that carry a secret, and ``options``, which could
-turn off what makes a commit durable."""
+"""Parameters of libpq that the URL may have: none that carries a secret, and not ``options``, which could make commits
+less durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a PostgreSQL server is reached, beside its URL.
+    """Access to a PostgreSQL server, besides its URL.
 
     Attributes:
-        password_file: holds the password, and is its reader's alone; None leaves it to libpq's own password file.
-        connections: how many may be open at a time, at least 1.
+        password_file: private file with the password; None leaves it to libpq's own password file.
+        connections: most connections at a time, at least 1.
     """
 
     password_file: Path | None = None
@@ -51,10 +49,7 @@ class Access:
 
 
 def locate(database: str) -> Path | URL:
-    """Read a database setting.
-
-    Returns:
-        The file of an SQLite database, or the URL of a PostgreSQL one, without a password.
+    """Return the file of an SQLite database, or the URL of a PostgreSQL one, without a password.
 
     Raises:
         ConfigurationError: ``database-unsupported``, ``database-url-invalid`` or ``database-password-exposed``. The
@@ -64,13 +59,7 @@ def locate(database: str) -> Path | URL:
     if not mark or database.startswith(_SQLITE_HEAD):
         return Path(database.removeprefix(_SQLITE_HEAD))
     if head not in _POSTGRES:
-        raise ConfigurationError(
-            f"data is kept in SQLite or PostgreSQL, not in {head[:40]!r}",
-            code="database-unsupported",
-            field="database",
-            expected="a file, or postgresql:// with host and database",
-            got=repr(head[:40]),
-        )
+        raise _unsupported(head[:40])
     try:
         url = make_url(database)
     except (ArgumentError, ValueError):
@@ -79,8 +68,18 @@ def locate(database: str) -> Path | URL:
     return url.set(drivername=_DRIVER)
 
 
+def _unsupported(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"data is kept in SQLite or PostgreSQL, not in {name!r}",
+        code="database-unsupported",
+        field="database",
+        expected="a file, or postgresql:// with host and database",
+        got=repr(name),
+    )
+
+
 def _require_plain(url: URL) -> None:
-    """Refuse a secret, anything that is not known, and anything that is said twice."""
+    """Refuse a secret, unknown parameters and repetitions."""
     if url.password is not None or "password" in url.query:
         raise ConfigurationError(
             "the URL of the database holds a password",

@@ -14,11 +14,9 @@ from kms.domain.log_tree import Node, grown, node_position
 from kms.store.repository import Repository
 from kms.store.schema import APPEND_ONLY, metadata
 
-__all__ = ["CLOCK_TOLERANCE_SECONDS", "LogReader", "LogRepository", "log_entries", "log_nodes"]
-
 CLOCK_TOLERANCE_SECONDS = 60
-"""How far behind the newest log entry a moment may lie: requests overlap. A used challenge is remembered for as long
-after its end, so a clock that goes back by less revives none, and one that goes back by more is refused."""
+"""A moment may lie this far before the newest log entry, since requests overlap. A used challenge is stored for as long
+after its end: a clock that goes back by less revives none, and one that goes back by more is refused."""
 
 _PAGE_ROWS = 500
 
@@ -53,9 +51,9 @@ class LogReader(Repository):
         return LogHead(seq=entry.seq, time=entry.time())
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
-        """Iterate over the entries behind a number, in their order, at most so many."""
+        """Iterate over the entries after a number, in their order, up to a limit."""
         left = limit
-        # Page by page: a caller that stops in the middle leaves no cursor open on the server.
+        # Page by page, so that a caller that stops early leaves no cursor open on the server.
         while left is None or left > 0:
             page = _PAGE_ROWS if left is None else min(left, _PAGE_ROWS)
             statement = _LOG.where(log_entries.c.seq > after).order_by(log_entries.c.seq).limit(page)
@@ -73,7 +71,7 @@ class LogReader(Repository):
         return size or 0
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
-        """Return the hashes of these nodes of the tree; what is not there is absent.
+        """Return the hashes of these nodes of the tree; missing ones are absent.
 
         Raises:
             LogBrokenError: ``log-tree-broken``: a row holds something else than bytes.
@@ -83,15 +81,14 @@ class LogReader(Repository):
         return {positions[row.position]: _hash(row.hash) for row in rows}
 
     def node_count(self) -> int:
-        """Return how many hashes of the tree are stored."""
+        """Return the number of stored hashes of the tree."""
         return self._connection.execute(select(func.count()).select_from(log_nodes)).scalar_one()
 
 
 class LogRepository(LogReader):
-    """The log in a writing transaction, which does not read again what it has written."""
+    """The log in a writing transaction, with a cache of its own writes."""
 
     def __init__(self, connection: Connection) -> None:
-        """Begin with nothing written."""
         super().__init__(connection)
         self._newest: LogHead | None = None
         self._recent: dict[Node, bytes] = {}
@@ -103,7 +100,7 @@ class LogRepository(LogReader):
         return self._newest
 
     def require_time(self, at: datetime) -> LogHead:
-        """Return the head of the log, and refuse a moment that lies before it by more than the tolerance (MC-35).
+        """Return the head of the log; refuse a moment before it by more than the tolerance (MC-35).
 
         Raises:
             UnavailableError: ``clock-went-back``.
@@ -147,7 +144,7 @@ class LogRepository(LogReader):
         self._newest = LogHead(seq=entry.seq, time=entry.time())
 
     def forget(self) -> None:
-        """Read everything again: what was written may have been taken back."""
+        """Clear the cache, since the writes may have been rolled back."""
         self._newest = None
         self._recent.clear()
 

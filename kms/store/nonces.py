@@ -1,4 +1,4 @@
-"""Used nonces in the database: remembered until a clock that goes back by the tolerance cannot revive them."""
+"""Used nonces in the database, until a clock that goes back by the tolerance cannot revive them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from kms.store.log import CLOCK_TOLERANCE_SECONDS
 from kms.store.repository import Repository
 from kms.store.schema import metadata
 from kms.store.timestamps import milliseconds
-
-__all__ = ["NonceReader", "NonceRepository", "used_nonces"]
 
 used_nonces = Table(
     "used_nonces",
@@ -38,7 +36,7 @@ class NonceReader(Repository):
             raise _used()
 
     def count(self) -> int:
-        """Return how many used nonces are remembered."""
+        """Return the number of stored nonces."""
         return int(self._connection.execute(select(func.count()).select_from(used_nonces)).scalar_one())
 
 
@@ -46,7 +44,7 @@ class NonceRepository(NonceReader):
     """Used nonces in a writing transaction."""
 
     def use(self, digest: bytes, *, expires_at: datetime, at: datetime) -> None:
-        """Use a nonce up, and forget those whose challenge has long ended.
+        """Store a used nonce, and delete those whose challenge has long ended.
 
         Raises:
             ChallengeUsedError: ``challenge-used``.
@@ -59,7 +57,7 @@ class NonceRepository(NonceReader):
             raise _used() from exc
 
 
-# Statements of every release are made once: making one takes longer than the database takes to answer it.
+# Statements of every release are built once: building one takes longer than executing it.
 _IS_USED = select(exists().where(used_nonces.c.digest == bindparam("digest")))
 _FORGET_USED = delete(used_nonces).where(used_nonces.c.expires_at < bindparam("moment"))
 _USE = insert(used_nonces)

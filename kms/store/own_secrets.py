@@ -12,8 +12,6 @@ from kms.store.keks import KekReader
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
 
-__all__ = ["OwnSecretReader", "OwnSecretRepository", "secrets"]
-
 secrets = Table(
     "secrets",
     metadata,
@@ -49,7 +47,7 @@ class OwnSecretRepository(OwnSecretReader):
     """The service's own keys in a writing transaction."""
 
     def add(self, name: str, *, algorithm: str, wrapped: Wrapped, at: datetime) -> None:
-        """Keep one of them.
+        """Store one of them.
 
         Raises:
             UnavailableError: ``kek-changing``.

@@ -1,4 +1,4 @@
-"""Policies in the database: kept as their author wrote them, never changed."""
+"""Policies in the database: as their authors wrote them, never changed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from sqlalchemy import BigInteger, Column, LargeBinary, String, Table, bindparam
 from attest.encoding import rfc3339_text
 from kms.store.repository import Repository, blob
 from kms.store.schema import APPEND_ONLY, metadata, name_of
-
-__all__ = ["PolicyReader", "PolicyRepository", "policies"]
 
 policies = Table(
     "policies",
@@ -34,7 +32,7 @@ class PolicyReader(Repository):
         return value if value is None or isinstance(value, bytes) else b""
 
     def title(self, digest: bytes) -> tuple[str, int] | None:
-        """Return the name and the version of the policy of this digest, as its author calls it."""
+        """Return the name and the version of the policy of this digest."""
         columns = (policies.c.name, policies.c.version)
         row = self._connection.execute(select(*columns).where(policies.c.digest == digest)).one_or_none()
         return None if row is None else (row.name, row.version)
@@ -49,12 +47,12 @@ class PolicyRepository(PolicyReader):
     """Policies in a writing transaction."""
 
     def add(self, *, digest: bytes, name: str, version: int, document: bytes, at: datetime) -> None:
-        """Keep a policy; one that is there already stays as it is."""
+        """Store a policy, unless it is stored already."""
         if self.document(digest) is not None:
             return
         values = {"digest": digest, "name": name, "version": version, "document": document}
         self._connection.execute(insert(policies).values(added_at=rfc3339_text(at), **values))
 
 
-# A statement of every release is made once: making one takes longer than the database takes to answer it.
+# A statement of every release is built once: building one takes longer than executing it.
 _DOCUMENT = select(policies.c.document).where(policies.c.digest == bindparam("digest"))

@@ -1,11 +1,11 @@
-"""Everything that is special about PostgreSQL: how it is reached, how a transaction begins, how rows are protected.
+"""PostgreSQL: connections, the start of transactions, protection of rows.
 
-Writers take one advisory lock when their transaction begins, and hold it until it ends. Every entry of the log has the
-next number and completes parts of one tree, so each writer has to follow the newest entry: serialisable transactions
-would find that out at their end, undo all but one, and have to be tried again and again under load; with the lock each
-waits for its turn and succeeds at the first try. What follows the lock runs at READ COMMITTED, so that each statement
-sees what the writer before committed. Should anybody write without the lock, the primary keys of log entries, hashes of
-the tree and used challenges still let one of two win. Readers see one state throughout: REPEATABLE READ, READ ONLY.
+Writers hold one advisory lock from the start of their transaction to its end. Every entry of the log has the next
+number and completes parts of one tree, so each writer must follow the newest entry. Serialisable transactions would
+detect a conflict only at their end and need many retries under load; with the lock each waits for its turn and succeeds
+at once. Statements after the lock run at READ COMMITTED, so that each sees the commit of the previous writer. If a
+program writes without the lock, the primary keys of log entries, hashes of the tree and used challenges still let only
+one of two writers succeed. Readers see one state throughout: REPEATABLE READ, READ ONLY.
 """
 
 from __future__ import annotations
@@ -28,27 +28,11 @@ from kms.domain.errors import UnavailableError
 from kms.store.location import Access
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
-__all__ = [
-    "append_only",
-    "is_busy",
-    "is_foreign",
-    "is_unreachable",
-    "open_engine",
-    "reason",
-    "require_empty",
-    "require_none_serving",
-    "settle_numbers",
-    "storage_problems",
-    "trigger_names",
-    "triggers",
-    "weak_durability",
-]
-
 WRITE_LOCK: Final = 0x6B6D_7301
 """Advisory locks count within one database; the numbers are ours (``kms`` in ASCII, and one byte)."""
 SERVING_LOCK: Final = 0x6B6D_7302
 IDLE_MILLISECONDS: Final = 15_000
-"""A writer that falls silent is cut off after this, so that a lost replica does not keep the others waiting."""
+"""The server disconnects an idle writer after this, so that a lost replica does not block the others."""
 CONNECT_SECONDS: Final = 5
 MAX_PASSWORD_BYTES: Final = 1024
 _BUSY_STATES = frozenset({"55P03", "40001", "40P01", "53300"})
@@ -64,13 +48,7 @@ def open_engine(url: URL, access: Access) -> Engine:
     Raises:
         ConfigurationError: ``database-driver-missing``, or ``database-password-exposed``: PGPASSWORD is set.
     """
-    if os.environ.get("PGPASSWORD") is not None:
-        raise ConfigurationError(
-            "PGPASSWORD is set, and no secret is taken from the environment",
-            code="database-password-exposed",
-            field="database_password_file",
-            hint="unset it; name a file with database_password_file, or use libpq's password file",
-        )
+    _require_no_password()
     try:
         engine = create_engine(
             _guarded(url),
@@ -80,7 +58,7 @@ def open_engine(url: URL, access: Access) -> Engine:
             pool_size=access.connections,
             max_overflow=0,
             pool_timeout=BUSY_MILLISECONDS / 1000,
-            pool_pre_ping=True,  # so that a server that was restarted is noticed before a request needs it
+            pool_pre_ping=True,  # detects a restarted server before a request fails
         )
     except ImportError as exc:
         raise ConfigurationError(
@@ -97,8 +75,18 @@ def open_engine(url: URL, access: Access) -> Engine:
     return engine
 
 
+def _require_no_password() -> None:
+    if os.environ.get("PGPASSWORD") is not None:
+        raise ConfigurationError(
+            "PGPASSWORD is set, and no secret is taken from the environment",
+            code="database-password-exposed",
+            field="database_password_file",
+            hint="unset it; name a file with database_password_file, or use libpq's password file",
+        )
+
+
 def _guarded(url: URL) -> URL:
-    """Demand a server that proves its name, unless it is this machine or the URL says otherwise."""
+    """Require a verified server name, unless the server is local or the URL sets ``sslmode``."""
     host = url.host or str(url.query.get("host", ""))
     if host in _LOCAL_HOSTS or host.startswith("/") or "sslmode" in url.query:
         return url
@@ -112,13 +100,13 @@ def _give_password(
     arguments: list[Any],  # Any: the library's own
     parameters: dict[str, Any],  # Any: as above
 ) -> None:
-    """Read the password anew for each connection: it may be changed meanwhile, and is kept nowhere."""
+    """Read the password again for each connection: it may have changed, and is not kept in memory."""
     del dialect, record, arguments
     parameters["password"] = _read_password(path)
 
 
 def _read_password(path: Path) -> str:
-    """Look at the file that is open, not at the one that now has this name. Its content never goes into an error."""
+    """Check the open file, not the name, which may point to another by now. Its content never goes into an error."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
@@ -149,7 +137,7 @@ def _unusable(problem: str, path: Path, code: str = "database-password-unusable"
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
-    """Durable commits, bounded waits, and a mark that a service is connected, which a migration looks for."""
+    """Set durable commits and bounded waits, and take the lock that shows a migration that a service is connected."""
     del record
     cursor = connection.cursor()
     cursor.execute(f"SELECT set_config('lock_timeout', '{BUSY_MILLISECONDS}', false)")
@@ -176,7 +164,7 @@ def _begin(connection: Connection) -> None:
 
 
 def require_empty(connection: Connection) -> None:
-    """Refuse to make tables beside others.
+    """Refuse a database with tables.
 
     Raises:
         ConfigurationError: ``database-exists``.
@@ -194,13 +182,13 @@ def require_empty(connection: Connection) -> None:
 
 
 def require_none_serving(connection: Connection) -> None:
-    """Keep every service away for the rest of the transaction.
+    """Exclude every service for the rest of the transaction.
 
     Raises:
         UnavailableError: ``store-busy``: one is connected.
     """
     try:
-        # Waited for, since the server notices only in a moment that a service has ended.
+        # With a wait, since the server notices the end of a service only after a moment.
         connection.execute(text(f"SELECT pg_advisory_xact_lock({SERVING_LOCK})"))
     except DBAPIError as exc:
         if not is_busy(exc):
@@ -214,7 +202,7 @@ def require_none_serving(connection: Connection) -> None:
 
 
 def settle_numbers(connection: Connection, tables: Iterable[Table]) -> None:
-    """Move the sequences of numbered tables behind the highest number that is taken."""
+    """Move the sequences of numbered tables behind their highest number."""
     for table in tables:
         column = table.autoincrement_column
         if column is not None:
@@ -228,17 +216,17 @@ def _state(exc: DBAPIError) -> str | None:
 
 
 def is_busy(exc: DBAPIError) -> bool:
-    """Say whether somebody else held a lock, or every connection, for too long."""
+    """Return True if others held a lock, or every connection, for too long."""
     return _state(exc) in _BUSY_STATES
 
 
 def is_foreign(exc: DBAPIError) -> bool:
-    """Say whether the table is missing that every database of ours has."""
+    """Return True if the table is missing that every database of the service has."""
     return _state(exc) == "42P01" and "alembic_version" in str(exc.orig)
 
 
 def is_unreachable(exc: DBAPIError) -> bool:
-    """Say whether there is no server, or it went away."""
+    """Return True if there is no server, or it went away."""
     state = _state(exc)
     lost = exc.connection_invalidated or state in _GONE_STATES or (state or "").startswith("08")
     no_answer = state is None and hasattr(exc.orig, "sqlstate") and type(exc.orig).__name__ == "OperationalError"
@@ -246,9 +234,9 @@ def is_unreachable(exc: DBAPIError) -> bool:
 
 
 def reason(exc: DBAPIError) -> str | None:
-    """Return what the server said, without the values that it adds for detail; None of another database."""
-    said = getattr(exc.orig, "diag", None)
-    return None if said is None else str(said.message_primary or "no reason was given")
+    """Return the server's message without its detail, which quotes values; None for another database."""
+    diagnostics = getattr(exc.orig, "diag", None)
+    return None if diagnostics is None else str(diagnostics.message_primary or "no reason was given")
 
 
 def append_only(table: str) -> tuple[str, ...]:
@@ -270,19 +258,19 @@ def trigger_names(table: str) -> tuple[str, ...]:
 
 
 def triggers(connection: Connection) -> frozenset[str]:
-    """Return the names of the triggers that are there and not turned off."""
+    """Return the names of the enabled triggers."""
     statement = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
     return frozenset(connection.exec_driver_sql(statement).scalars())
 
 
 def storage_problems(connection: Connection) -> tuple[str, ...]:
-    """Return nothing: a server's pages are looked at by its own tools (``pg_amcheck``), which need more rights."""
+    """Return nothing: the server's own tools (``pg_amcheck``) check its pages, which needs more rights."""
     del connection
     return ()
 
 
 def weak_durability(connection: Connection) -> str | None:
-    """Say which setting of the server keeps a commit from being on the disk, or None."""
+    """Return the settings of the server that keep a commit from reaching the disk, or None."""
     names = ("fsync", "full_page_writes", "synchronous_commit")
     off = [name for name in names if connection.exec_driver_sql(f"SHOW {name}").scalar_one() == "off"]
     return f"the server runs with {' and '.join(off)} off: what is answered may be lost" if off else None

@@ -1,4 +1,4 @@
-"""Public halves of prompt keys in the database: which entry of the log published which."""
+"""Public halves of prompt keys in the database, with the log entries that published them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from kms.store.keys import key_versions, keys, of_key, stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["PromptKeyReader", "PromptKeyRepository", "StoredPromptKey", "prompt_keys"]
-
 prompt_keys = Table(
     "prompt_keys",
     metadata,
@@ -46,7 +44,7 @@ prompt_keys = Table(
     ),
     info=APPEND_ONLY,
 )
-"""Public halves of prompt keys, and which entry of the log published each for which policy; never changed."""
+"""Public halves of prompt keys by policy, with the log entry that published each; never changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +52,13 @@ class StoredPromptKey:
     """The public half of one version of a prompt key, published for one policy.
 
     Attributes:
-        name: which key.
-        version: which version of it.
-        algorithm: what it is.
+        name: the key.
+        version: its version.
+        algorithm: its algorithm.
         policy_digest: the policy that guards the private half, 32 bytes.
         public_key: two bytes of KEM id and the raw public key.
-        published_at: when.
-        seq: number of the log's entry that published it.
+        published_at: UTC.
+        seq: number of the log entry that published it.
     """
 
     name: KeyName
@@ -78,10 +76,9 @@ class PromptKeyReader(Repository):
     def current(
         self, *, tenant: str | None = None, key_id: str | None = None, after: KeyName | None = None, limit: int
     ) -> tuple[StoredPromptKey, ...]:
-        """Return prompt keys to encrypt to, in the order of names.
+        """Return the prompt keys that clients may use, in the order of names.
 
-        They are current, enabled, not to be destroyed, published for the policy that guards them now, and none of which
-        nothing is told.
+        They are current, enabled, kept, not hidden, and published for the policy that guards them now.
 
         Raises:
             IntegrityError: ``key-record-invalid``.
@@ -100,7 +97,7 @@ class PromptKeyReader(Repository):
         return tuple(map(_stored, rows))
 
     def public_half(self, record: KeyRecord) -> bytes | None:
-        """Return the public half of a version, whichever policy it was published for; None when it never was."""
+        """Return the public half of a version, published for any policy; None if it never was."""
         statement = select(prompt_keys.c.public_key).where(
             of_key(prompt_keys, record.name), prompt_keys.c.version == record.version
         )
@@ -108,7 +105,7 @@ class PromptKeyReader(Repository):
         return found if found is None or isinstance(found, bytes) else b""
 
     def all(self) -> Iterator[StoredPromptKey]:
-        """Iterate over everything that was published, in the order of the log.
+        """Iterate over all published keys, in the order of the log.
 
         Raises:
             IntegrityError: ``key-record-invalid``.
@@ -120,7 +117,7 @@ class PromptKeyRepository(PromptKeyReader):
     """Public halves in a writing transaction."""
 
     def add(self, record: KeyRecord, *, public_key: bytes, seq: int, at: datetime) -> None:
-        """Keep what an entry of the log published."""
+        """Store a published key."""
         self._connection.execute(
             insert(prompt_keys).values(
                 **stored_name(record.name),

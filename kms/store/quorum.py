@@ -1,4 +1,4 @@
-"""People, rules, proposals and approvals in the database. Nothing of it is ever changed; what counts is the newest."""
+"""People, rules, proposals and approvals in the database. Rows are never changed; the newest version is in force."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ from datetime import datetime
 from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, String, Table, func, insert, select
 
 from attest.encoding import json_value, rfc3339_text
-from kms.domain.people import NOBODY, Quorum, canonical, read_quorum
+from kms.domain.canonical_json import canonical_json
+from kms.domain.people import NOBODY, Quorum, read_quorum
 from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
-
-__all__ = [
-    "ProposalReader",
-    "ProposalRepository",
-    "QuorumReader",
-    "QuorumRepository",
-    "approvals",
-    "proposal_ends",
-    "proposals",
-    "quorum_documents",
-]
 
 quorum_documents = Table(
     "quorum_documents",
@@ -53,7 +43,7 @@ approvals = Table(
     Column("added_at", String(40), nullable=False),
     info=APPEND_ONLY,
 )
-"""Signatures over them; verified whenever they count. Never changed."""
+"""Signatures over them, verified at every use. Never changed."""
 
 proposal_ends = Table(
     "proposal_ends",
@@ -63,14 +53,14 @@ proposal_ends = Table(
     Column("ended_at", String(40), nullable=False),
     info=APPEND_ONLY,
 )
-"""How proposals ended: each at most once. Never changed."""
+"""Outcomes of proposals, at most one each. Never changed."""
 
 
 class QuorumReader(Repository):
     """People and rules in a reading transaction."""
 
     def current(self) -> Quorum:
-        """Return people and rules as they are now.
+        """Return the people and rules in force.
 
         Raises:
             IntegrityError: ``quorum-record-invalid``. Nothing that takes a quorum is done while it cannot be read.
@@ -79,7 +69,7 @@ class QuorumReader(Repository):
         return versions[-1] if versions else NOBODY
 
     def versions(self) -> tuple[Quorum, ...]:
-        """Return people and rules as they were, the oldest first.
+        """Return every version of people and rules, the oldest first.
 
         Raises:
             IntegrityError: ``quorum-record-invalid``.
@@ -96,7 +86,7 @@ class QuorumRepository(QuorumReader):
         """Put people and rules into force."""
         self._connection.execute(
             insert(quorum_documents).values(
-                version=quorum.version, document=canonical(quorum.members()), set_at=rfc3339_text(at)
+                version=quorum.version, document=canonical_json(quorum.members()), set_at=rfc3339_text(at)
             )
         )
 
@@ -105,11 +95,11 @@ class ProposalReader(Repository):
     """Proposals and approvals in a reading transaction."""
 
     def count(self) -> int:
-        """Return how many proposals there ever were."""
+        """Return the number of all proposals."""
         return self._connection.execute(select(func.count()).select_from(proposals)).scalar_one()
 
     def find(self, digest: str) -> Proposal | None:
-        """Return the proposal that is stored under this digest, which the caller compares.
+        """Return the proposal stored under this digest, which the caller compares, or None.
 
         Raises:
             IntegrityError: ``proposal-altered``.
@@ -122,12 +112,12 @@ class ProposalReader(Repository):
         return tuple(self._connection.execute(select(proposals.c.digest).order_by(proposals.c.serial)).scalars())
 
     def outcome(self, digest: str) -> str | None:
-        """Return how a proposal ended, or None."""
+        """Return the outcome of a proposal, or None."""
         columns = proposal_ends.c
         return self._connection.execute(select(columns.outcome).where(columns.digest == digest)).scalar_one_or_none()
 
     def approvals(self, digest: str) -> tuple[Approval, ...]:
-        """Return the signatures over a proposal, as they were taken in."""
+        """Return the signatures over a proposal, unverified."""
         rows = self._connection.execute(
             select(approvals).where(approvals.c.digest == digest).order_by(approvals.c.key_id)
         )
@@ -145,13 +135,13 @@ class ProposalRepository(ProposalReader):
     """Proposals and approvals in a writing transaction."""
 
     def add(self, proposal: Proposal) -> None:
-        """Keep a proposal."""
+        """Store a proposal."""
         self._connection.execute(
             insert(proposals).values(digest=proposal.digest, serial=proposal.serial, document=proposal.raw)
         )
 
     def add_approval(self, approval: Approval, *, person: str, at: datetime) -> None:
-        """Keep a signature."""
+        """Store a signature."""
         self._connection.execute(
             insert(approvals).values(
                 digest=approval.proposal,
@@ -163,7 +153,7 @@ class ProposalRepository(ProposalReader):
         )
 
     def end(self, proposal: Proposal, *, outcome: str, at: datetime) -> None:
-        """Note how a proposal ended; there is room for one end."""
+        """Store the outcome of a proposal; there is at most one."""
         self._connection.execute(
             insert(proposal_ends).values(digest=proposal.digest, outcome=outcome, ended_at=rfc3339_text(at))
         )
@@ -171,7 +161,7 @@ class ProposalRepository(ProposalReader):
 
 def _quorum(version: int, document: object, *, number: int) -> Quorum:
     found = read_quorum(json_value(blob(document), what="people and rules"))
-    if not found.version == version == number or canonical(found.members()) != document:
+    if not found.version == version == number or canonical_json(found.members()) != document:
         msg = "people and rules are not what was stored, or a version is missing"
         raise ValueError(msg)
     return found

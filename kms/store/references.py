@@ -1,18 +1,16 @@
-"""Documents of reference values in the database: kept as they came, never changed."""
+"""Documents of reference values in the database: stored unchanged, never changed."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, Table, insert, select
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Row, String, Table, insert, select
 
 from attest.encoding import rfc3339_text
 from kms.domain.references import Proof, StoredDocument
 from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import APPEND_ONLY, metadata, name_of
-
-__all__ = ["ReferenceReader", "ReferenceRepository", "reference_documents", "reference_signatures"]
 
 reference_documents = Table(
     "reference_documents",
@@ -26,7 +24,7 @@ reference_documents = Table(
     Index("reference_documents_name", "name", "version"),
     info=APPEND_ONLY,
 )
-"""Every version of every document of reference values that was taken in; never changed, never removed."""
+"""Every version of every document of reference values; never changed, never removed."""
 
 reference_signatures = Table(
     "reference_signatures",
@@ -38,14 +36,14 @@ reference_signatures = Table(
     Column("added_at", String(40), nullable=False),
     info=APPEND_ONLY,
 )
-"""Signatures over them with the keys that made them; verified whenever a document counts."""
+"""Signatures over them with the signers' keys, verified at every use of a document."""
 
 
 class ReferenceReader(Repository):
     """Documents of reference values in a reading transaction."""
 
     def versions(self, name: str) -> tuple[tuple[int, bytes], ...]:
-        """Return version and digest of the documents of this name, the highest first; of one version the oldest."""
+        """Return version and digest of the documents of this name, the highest version and oldest document first."""
         columns = reference_documents.c
         statement = select(columns.version, columns.digest).where(columns.name == name)
         rows = self._connection.execute(statement.order_by(columns.version.desc(), columns.seq))
@@ -58,7 +56,7 @@ class ReferenceReader(Repository):
         return tuple(self._connection.execute(statement).scalars())
 
     def find(self, digest: bytes) -> StoredDocument | None:
-        """Return the document of this digest with the signatures over it, as they were taken in.
+        """Return the document of this digest with the signatures over it, unverified, or None.
 
         Raises:
             IntegrityError: ``references-altered``: the row holds something else than bytes.
@@ -74,14 +72,7 @@ class ReferenceReader(Repository):
                 name=str(row.name),
                 version=whole_number(row.version),
                 document=blob(row.document),
-                proofs=tuple(
-                    Proof(
-                        key_id=blob(proof.key_id),
-                        public_key=blob(proof.public_key),
-                        signature=blob(proof.signature),
-                    )
-                    for proof in self._connection.execute(proofs.order_by(reference_signatures.c.key_id))
-                ),
+                proofs=tuple(map(_proof, self._connection.execute(proofs.order_by(reference_signatures.c.key_id)))),
             )
 
 
@@ -89,11 +80,7 @@ class ReferenceRepository(ReferenceReader):
     """Documents of reference values in a writing transaction."""
 
     def add(self, given: StoredDocument, *, at: datetime) -> bool:
-        """Keep a document and the signatures over it; what is there already stays as it is.
-
-        Returns:
-            Whether anything was not there before.
-        """
+        """Store a document and the signatures over it, unless they are stored; return True if anything is new."""
         before = self.find(given.digest)
         added = {"added_at": rfc3339_text(at)}
         if before is None:
@@ -105,6 +92,10 @@ class ReferenceRepository(ReferenceReader):
             signed = {"key_id": proof.key_id, "public_key": proof.public_key, "signature": proof.signature}
             self._connection.execute(insert(reference_signatures).values(digest=given.digest, **signed, **added))
         return before is None or bool(fresh)
+
+
+def _proof(row: Row[tuple[object, ...]]) -> Proof:
+    return Proof(key_id=blob(row.key_id), public_key=blob(row.public_key), signature=blob(row.signature))
 
 
 def _readable() -> AbstractContextManager[None]:

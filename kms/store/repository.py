@@ -1,6 +1,6 @@
-"""The base of all repositories: the connection of their transaction, and how a row is read.
+"""Base of all repositories: the connection of their transaction, and the reading of rows.
 
-Each repository makes its objects from rows in one function, which refuses a row that was altered into nonsense.
+Each repository makes its objects from rows in one function, which refuses an altered row.
 """
 
 from __future__ import annotations
@@ -11,31 +11,19 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from attest.errors import AttestError
-from kms.domain.errors import IntegrityError
-
-__all__ = ["Repository", "blob", "readable", "whole_number"]
+from kms.domain.errors import damaged
 
 
 class Repository:
-    """One aggregate, in one transaction.
-
-    Args:
-        connection: on which the store opened the transaction.
-    """
+    """One aggregate, in the transaction of this connection."""
 
     def __init__(self, connection: Connection) -> None:
-        """Keep the connection."""
         self._connection = connection
 
 
 @contextmanager
 def readable(problem: str, *, code: str, field: str) -> Iterator[None]:
-    """Make a block that reads a row; a row that cannot be read is an integrity failure and no crash.
-
-    Args:
-        problem: text of the failure.
-        code: stable code of it.
-        field: table or object that it concerns.
+    """Open a block that reads a row, whose errors become an integrity failure with this text, code and field.
 
     Raises:
         IntegrityError: ``code``.
@@ -43,13 +31,11 @@ def readable(problem: str, *, code: str, field: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, AttestError) as exc:
-        raise IntegrityError(
-            problem, code=code, field=field, hint="the database was altered or damaged; restore it from a backup"
-        ) from exc
+        raise damaged(problem, code=code, field=field) from exc
 
 
 def blob(value: object) -> bytes:
-    """Return the bytes of a column. SQLite keeps any type that is written into a column.
+    """Return the bytes of a column. SQLite stores a value of any type in any column.
 
     Raises:
         TypeError: the column holds something else.

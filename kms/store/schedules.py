@@ -12,8 +12,6 @@ from kms.store.repository import Repository, readable
 from kms.store.schema import metadata, name_of
 from kms.store.timestamps import milliseconds, moment_of
 
-__all__ = ["ScheduleReader", "ScheduleRepository", "key_schedules"]
-
 key_schedules = Table(
     "key_schedules",
     metadata,
@@ -25,7 +23,7 @@ key_schedules = Table(
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("key_schedules_due_at", "due_at"),
 )
-"""Keys that get a new version by themselves, with the moment of the next one; milliseconds since 1970, UTC."""
+"""Keys that are rotated automatically, with the moment of the next rotation; milliseconds since 1970, UTC."""
 
 
 class ScheduleReader(Repository):
@@ -42,7 +40,7 @@ class ScheduleReader(Repository):
         return tuple(_schedule(row) for row in self._connection.execute(ordered))
 
     def due(self, at: datetime, *, limit: int) -> tuple[RotationSchedule, ...]:
-        """Return the schedules whose moment has come, the oldest first; a key that is to be destroyed has none."""
+        """Return the due schedules, the oldest first, except of keys that are to be destroyed."""
         columns = key_versions.c
         ending = exists().where(
             columns.tenant == key_schedules.c.tenant,
@@ -59,7 +57,7 @@ class ScheduleRepository(ScheduleReader):
     """Schedules in a writing transaction."""
 
     def put(self, schedule: RotationSchedule) -> None:
-        """Keep a schedule in place of the one that the key may have."""
+        """Store the schedule of a key, or replace it."""
         self.remove(schedule.name)
         second = timedelta(seconds=1)
         self._connection.execute(
@@ -72,7 +70,7 @@ class ScheduleRepository(ScheduleReader):
         )
 
     def remove(self, name: KeyName) -> None:
-        """Forget the schedule of a key."""
+        """Remove the schedule of a key."""
         self._connection.execute(delete(key_schedules).where(of_key(key_schedules, name)))
 
 

@@ -1,4 +1,4 @@
-"""The collection of all tables; each stands with its repository. The migrations make them; a test compares the two."""
+"""The collection of all tables, each defined with its repository. A test compares them with the migrations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Final
 
 from sqlalchemy import MetaData, String
 from sqlalchemy.types import TypeEngine
-
-__all__ = ["APPEND_ONLY", "REVISIONS", "metadata", "name_of", "protected"]
 
 REVISIONS: Final = (
     "0001",
@@ -25,12 +23,12 @@ REVISIONS: Final = (
     "0014",
     "0015",
 )
-"""Every schema that this version knows, oldest first; the last one is what it works with."""
+"""Every schema that this version can migrate, oldest first; it works with the last one."""
 
 metadata = MetaData()
 
 APPEND_ONLY: Final = {"append_only": True}
-"""Of a table whose rows are never changed and never removed; triggers see to it."""
+"""Mark of a table whose rows are never changed and never removed; triggers enforce it."""
 
 
 def protected() -> tuple[str, ...]:
@@ -39,9 +37,8 @@ def protected() -> tuple[str, ...]:
 
 
 def name_of(length: int) -> TypeEngine[str]:
-    """Make the type of a column of names, which PostgreSQL too orders by their bytes.
+    """Return the type of a column of names, which PostgreSQL also orders by their bytes.
 
-    The collations of an operating system change with its upgrades, and an index that was made under the old one then
-    misses rows.
+    An upgrade of the operating system can change its collations, and an index made under the old one then misses rows.
     """
     return String(length).with_variant(String(length, collation="C"), "postgresql")

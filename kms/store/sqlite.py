@@ -1,7 +1,4 @@
-"""Everything that is special about SQLite: how a file is opened, how a transaction begins, how rows are protected.
-
-PostgreSQL has a module like this one.
-"""
+"""SQLite: opening of files, the start of transactions, protection of rows."""
 
 from __future__ import annotations
 
@@ -23,41 +20,29 @@ from attest.errors import ConfigurationError, OutputError
 from attest.unfinished_file import unfinished_file
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
-__all__ = [
-    "append_only",
-    "is_busy",
-    "is_foreign",
-    "new_file",
-    "open_engine",
-    "storage_problems",
-    "trigger_names",
-    "triggers",
-    "weak_durability",
-]
-
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
 _LOOK_SECONDS = 0.002
-"""How often one that waits for its turn looks."""
+"""Interval between attempts to take the turn."""
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Make an empty file for a new database, which gets its name when the block has been left.
+    """Make an empty file for a new database, which gets its name at the end of the block.
 
-    It is readable by its owner alone; SQLite gives its helpers the same mode. Who is killed leaves the draft, which
-    the next one empties. Every connection to it has to be closed in the block, so that nothing is left in a helper.
+    Only its owner can read it; SQLite gives its helper files the same mode. A killed process leaves the draft, which
+    the next one empties. Every connection to it must be closed in the block, so that no helper file holds data.
 
     Raises:
         ConfigurationError: ``database-exists`` (it is never overwritten) or ``database-unusable``.
     """
     with ExitStack() as stack:
-        with _told(path):
+        with _output_errors(path):
             draft = stack.enter_context(unfinished_file(path))
             _remove_helpers(draft.file)
             draft.write(b"")
         try:
             yield draft.file
-            with _told(path):
+            with _output_errors(path):
                 draft.flush()
                 draft.place()
         except BaseException:
@@ -67,7 +52,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _output_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OutputError as exc:
@@ -87,7 +72,7 @@ def _remove_helpers(path: Path) -> None:
 
 
 def open_engine(path: Path) -> Engine:
-    """Open a database file that is there and that nobody else can read.
+    """Open an existing database file that only its owner can read.
 
     Raises:
         ConfigurationError: ``database-missing``, ``database-unusable`` or ``database-exposed``.
@@ -129,10 +114,7 @@ def _require_private(path: Path) -> None:
 
 
 def _prepare(connection: DBAPIConnection, record: object) -> None:
-    """Durable commits, checked foreign keys, and zeros over what is removed, such as a key that is destroyed.
-
-    Transactions begin when we say so, not when the driver guesses.
-    """
+    """Set durable commits, checked foreign keys, zeros over removed data, and manual transactions."""
     del record
     setattr(connection, "isolation_level", None)  # noqa: B010  sqlite3's own attribute, unknown to the protocol
     cursor = connection.cursor()
@@ -151,11 +133,10 @@ def _begin(folder: Path, connection: Connection) -> None:
 
 
 def _take_turn(folder: Path, turn: ExitStack) -> None:
-    """Let one process at a time wait for SQLite's write lock: the next to get it.
+    """Wait until this process is the only one that waits for SQLite's write lock.
 
-    SQLite's lock has no queue: whoever looks at the right moment has it, and under load that is the process that gave
-    it back a moment ago, while others look ten times a second. The turn is a courtesy on top of that lock and guards
-    nothing, so nobody waits longer for it than for the lock, and where the folder cannot be locked it goes without.
+    SQLite's lock has no queue: under load, the process that released it gets it again. The turn only adds fairness, so
+    the wait for it is bounded, and a folder that cannot be locked is ignored.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -175,12 +156,12 @@ def _take_turn(folder: Path, turn: ExitStack) -> None:
 
 
 def is_busy(exc: DBAPIError) -> bool:
-    """Say whether another connection held the lock for too long."""
+    """Return True if another connection held the lock for too long."""
     return getattr(exc.orig, "sqlite_errorname", "") in _BUSY_CODES
 
 
 def is_foreign(exc: DBAPIError) -> bool:
-    """Say whether the file is no database at all, or lacks the table that every one of ours has."""
+    """Return True if the file is no database, or lacks the table that every database of the service has."""
     return getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_NOTADB" or "no such table: alembic_version" in str(
         exc.orig
     )
@@ -201,12 +182,12 @@ def trigger_names(table: str) -> tuple[str, ...]:
 
 
 def triggers(connection: Connection) -> frozenset[str]:
-    """Return the names of the triggers that are there."""
+    """Return the names of the triggers."""
     return frozenset(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalars())
 
 
 def storage_problems(connection: Connection) -> tuple[str, ...]:
-    """Let the database compare its pages, indexes and constraints."""
+    """Return the problems that SQLite finds in its pages, indexes and constraints."""
     lines = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
     return tuple(str(line)[:200] for line in lines if line != "ok")
 

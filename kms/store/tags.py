@@ -11,8 +11,6 @@ from kms.store.keys import of_key, stored_name
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
 
-__all__ = ["TagReader", "TagRepository", "key_tags"]
-
 key_tags = Table(
     "key_tags",
     metadata,
@@ -49,7 +47,7 @@ class TagRepository(TagReader):
     """Tags in a writing transaction."""
 
     def put(self, name: KeyName, tag: str, value: str) -> None:
-        """Tag a key, in place of the tag of that name that it may have."""
+        """Tag a key, or replace its tag of that name."""
         self.remove(name, tag)
         self._connection.execute(insert(key_tags).values(**stored_name(name), name=tag, value=value))
 

@@ -13,8 +13,6 @@ from kms.domain.errors import KeyConflictError
 from kms.store.repository import Repository
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
-__all__ = ["TenantReader", "TenantRepository", "tenants"]
-
 tenants = Table(
     "tenants",
     metadata,
@@ -22,8 +20,8 @@ tenants = Table(
     Column("created_at", String(40), nullable=False),
     info=APPEND_ONLY,
 )
-"""Never changed, never removed. ``kms fsck`` checks that the tenant of a key is one of them: SQLite
-cannot add a foreign key to a table that is there."""
+"""Never changed, never removed. ``kms fsck`` checks the tenants of keys, since SQLite cannot add a foreign key to an
+existing table."""
 
 
 class TenantReader(Repository):
@@ -35,7 +33,7 @@ class TenantReader(Repository):
         return {row.name: rfc3339(row.created_at, what="created_at") for row in rows}
 
     def exists(self, name: str) -> bool:
-        """Say whether there is a tenant of this name."""
+        """Return True if there is a tenant of this name."""
         return self._connection.execute(select(exists().where(tenants.c.name == name))).scalar_one()
 
 
@@ -43,7 +41,7 @@ class TenantRepository(TenantReader):
     """Tenants in a writing transaction."""
 
     def add(self, name: str, *, at: datetime) -> None:
-        """Keep a tenant that is not there yet.
+        """Store a new tenant.
 
         Raises:
             KeyConflictError: ``tenant-exists``.
@@ -51,9 +49,7 @@ class TenantRepository(TenantReader):
         try:
             self._connection.execute(insert(tenants).values(name=name, created_at=rfc3339_text(at)))
         except ConstraintError as exc:
+            hint = "'kms tenant list' shows all of them"
             raise KeyConflictError(
-                f"there is a tenant {name!r} already",
-                code="tenant-exists",
-                field=name,
-                hint="'kms tenant list' shows all of them",
+                f"there is a tenant {name!r} already", code="tenant-exists", field=name, hint=hint
             ) from exc

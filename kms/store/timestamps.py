@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["milliseconds", "moment_of", "whole_millisecond"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -22,12 +20,12 @@ def moment_of(number: int) -> datetime:
         OverflowError: after the year 9999.
         TypeError: no integer.
     """
-    if type(number) is not int:  # a boolean is none, and SQLite keeps whatever is written into a column
+    if type(number) is not int:  # no boolean; SQLite stores a value of any type in any column
         msg = "a moment is a number of milliseconds"
         raise TypeError(msg)
     return _EPOCH + number * _MILLISECOND
 
 
 def whole_millisecond(moment: datetime) -> datetime:
-    """Return a moment as the database will give it back."""
+    """Return a moment with the precision of the database."""
     return moment_of(milliseconds(moment))

@@ -1,4 +1,4 @@
-"""Units of work: one transaction each, whose attributes are the repositories, one per aggregate."""
+"""Units of work: a transaction whose attributes are the repositories, one per aggregate."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from kms.store.tags import TagReader, TagRepository
 from kms.store.tenants import TenantReader, TenantRepository
 from kms.store.wrapped_rows import WrappedRowReader, WrappedRowRepository
 
-__all__ = ["ReadTransaction", "WriteTransaction"]
-
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -46,19 +44,14 @@ class _Part(Generic[R_co]):
 
     def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R_co:
         made = self._kind(transaction.connection)
-        transaction.__dict__[self._name] = made  # which is found before this descriptor the next time
+        transaction.__dict__[self._name] = made  # found before this descriptor from now on
         return made
 
 
 class ReadTransaction:
-    """Everything that can be read, as one state of the database.
-
-    Args:
-        connection: on which the store opened the transaction.
-    """
+    """Repositories for reading one state of the database."""
 
     def __init__(self, connection: Connection) -> None:
-        """Keep the connection."""
         self.connection = connection
 
     audit = _Part(AuditQueries)
@@ -86,7 +79,7 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """Everything that can be read and written, all or nothing."""
+    """Repositories for reading and writing, all or nothing."""
 
     break_glass = _Part(BreakGlassRepository)
     facts = _Part(FactRepository)
@@ -112,7 +105,7 @@ class WriteTransaction(ReadTransaction):
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Make a block that takes back what was written in it when it is left by an exception."""
+        """Open a block that is rolled back if it raises."""
         try:
             with self.connection.begin_nested():
                 yield

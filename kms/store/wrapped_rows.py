@@ -1,4 +1,4 @@
-"""Rows with something wrapped in them, whatever aggregate they belong to: counted, and wrapped anew."""
+"""Rows with wrapped secrets, of any aggregate: their numbers, and re-wrapping."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from kms.store.keys import key_versions, keys
 from kms.store.own_secrets import secrets
 from kms.store.repository import Repository
 
-__all__ = ["WRAPPED_TABLES", "WrappedRowReader", "WrappedRowRepository"]
-
 WRAPPED_TABLES: Final = (key_versions, secrets)
-"""Every table with something wrapped in it: columns ``wrapped`` and ``kek_id``."""
+"""Every table with wrapped secrets: columns ``wrapped`` and ``kek_id``."""
 
 
 class WrappedRowReader(Repository):
     """Wrapped rows in a reading transaction."""
 
     def counts(self) -> dict[bytes, dict[str, int]]:
-        """Count what is wrapped, by the id of the key-encryption key and then by table."""
+        """Return the numbers of wrapped secrets, by the id of the key-encryption key and then by table."""
         counts: dict[bytes, dict[str, int]] = {}
         for table in WRAPPED_TABLES:
             grouped = select(table.c.kek_id, func.count()).where(_holds_something(table)).group_by(table.c.kek_id)
@@ -33,15 +31,10 @@ class WrappedRowReader(Repository):
     def elsewhere(
         self, table: Table, *, than: bytes, after: Sequence[object] | None, limit: int
     ) -> tuple[Mapping[str, object], ...]:
-        """Return rows that are wrapped under another key than this, in the order of their primary key.
+        """Return rows of one of ``WRAPPED_TABLES`` that are wrapped under another key, in the order of primary keys.
 
-        A version of a key comes with the key's purpose, to which it is bound.
-
-        Args:
-            table: one of ``WRAPPED_TABLES``.
-            than: id of a key-encryption key.
-            after: primary key of the row after which to go on; None begins.
-            limit: most rows.
+        A version of a key has the key's purpose, to which it is bound. ``after`` is the primary key of the row after
+        which to start.
         """
         columns = tuple(table.primary_key.columns)
         wanted = select(table, keys.c.purpose).join(keys) if table is key_versions else select(table)
@@ -56,7 +49,7 @@ class WrappedRowRepository(WrappedRowReader):
     """Wrapped rows in a writing transaction."""
 
     def rewrap(self, table: Table, row: Mapping[str, object], wrapped: Wrapped) -> bool:
-        """Put another wrapped form in the place of the one that a row had when it was read, if it still has it."""
+        """Replace the wrapped form of a row, if it is still the one that was read; return True if so."""
         same = [table.c[column.name] == row[column.name] for column in table.primary_key.columns]
         same += [table.c.kek_id == row["kek_id"], table.c.wrapped == row["wrapped"]]
         values = {"wrapped": wrapped.content, "kek_id": wrapped.kek_id}
@@ -64,5 +57,5 @@ class WrappedRowRepository(WrappedRowReader):
 
 
 def _holds_something(table: Table) -> ColumnElement[bool]:
-    """Leave out what was wiped: it needs no key any more."""
+    """Exclude destroyed material, which needs no key."""
     return func.length(table.c.wrapped) > 0

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from attest.policy.reference_values.reference_documents import decode_reference_document
 from attest.policy.signatures import sign_policy, signature_json
 from attest.policy.signing_keys import key_id
-from kms.references import StoredDocument
+from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, read_given
 from tests.kms.support import AT, GUEST
 

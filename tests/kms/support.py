@@ -20,10 +20,10 @@ from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, Means
+from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.operations.services import initialise, open_services
-from kms.references import StoredDocument
 from kms.release.service import ReleaseService
 from kms.release.services import Services
 from kms.store import locate

@@ -250,16 +250,16 @@ def test_a_result_under_other_reference_values_is_refused() -> None:
 
 def test_a_policy_that_its_documents_leave_without_values_releases_nothing() -> None:
     blocked = state(
-        hindrances=(ReleaseObstacle(code="references-unusable", text="every value is revoked"),), reference_digest=None
+        obstacles=(ReleaseObstacle(code="references-unusable", text="every value is revoked"),), reference_digest=None
     )
     decision = decided(keys={"a": blocked}, results={})
     assert codes(decision) == ["references-unusable", "not-appraised"]
     assert "every value is revoked" in decision.reasons[0].text
 
 
-def test_every_hindrance_of_a_key_is_a_reason_against() -> None:
-    hindrances = (ReleaseObstacle(code="key-frozen", text="x"), ReleaseObstacle(code="budget-spent", text="y"))
-    assert codes(decided(keys={"a": state(hindrances=hindrances)})) == ["key-frozen", "budget-spent"]
+def test_every_obstacle_of_a_key_is_a_reason_against() -> None:
+    obstacles = (ReleaseObstacle(code="key-frozen", text="x"), ReleaseObstacle(code="budget-spent", text="y"))
+    assert codes(decided(keys={"a": state(obstacles=obstacles)})) == ["key-frozen", "budget-spent"]
 
 
 def test_a_decision_tells_the_documents_that_were_in_force() -> None:

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from attest.checks import Check, Outcome
 from attest.errors import AttestError, ConfigurationError
 from kms.domain.decide import DenialReason, ReleaseDecision
-from kms.domain.disclosure import hides, told
+from kms.domain.disclosure import denial, hides
 from kms.domain.errors import KeyConflictError, KeyUnknownError
 from kms.domain.keys import Disclosure, KeyName
 from kms.keys.admin import find_key, set_enabled
@@ -85,7 +85,7 @@ def test_the_words_of_an_operator_are_told_with_full_disclosure_alone(harness: H
     reason = DenialReason(code="lease-stopped", key_id="a", text="stopped because of incident 4711")
     decision = ReleaseDecision(keys=(), recipient=None, reasons=(reason,), at=AT)
     for level in Disclosure:
-        error = told(decision, requested=("a",), levels={"a": level})
+        error = denial(decision, requested=("a",), levels={"a": level})
         assert ("4711" in error.message) is (level is Disclosure.FULL)
 
 
@@ -94,12 +94,12 @@ def test_the_most_reserved_key_of_a_request_decides() -> None:
     reasons = (DenialReason(code="policy-not-met", key_id="b", text="x", checks=(check,)),)
     decision = ReleaseDecision(keys=(), recipient=None, reasons=reasons, at=AT)
     levels = {"a": Disclosure.CODES, "b": Disclosure.FULL, "c": Disclosure.NONE}
-    assert told(decision, requested=("b",), levels=levels).checks == (check,)
-    error = told(decision, requested=("b", "a"), levels=levels)
+    assert denial(decision, requested=("b",), levels=levels).checks == (check,)
+    error = denial(decision, requested=("b", "a"), levels=levels)
     assert (error.message, error.checks) == ("the release is refused: policy-not-met", ())
     assert hides(("a", "b"), levels) is None
     assert [hides(asked, levels) for asked in (("b", "c"), ("b", "x", "c"), ("x",))] == ["c", "x", "x"]
-    assert isinstance(told(decision, requested=("a", "c"), levels=levels), KeyUnknownError)
+    assert isinstance(denial(decision, requested=("a", "c"), levels=levels), KeyUnknownError)
 
 
 # -- nothing at all

@@ -114,7 +114,7 @@ def scene(request: pytest.FixtureRequest, harness: Harness, tmp_path: Path) -> S
         cache,
         clock=clock,
         jitter=lambda: 1.0,
-        told=lambda *one: told.append(one),
+        counted=lambda *one: told.append(one),
         report=lines.append,
     )
     return Scene(

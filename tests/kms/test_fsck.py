@@ -3,8 +3,8 @@
 import pytest
 
 from kms.domain.errors import UnavailableError
+from kms.domain.log_verification import LogState, verify_log
 from kms.keys.vault import Vault
-from kms.log import LogState, verify_log
 from kms.operations.fsck import FsckFinding, examine
 from kms.operations.services import OWN_KEYS
 from kms.store.schema import metadata, protected

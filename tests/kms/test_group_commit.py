@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from kms.domain.errors import ChallengeUsedError, KeyConflictError, ReleaseDeniedError, UnavailableError
 from kms.domain.keys import KeyName
-from kms.log import verify_log
+from kms.domain.log_verification import verify_log
 from kms.store import Store, WriteTransaction, open_store
 from kms.store.group_commit import MAX_PIECES, Batching
 from tests.kms.postgres import Server

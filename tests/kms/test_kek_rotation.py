@@ -19,11 +19,12 @@ from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.domain.kek_records import KekRecord, KekState
+from kms.domain.keys import KeyName
+from kms.domain.log_verification import verify_log
 from kms.domain.people import ChangeKind, Person, Quorum, QuorumRule
-from kms.keys import KeyName, SecretBytes
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.vault import Vault
-from kms.log import verify_log
 from kms.operations.fsck import examine
 from kms.operations.kek_rotation import Moved, create_kek, finish, kek_named, move, require_ready, status
 from kms.operations.services import initialise, open_vault

@@ -14,10 +14,10 @@ from attest.policy.document import read_document
 from attest.policy.signatures import identity_of
 from attest.release import KeyName
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError, UnavailableError
+from kms.domain.log_verification import verify_log
 from kms.domain.people import ChangeKind
 from kms.keys.policy_trials import try_evidence
 from kms.keys.vault import Vault
-from kms.log import verify_log
 from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.change_context import Changing, Prepared
 from kms.quorum.changes import read_change
@@ -147,7 +147,7 @@ def test_mc_19_a_policy_that_changes_while_a_release_is_decided_counts(harness: 
 def apply(harness: Harness, change: KeyPolicySet, prepared: Prepared) -> None:
     longest = timedelta(hours=1)
     with harness.services.store.writing() as tx:
-        change.apply(Changing(tx=tx, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_glass=longest))
+        change.apply(Changing(tx=tx, actor=ACTOR, at=AT, approval={}, prepared=prepared, longest_relaxation=longest))
 
 
 def test_a_version_that_changed_while_it_was_wrapped_is_not_overwritten(harness: Harness) -> None:

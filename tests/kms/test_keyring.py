@@ -9,7 +9,8 @@ from sqlalchemy import text
 from attest.errors import ConfigurationError
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek_records import Backend, KekState
-from kms.keys import KeyName, SecretBytes
+from kms.domain.keys import KeyName
+from kms.domain.secret import SecretBytes
 from kms.keys.admin import require_key
 from kms.keys.wrapping.backends import new_record
 from kms.keys.wrapping.file import create_kek_file, read_kek_file

@@ -12,8 +12,8 @@ import pytest
 
 from attest.errors import ConfigurationError
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError
-from kms.domain.secret import EXPORT
-from kms.keys import KeyName, SecretBytes, WrapContext, Wrapped
+from kms.domain.keys import KeyName, WrapContext, Wrapped
+from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.admin import find_key, set_enabled
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.file import FileBackend, create_kek_file, read_kek_file

@@ -22,9 +22,9 @@ from attest.release.tlog import Checkpoint, LogProof, verify_logged
 from attest_simulator import simulated_crl
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
+from kms.domain.log_verification import LogState, verify_log
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.log import LogState, verify_log
 from kms.operations.services import initialise, open_vault
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, CHIP, FakeRandom, Workload, open_sealed, policy_text

@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.release.tlog import leaf_hash, verify_consistency, verify_inclusion
 from kms.domain.errors import LogBrokenError, LogTileUnknownError
-from kms.domain.log_entries import MAX_ENTRY_BYTES
+from kms.domain.log_entries import GENESIS, MAX_ENTRY_BYTES, LogEntry, LogHead, make_entry
 from kms.domain.log_tiles import Tile, parse_tile, read_tile, tiles_of
 from kms.domain.log_tree import (
     Frontier,
@@ -23,8 +23,7 @@ from kms.domain.log_tree import (
     recent_nodes,
     root,
 )
-from kms.domain.log_verification import parse_noted
-from kms.log import GENESIS, LogEntry, LogHead, LogState, make_entry, verify_log
+from kms.domain.log_verification import LogState, parse_noted, verify_log
 from tests.kms.support import AT
 
 

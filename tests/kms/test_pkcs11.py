@@ -86,7 +86,7 @@ def test_a_key_that_could_leave_or_is_of_another_kind_is_refused(hsm: SoftHsm, c
     rest = {Attribute[name]: value for name, value in change.items() if name != "VALUE_LEN"}
     template = {Attribute.SENSITIVE: True, Attribute.EXTRACTABLE: False} | rest
     with library.exclusive():
-        library.start_anew()
+        library.restart()
         session = library.token("kms").open(rw=True, user_pin=PIN)
         flags = MechanismFlag.ENCRYPT | MechanismFlag.DECRYPT
         session.generate_key(KeyType.AES, length * 8, label="kek", store=True, capabilities=flags, template=template)
@@ -130,7 +130,7 @@ def test_a_token_of_the_same_name_with_another_key_is_told_from_the_one_before(h
         kek.unwrap(wrapped, context=CONTEXT)
     assert caught.value.code == "kek-replaced"
     hsm.come_back()
-    library_at(hsm_module()).start_anew()
+    library_at(hsm_module()).restart()
     assert kek.unwrap(wrapped, context=CONTEXT) == SECRET
 
 
@@ -142,7 +142,7 @@ def hsm_module() -> Path:
 
 def test_a_wrong_pin_is_tried_once_and_not_until_the_token_locks(hsm: SoftHsm, kek: SingleKek) -> None:
     hsm.write_pin("0000-wrong")
-    library_at(hsm_module()).start_anew()
+    library_at(hsm_module()).restart()
     assert [refused_code(kek) for _ in range(30)] == ["kek-refused"] * 30
     hsm.write_pin(PIN)
     kek.wrap(SECRET, context=CONTEXT)

@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from attest.errors import AttestError, ConfigurationError
 from attest.release import ReleaseRequest
 from kms.domain.errors import ChallengeUsedError, UnavailableError
-from kms.log import verify_log
+from kms.domain.log_verification import verify_log
 from kms.operations.services import initialise
 from kms.store import Access, Store, create_database, locate, migrate_database, open_store
 from kms.store.postgres import open_engine

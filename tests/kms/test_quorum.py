@@ -17,9 +17,10 @@ from attest.errors import AttestError, ConfigurationError, SignatureError
 from attest.policy.signing_keys import PolicyPrivateKey
 from kms.controls.admin import freeze
 from kms.domain.actors import Actor, Means
+from kms.domain.canonical_json import canonical_json
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError, QuorumRequiredError
 from kms.domain.freezes import target
-from kms.domain.people import MAX_PEOPLE, NOBODY, ChangeKind, Person, Quorum, QuorumRule, canonical, read_quorum
+from kms.domain.people import MAX_PEOPLE, NOBODY, ChangeKind, Person, Quorum, QuorumRule, read_quorum
 from kms.domain.proposals import MAX_LIFETIME, Approval, Proposal, approve_with, missing, read_approval, read_proposal
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
@@ -219,7 +220,7 @@ def test_there_is_room_for_so_many_people() -> None:
         found = found.with_person(f"p{number:02}", pem(ed25519(number + 10)))
     with pytest.raises(ConfigurationError):
         found.with_person("one-more", pem(ed25519(5)))
-    assert read_quorum(json.loads(canonical(found.members()))) == found
+    assert read_quorum(json.loads(canonical_json(found.members()))) == found
 
 
 @pytest.mark.parametrize("threshold", [1, 3])
@@ -464,7 +465,7 @@ def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
     forged = board.now().with_rule(rule(ChangeKind.THAW, 1, ("alice",)))
     board.harness.alter(
         "UPDATE quorum_documents SET document = ? WHERE version = ?",
-        canonical(replace(forged, version=forged.version - 1).members()),
+        canonical_json(replace(forged, version=forged.version - 1).members()),
         forged.version - 1,
     )
     assert problems() == ("people and rules are not those that the log says were put into force",)
@@ -508,11 +509,11 @@ def test_a_proposal_has_one_spelling() -> None:
         b"[]",
         b"x",
         b"",
-        canonical(document | {"more": 1}),
-        canonical(document | {"kind": "everything"}),
-        canonical(document | {"expires": "soon"}),
-        canonical(document | {"arguments": []}),
-        canonical(document | {"serial": "1"}),
+        canonical_json(document | {"more": 1}),
+        canonical_json(document | {"kind": "everything"}),
+        canonical_json(document | {"expires": "soon"}),
+        canonical_json(document | {"arguments": []}),
+        canonical_json(document | {"serial": "1"}),
         b" " * (1 << 20),
     ):
         with pytest.raises(ConfigurationError) as caught:

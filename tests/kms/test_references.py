@@ -17,9 +17,9 @@ from attest.release import KeyName
 from kms.api.app import create_app
 from kms.domain.actors import local_actor
 from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
+from kms.domain.log_verification import verify_log
 from kms.domain.references import StoredDocument
 from kms.keys.admin import find_key
-from kms.log import verify_log
 from kms.references.intake import Intake, add_document, list_documents, read_given
 from kms.references.resolution import find_guard
 from tests.kms.references import (

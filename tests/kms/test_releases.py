@@ -22,8 +22,8 @@ from kms.domain.errors import (
     ReleaseDeniedError,
     UnavailableError,
 )
+from kms.domain.log_verification import verify_log
 from kms.keys.admin import find_key, set_enabled
-from kms.log import verify_log
 from tests.kms.support import (
     ACTOR,
     CHIP,

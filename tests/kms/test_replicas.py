@@ -12,9 +12,9 @@ from attest.clock import system_clock
 from attest_simulator import simulated_crl
 from kms.config.settings import load_settings
 from kms.config.settings_file import prepare_directory
+from kms.domain.log_verification import verify_log
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
-from kms.log import verify_log
 from kms.operations.services import initialise, open_vault
 from tests.kms.postgres import Server
 from tests.kms.process import ServedProcess

@@ -20,7 +20,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.files import write_file
 from kms.config.settings import Settings
 from kms.domain.errors import LogBrokenError, UnavailableError
-from kms.log import verify_log
+from kms.domain.log_verification import verify_log
 from kms.operations.services import initialise, open_vault
 from kms.store import (
     Access,

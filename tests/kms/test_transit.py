@@ -9,7 +9,7 @@ import pytest
 from attest.errors import ConfigurationError
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek_records import KekRecord
-from kms.keys import Wrapped
+from kms.domain.keys import Wrapped
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.backends import create_backend, identify, open_backend
 from kms.keys.wrapping.definitions import definition_of

@@ -10,9 +10,10 @@ import pytest
 
 from attest.errors import ConfigurationError
 from kms.domain.errors import IntegrityError
-from kms.keys import SecretBytes, WrapContext, Wrapped
+from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.log_verification import verify_log
+from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backends import identify, open_backend
-from kms.log import verify_log
 from kms.operations.services import open_vault
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.wrapping import KINDS, Holder, definition, flattened, holding, made, opened

@@ -7,17 +7,25 @@ from functools import partial
 from typing import NoReturn, Protocol, final
 
 from attest.errors import ConfigurationError
-from kms.domain.errors import IntegrityError
+from kms.domain.errors import IntegrityError, damaged
 from kms.domain.kek_records import Backend, KekRecord, proof_content, proof_context
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.errors import replaced, unavailable
 
-__all__ = ["NotOpenedError", "SingleKek", "WrappingBackend", "make_proof", "not_opened", "require_binding"]
-
 
 class NotOpenedError(Exception):
-    """This is nothing that was sealed under this key with this associated data. It says no more."""
+    """The content was not sealed under this key with this associated data. It states no further reason."""
+
+
+class NotCopied:
+    """Base of objects that hold or reach a key, and are not pickled or copied."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        msg = "a key-encryption key is not pickled or copied"
+        raise TypeError(msg)
 
 
 class WrappingBackend(Protocol):
@@ -26,52 +34,42 @@ class WrappingBackend(Protocol):
     @property
     def kind(self) -> Backend:
         """Kind of the back-end."""
-        ...
 
     @property
     def description(self) -> str:
         """Location of the key for display; contains no secret."""
-        ...
 
     @property
     def derived_id(self) -> bytes | None:
-        """The key's id where it follows from the key itself, 32 bytes; otherwise None."""
-        ...
+        """The key's id if it is derived from the key, 32 bytes; otherwise None."""
 
     def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
-        """Encrypt. The first byte of what comes back names the format.
+        """Encrypt. The first byte of the result names the format.
 
         Raises:
-            UnavailableError: what holds the key does not answer, or does not let us use it.
+            UnavailableError: the back-end does not answer, or denies the use of the key.
         """
-        ...
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes | bytearray:
-        """Decrypt; into a ``bytearray``, which can be wiped, where what decrypts can write into one.
+        """Decrypt; into a ``bytearray``, which can be wiped, if the back-end can write into one.
 
         Raises:
             NotOpenedError: altered, cut off, sealed under another key, with other data or in another format.
             UnavailableError: as above.
         """
-        ...
 
     def close(self) -> None:
         """Close connections."""
-        ...
 
 
 @final
-class SingleKek:
-    """One key-encryption key, whose id is proven. It shows its id and nothing else.
+class SingleKek(NotCopied):
+    """One key-encryption key, whose id ``proves`` checks.
 
-    Args:
-        backend: holds it.
-        kek_id: its id.
-        proof: what nothing but this key opens; None where the id follows from the key.
+    Its proof is wrapped under it, so that no other key opens the proof; None if the id is derived from the key.
     """
 
     def __init__(self, backend: WrappingBackend, *, kek_id: bytes, proof: bytes | None) -> None:
-        """Keep back-end and id; the caller runs ``prove``."""
         self.backend = backend
         self._id = kek_id
         self._proof = proof
@@ -84,8 +82,8 @@ class SingleKek:
     def wrap(self, secret: SecretBytes, *, context: WrapContext) -> Wrapped:
         """Encrypt a secret and tie it to its context.
 
-        Where the key is held elsewhere, it has to prove first that it is still the same, and what was made of the
-        secret has to open again: a secret that nobody can open is lost.
+        A key that is held elsewhere first proves that it is still the same, and the result must open again: a secret
+        that no key opens is lost.
         """
         self.require_same()
         return secret.lend(EXPORT, partial(self._wrapped, data=context.associated_data()))
@@ -101,7 +99,7 @@ class SingleKek:
 
         Raises:
             IntegrityError: ``wrapped-key-invalid``: altered, cut off, swapped, of another key or of another format.
-            UnavailableError: what holds the key does not answer, or holds another key now (``kek-replaced``).
+            UnavailableError: the back-end does not answer, or holds another key now (``kek-replaced``).
         """
         if not hmac.compare_digest(wrapped.kek_id, self.id):
             raise not_opened(context)
@@ -115,16 +113,16 @@ class SingleKek:
         """Refuse a key that does not open its own proof.
 
         Raises:
-            UnavailableError: ``kek-replaced``, or what holds the key does not answer.
+            UnavailableError: ``kek-replaced``, or the back-end does not answer.
         """
         if not self.proves():
             raise replaced(self.backend.description, self.id)
 
     def proves(self) -> bool:
-        """Say whether this is the key of this id.
+        """Return True if this is the key of this id.
 
         Raises:
-            UnavailableError: what holds the key does not answer.
+            UnavailableError: the back-end does not answer.
         """
         if self._proof is None:
             derived = self.backend.derived_id
@@ -141,17 +139,12 @@ class SingleKek:
         """Show the beginning of the id."""
         return f"SingleKek(id={self.id.hex()[:16]})"
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
-        msg = "a key-encryption key is not pickled or copied"
-        raise TypeError(msg)
-
 
 def make_proof(backend: WrappingBackend, kek_id: bytes) -> bytes | None:
-    """Make what proves a key's id later; None where the id follows from the key.
+    """Make the later proof of a key's id; None if the id is derived from the key.
 
     Raises:
-        UnavailableError: what holds the key does not answer.
+        UnavailableError: the back-end does not answer.
     """
     if backend.derived_id is not None:
         return None
@@ -160,11 +153,11 @@ def make_proof(backend: WrappingBackend, kek_id: bytes) -> bytes | None:
 
 
 def require_binding(backend: WrappingBackend, record: KekRecord) -> None:
-    """Refuse what holds a key but leaves associated data out of it: keys could be swapped under it (MC-28).
+    """Refuse a back-end that ignores associated data: wrapped keys could be swapped under it (MC-28).
 
     Raises:
         ConfigurationError: ``kek-binds-nothing``.
-        UnavailableError: what holds the key does not answer.
+        UnavailableError: the back-end does not answer.
     """
     if record.proof is None:
         return
@@ -183,10 +176,7 @@ def require_binding(backend: WrappingBackend, record: KekRecord) -> None:
 
 
 def not_opened(context: WrapContext) -> IntegrityError:
-    """Make the error for a wrapped form that does not open."""
-    return IntegrityError(
-        f"the wrapped form of {context.key_id!r} version {context.version} does not open as what it is stored as",
-        code="wrapped-key-invalid",
-        field=context.key_id,
-        hint="the database was altered or damaged; restore it from a backup",
-    )
+    """Return the error for a wrapped form that does not open."""
+    wrapped = f"the wrapped form of {context.key_id!r} version {context.version}"
+    problem = f"{wrapped} does not open as what it is stored as"
+    return damaged(problem, code="wrapped-key-invalid", field=context.key_id)

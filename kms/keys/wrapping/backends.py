@@ -16,17 +16,15 @@ from kms.keys.wrapping.backend import SingleKek, WrappingBackend, make_proof, re
 from kms.keys.wrapping.definitions import Definition, FileDefinition, Pkcs11Definition, TransitDefinition
 from kms.keys.wrapping.file import create_kek_file, drafting_kek, read_kek_file
 
-__all__ = ["FreshBackend", "create_backend", "fresh_backend", "identify", "new_record", "open_backend"]
-
 KEK_ID_BYTES = 32
 
 
 def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
-    """Make the key where the definition says, and open it. A file is never overwritten, nor is a key that is there.
+    """Make the key of a definition, and open it. An existing file or key is never overwritten.
 
     Raises:
-        ConfigurationError: it cannot be made, or is there already and not fit for this.
-        UnavailableError: what is to hold it does not answer.
+        ConfigurationError: it cannot be made, or it exists and does not fit.
+        UnavailableError: the back-end does not answer.
     """
     if isinstance(definition, FileDefinition):
         create_kek_file(definition.file, random=random)
@@ -41,7 +39,7 @@ class FreshBackend:
 
     Attributes:
         backend: the key.
-        known: whether a database knows it already, and the one thing that was interrupted was to give its file a name.
+        known: True if the database has it already, and only the naming of its file was interrupted.
     """
 
     backend: WrappingBackend
@@ -52,19 +50,15 @@ class FreshBackend:
 def fresh_backend(
     definition: Definition, *, known: Callable[[], Iterable[KekRecord]], random: RandomBytes
 ) -> Iterator[FreshBackend]:
-    """Make the key of a new service. Where it is a file, the file gets its name when the block has been left.
+    """Make the key of a new service. A file gets its name at the end of the block.
 
     The database registers the key before the file has its name; an interruption in between leaves an unfinished file.
-    The next run looks its key up in the database, and makes another one only if it is unknown.
-
-    Args:
-        definition: where the key is to be.
-        known: returns the keys that the database knows; none where there is no database.
-        random: makes it.
+    The next run looks its key up among those that ``known`` reads from the database, and makes another one only if it
+    is unknown.
 
     Raises:
         ConfigurationError: as ``create_backend``.
-        UnavailableError: what is to hold it, or the database, does not answer.
+        UnavailableError: the back-end, or the database, does not answer.
     """
     if not isinstance(definition, FileDefinition):
         backend = create_backend(definition, random=random)
@@ -88,10 +82,10 @@ def fresh_backend(
 
 
 def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBackend:
-    """Open what holds a key.
+    """Open the back-end of a definition.
 
     Raises:
-        ConfigurationError: it is not there, or not fit for this.
+        ConfigurationError: the key is missing, or does not fit.
         UnavailableError: it does not answer.
     """
     if isinstance(definition, FileDefinition):
@@ -102,15 +96,13 @@ def open_backend(definition: Definition, *, random: RandomBytes) -> WrappingBack
 
 
 class _Elsewhere(WrappingBackend, Protocol):
-    """A back-end that is asked over something that can break."""
+    """A back-end whose connection can break."""
 
     def connect(self) -> None:
-        """Make sure that the key is there and fit."""
-        ...
+        """Check that the key exists and fits."""
 
     def create(self) -> None:
         """Make the key unless it is there."""
-        ...
 
 
 def _elsewhere(definition: Pkcs11Definition | TransitDefinition, *, random: RandomBytes) -> _Elsewhere:
@@ -133,11 +125,11 @@ def _elsewhere(definition: Pkcs11Definition | TransitDefinition, *, random: Rand
 
 
 def new_record(backend: WrappingBackend, *, state: KekState, random: RandomBytes, at: datetime) -> KekRecord:
-    """Make what the database will know of a key.
+    """Make the database's record of a key.
 
     Raises:
         ConfigurationError: ``kek-binds-nothing``.
-        UnavailableError: what holds it does not answer.
+        UnavailableError: its back-end does not answer.
     """
     kek_id = backend.derived_id or random(KEK_ID_BYTES)
     record = KekRecord(
@@ -153,11 +145,11 @@ def new_record(backend: WrappingBackend, *, state: KekState, random: RandomBytes
 
 
 def identify(backend: WrappingBackend, records: Iterable[KekRecord]) -> SingleKek | None:
-    """Return the key that a back-end holds, if it proves to be one of these.
+    """Return the key of a back-end, if it proves to be one of these.
 
     Raises:
         ConfigurationError: ``kek-binds-nothing``.
-        UnavailableError: what holds it does not answer.
+        UnavailableError: the back-end does not answer.
     """
     for record in records:
         if record.backend is not backend.kind:

@@ -19,21 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from attest.errors import ConfigurationError
 from kms.domain.kek_records import Backend
 
-__all__ = [
-    "DEFINITION_PATHS",
-    "KEK_MEMBERS",
-    "Definition",
-    "FileDefinition",
-    "Pkcs11Definition",
-    "TransitDefinition",
-    "definition_of",
-    "read_definition",
-    "read_directory",
-]
-
 MAX_FILE_BYTES: Final = 64 * 1024
 DEFINITION_PATHS: Final = frozenset({"file", "module", "pin_file", "token_file", "ca_file"})
-"""Members that name files; a relative one is meant from where it was written."""
+"""Members that name files; relative paths start from the folder of the definition."""
 _PATH_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _Label = Annotated[str, Field(min_length=1, max_length=255)]
@@ -44,11 +32,7 @@ class _Definition(BaseModel):
 
 
 class FileDefinition(_Definition):
-    """A key in a file.
-
-    Attributes:
-        file: it; its owner alone may read it.
-    """
+    """A key in a file that only its owner may read."""
 
     backend: Literal[Backend.FILE]
     file: Path
@@ -66,7 +50,7 @@ class Pkcs11Definition(_Definition):
         module: the maker's library.
         token: label of the token.
         key: label of the key.
-        pin_file: holds the user's PIN; its owner alone may read it.
+        pin_file: holds the user's PIN; only its owner may read it.
     """
 
     backend: Literal[Backend.PKCS11]
@@ -87,9 +71,9 @@ class TransitDefinition(_Definition):
     Attributes:
         url: the server; https, or http on this machine.
         key: name of the key.
-        token_file: holds the token; its owner alone may read it. It is read anew when the token is refused.
-        mount: where the engine is mounted.
-        ca_file: who may have issued the server's certificate (PEM); without it those that this machine trusts.
+        token_file: holds the token; only its owner may read it. It is read again when the token is refused.
+        mount: path at which the engine is mounted.
+        ca_file: accepted issuers of the server's certificate (PEM); by default those that this machine trusts.
         namespace: the namespace, if any.
     """
 
@@ -109,7 +93,7 @@ class TransitDefinition(_Definition):
     @field_validator("url")
     @classmethod
     def _address(cls, value: str) -> str:
-        """Keep the token from travelling in the clear."""
+        """Refuse an address to which the token would be sent unencrypted."""
         parts = urlsplit(value)
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {"", "/"}
@@ -121,7 +105,7 @@ class TransitDefinition(_Definition):
     @field_validator("key", "mount", "namespace")
     @classmethod
     def _segments(cls, value: str | None) -> str | None:
-        """Take what is safe as a part of a path."""
+        """Refuse anything unsafe in a path."""
         if value is not None and not all(map(_PATH_SEGMENT.fullmatch, value.split("/"))):
             msg = "expected letters, digits, '.', '_' and '-'; '/' between parts"
             raise ValueError(msg)
@@ -138,12 +122,7 @@ _DEFINITION: Final[TypeAdapter[Definition]] = TypeAdapter(Annotated[Definition, 
 
 
 def definition_of(members: Mapping[str, object], *, source: str, prefix: str = "") -> Definition:
-    """Check what the operator says of a key-encryption key.
-
-    Args:
-        members: ``backend`` and its members, by their names in the table.
-        source: where they stand, for errors.
-        prefix: what stands before a member's name in errors.
+    """Make a definition from the members of its table; errors name ``source``, and members with ``prefix``.
 
     Raises:
         ConfigurationError: ``config-invalid``, naming the member.
@@ -159,20 +138,15 @@ def definition_of(members: Mapping[str, object], *, source: str, prefix: str = "
 
 
 def read_definition(path: Path) -> Definition:
-    """Read the file of a further key-encryption key; relative paths in it are meant from where it lies.
+    """Read the file of a further key-encryption key; relative paths in it start from its folder.
 
     Raises:
         ConfigurationError: ``config-unreadable``, or as ``definition_of``.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        values = tomllib.loads(content.decode("utf-8")) if len(content) <= MAX_FILE_BYTES else None
+        values = tomllib.loads(_content(path).decode("utf-8"))
     except (OSError, ValueError) as exc:
-        problem = getattr(exc, "strerror", None) or str(exc)
-        raise _unreadable(path, problem) from exc
-    if values is None:
-        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+        raise _unreadable(path, getattr(exc, "strerror", None) or str(exc)) from exc
     folder = path.absolute().parent
     members = {
         name: folder / value if name in DEFINITION_PATHS and isinstance(value, str) else value
@@ -181,17 +155,30 @@ def read_definition(path: Path) -> Definition:
     return definition_of(members, source=str(path))
 
 
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
+    return content
+
+
 def read_directory(directory: Path | None) -> tuple[Definition, ...]:
     """Read the definition of every further key-encryption key, in the order of the files' names.
 
-    A directory that is not there has none.
+    A missing directory has none.
 
     Raises:
-        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could name keys of theirs; or as
+        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could add their keys; or as
             ``read_definition``.
     """
     if directory is None or not directory.exists():
         return ()
+    _require_private(directory)
+    return tuple(read_definition(path) for path in sorted(directory.glob("*.toml")))
+
+
+def _require_private(directory: Path) -> None:
     status = directory.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise ConfigurationError(
@@ -202,7 +189,6 @@ def read_directory(directory: Path | None) -> tuple[Definition, ...]:
             got=f"user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
             hint=f"chown it, and chmod 700 {directory}",
         )
-    return tuple(read_definition(path) for path in sorted(directory.glob("*.toml")))
 
 
 def _invalid(exc: ValidationError, backend: str, source: str, prefix: str) -> ConfigurationError:

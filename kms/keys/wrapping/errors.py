@@ -9,14 +9,12 @@ import logging
 
 from kms.domain.errors import UnavailableError
 
-__all__ = ["not_at_hand", "refused", "replaced", "unavailable"]
-
 _log = logging.getLogger("kms.kek")
 
 
 def unavailable(where: str, problem: str) -> UnavailableError:
-    """Make the error for what does not answer, or not as it should."""
-    _tell(where, problem)
+    """Return the error for a back-end that does not answer, or not as it should."""
+    _warn(where, problem)
     return UnavailableError(
         "what holds the key-encryption key does not answer",
         code="kek-unavailable",
@@ -26,8 +24,8 @@ def unavailable(where: str, problem: str) -> UnavailableError:
 
 
 def refused(where: str, problem: str) -> UnavailableError:
-    """Make the error for what answers, and does not let this service use the key."""
-    _tell(where, problem)
+    """Return the error for a back-end that denies this service the use of the key."""
+    _warn(where, problem)
     return UnavailableError(
         "what holds the key-encryption key does not let this service use it",
         code="kek-refused",
@@ -37,8 +35,8 @@ def refused(where: str, problem: str) -> UnavailableError:
 
 
 def replaced(where: str, kek_id: bytes) -> UnavailableError:
-    """Make the error for a place in which another key is now."""
-    _tell(where, f"it holds another key than {kek_id.hex()[:16]}; put that one back, no other opens what it wrapped")
+    """Return the error for a back-end that holds another key now."""
+    _warn(where, f"it holds another key than {kek_id.hex()[:16]}; put that one back, no other opens what it wrapped")
     return UnavailableError(
         "the key-encryption key is another one than before",
         code="kek-replaced",
@@ -48,8 +46,8 @@ def replaced(where: str, kek_id: bytes) -> UnavailableError:
 
 
 def not_at_hand(kek_id: bytes, problem: str) -> UnavailableError:
-    """Make the error for a key of which the settings do not say where it is, or not rightly."""
-    _tell(f"key-encryption key {kek_id.hex()[:16]}", problem)
+    """Return the error for a key that the settings do not locate, or not correctly."""
+    _warn(f"key-encryption key {kek_id.hex()[:16]}", problem)
     return UnavailableError(
         f"the key-encryption key {kek_id.hex()[:16]} is not at hand here",
         code="kek-not-at-hand",
@@ -59,5 +57,5 @@ def not_at_hand(kek_id: bytes, problem: str) -> UnavailableError:
     )
 
 
-def _tell(where: str, problem: str) -> None:
+def _warn(where: str, problem: str) -> None:
     _log.warning("%s: %s", where, " ".join(problem.split())[:500])

@@ -1,4 +1,4 @@
-"""The key-encryption key as a file, which opens the whole database and therefore lies apart from it.
+"""The key-encryption key as a file, which opens the whole database and is therefore kept apart from it.
 
 ::
 
@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -26,10 +26,8 @@ from attest.unfinished_file import UnfinishedFile, unfinished_file
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import Backend
 from kms.domain.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.backend import NotOpenedError
+from kms.keys.wrapping.backend import NotCopied, NotOpenedError
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
-
-__all__ = ["KEK_BYTES", "FileBackend", "KekDraft", "create_kek_file", "drafting_kek", "read_kek_file"]
 
 KEK_BYTES = 32
 _HEAD = "attest-kms-kek-v1 "
@@ -41,13 +39,8 @@ _ID_DOMAIN = b"attest kms kek id v1\0"
 _HINT = "the file is written by 'kms init'; restore it from its backup, a new one cannot open the database"
 
 
-class FileBackend:
-    """AES-256-GCM in this process, under a key from a file.
-
-    Args:
-        key: 32 secret bytes.
-        random: where the 12-byte nonces come from.
-        path: where it was read from.
+class FileBackend(NotCopied):
+    """AES-256-GCM in this process, under a key of 32 bytes from a file; ``random`` is the source of nonces.
 
     Raises:
         ValueError: another number of bytes.
@@ -56,7 +49,6 @@ class FileBackend:
     kind: Final = Backend.FILE
 
     def __init__(self, key: SecretBytes, *, random: RandomBytes, path: Path) -> None:
-        """Prepare the cipher."""
         if len(key) != KEK_BYTES:
             msg = f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}"
             raise ValueError(msg)
@@ -90,11 +82,6 @@ class FileBackend:
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
-        msg = "a key-encryption key is not pickled or copied"
-        raise TypeError(msg)
 
 
 def _text_of(key: memoryview) -> str:
@@ -148,7 +135,7 @@ class KekDraft:
         Raises:
             ConfigurationError: ``kek-file-exists`` or ``kek-file-unusable``.
         """
-        with _told(self.draft.path):
+        with _output_errors(self.draft.path):
             self.draft.place()
 
     def discard(self) -> None:
@@ -164,13 +151,13 @@ def drafting_kek(path: Path) -> Iterator[KekDraft]:
         ConfigurationError: ``kek-file-exists`` (it is never overwritten) or ``kek-file-unusable``.
     """
     with ExitStack() as stack:
-        with _told(path):
+        with _output_errors(path):
             draft = stack.enter_context(unfinished_file(path))
         yield KekDraft(draft=draft)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _output_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OutputError as exc:

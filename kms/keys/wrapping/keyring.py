@@ -1,4 +1,4 @@
-"""The key-encryption keys that a database knows, as far as the settings say where they are.
+"""The key-encryption keys of a database, as far as the settings locate them.
 
 The database selects the wrapping key and the settings locate each key, so that write access to the database cannot
 introduce a key. Keys are opened on first use: a definition that was just added to the directory is found, and so is a
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from attest.errors import AttestError, ConfigurationError
-from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.errors import UnavailableError, damaged
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
 from kms.domain.keys import WrapContext, Wrapped
@@ -21,32 +21,29 @@ from kms.keys.wrapping.backends import identify, open_backend
 from kms.keys.wrapping.definitions import Definition
 from kms.keys.wrapping.errors import not_at_hand
 
-__all__ = ["KekRing", "KnownKeks", "OtherDefinitions"]
-
 KnownKeks = Callable[[], tuple[KekRecord, ...]]
-"""Reads which keys the database knows."""
+"""Reads the records of the database."""
 OtherDefinitions = Callable[[], tuple[Definition, ...]]
-"""Reads which keys the settings name beside the main one."""
+"""Reads the definitions of the settings besides the main one."""
 
 
 class KekRing:
-    """Wraps under the key that the database names, and unwraps under whichever the wrapped form names.
+    """Wraps under the key that the database names, and unwraps under the one that the wrapped form names.
 
     Args:
-        main: what the settings name first, open.
-        known: reads what the database knows.
-        others: reads what else the settings name.
-        random: where nonces come from.
+        main: the back-end that the settings name first, open.
+        known: reads the records of the database.
+        others: reads the other definitions of the settings.
+        random: source of nonces.
 
     Raises:
-        ConfigurationError: ``kek-mismatch``: the main key is none that the database knows; or ``kek-retired``.
-        UnavailableError: what holds it does not answer.
+        ConfigurationError: ``kek-mismatch``: the database has no record of the main key; or ``kek-retired``.
+        UnavailableError: its back-end does not answer.
     """
 
     def __init__(
         self, main: WrappingBackend, *, known: KnownKeks, others: OtherDefinitions, random: RandomBytes
     ) -> None:
-        """Make sure that the main key belongs to the database."""
         self._known = known
         self._others = others
         self._random = random
@@ -57,7 +54,7 @@ class KekRing:
 
     @property
     def id(self) -> bytes:
-        """The id of the key that wraps what is new, as the database says now."""
+        """The id of the key that wraps new secrets, as the database states now."""
         for record in self._known():
             if record.wraps:
                 return record.id
@@ -82,48 +79,36 @@ class KekRing:
         """Return the key of an id.
 
         Raises:
-            UnavailableError: ``kek-not-at-hand``: the settings do not say where it is; or what holds it does not
-                answer.
+            UnavailableError: ``kek-not-at-hand``: the settings do not locate it; or its back-end does not answer.
         """
         found = self._opened.get(kek_id)
-        return self._found(kek_id) if found is None else found
-
-    def _found(self, kek_id: bytes) -> SingleKek:
-        with self._lock:
-            if kek_id not in self._opened:
-                self._look_for(kek_id)
-            found = self._opened.get(kek_id)
         if found is None:
-            raise not_at_hand(kek_id, "none of those that the settings name")
+            with self._lock:
+                found = self._opened.get(kek_id) or self._look_for(kek_id)
+                self._opened[kek_id] = found
         return found
 
-    def _look_for(self, kek_id: bytes) -> None:
-        """Try what the settings name; something that does not answer may be the one, and then says why it is not."""
+    def _look_for(self, kek_id: bytes) -> SingleKek:
+        """Try every definition of the settings; one that fails may be that of the key, and its error is the reason."""
         records = [record for record in self._known() if record.id == kek_id and record.state is not KekState.RETIRED]
         if not records:
-            raise IntegrityError(
-                f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used",
-                code="kek-unknown",
-                field="keks",
-                hint="the database was altered or damaged; restore it from a backup",
-            )
+            text = f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used"
+            raise damaged(text, code="kek-unknown", field="keks")
         problems: list[AttestError] = []
         for definition in self._others():
             try:
                 kek = identify(self._backend(definition), records)
             except (ConfigurationError, UnavailableError) as exc:
-                if definition.backend is records[0].backend:
-                    problems.append(exc)
+                problems += [exc] if definition.backend is records[0].backend else []
                 continue
             if kek is not None:
-                self._opened[kek.id] = kek
-                return
+                return kek
         for problem in problems:
             # An unreachable back-end may hold the key: report it as unavailable, not as missing.
             if isinstance(problem, UnavailableError):
                 raise problem
-        if problems:
-            raise not_at_hand(kek_id, "; ".join(problem.message for problem in problems)) from problems[0]
+        reason = "; ".join(one.message for one in problems) or "none of those that the settings name"
+        raise not_at_hand(kek_id, reason) from next(iter(problems), None)
 
     def _backend(self, definition: Definition) -> WrappingBackend:
         if definition not in self._waiting:
@@ -131,7 +116,7 @@ class KekRing:
         return self._waiting[definition]
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close every connection."""
         for backend in (self._main.backend, *self._waiting.values()):
             backend.close()
 

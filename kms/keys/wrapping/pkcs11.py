@@ -4,13 +4,13 @@
 
     wrapped  0x02 (CKM_AES_GCM in a token) ‖ nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)
 
-When a session breaks, the library is started anew and the token logged into again, within the same request.
+When a session breaks, the same request restarts the library and logs into the token again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NoReturn, Protocol, cast
+from typing import Final, Protocol, cast
 
 from pkcs11 import Attribute, KeyType, Mechanism, MechanismFlag, ObjectClass
 from pkcs11 import exceptions as errors
@@ -21,13 +21,11 @@ from kms.domain.errors import UnavailableError
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import Backend
 from kms.domain.secret import SecretBytes
-from kms.keys.wrapping.backend import NotOpenedError
-from kms.keys.wrapping.credentials import read_credential
+from kms.keys.wrapping.backend import NotCopied, NotOpenedError
 from kms.keys.wrapping.definitions import Pkcs11Definition
 from kms.keys.wrapping.errors import refused, unavailable
+from kms.keys.wrapping.secret_files import read_credential
 from kms.keys.wrapping.tokens import library_at
-
-__all__ = ["Pkcs11Backend"]
 
 _FORMAT = b"\x02"
 _NONCE_BYTES = 12
@@ -68,19 +66,13 @@ class _GcmKey(Protocol):
     def __getitem__(self, name: Attribute) -> object: ...
 
 
-class Pkcs11Backend:
-    """AES-256-GCM inside a token.
-
-    Args:
-        definition: which key of which token.
-        random: where the 12-byte nonces come from.
-    """
+class Pkcs11Backend(NotCopied):
+    """AES-256-GCM inside a token; ``random`` is the source of the 12-byte nonces."""
 
     kind: Final = Backend.PKCS11
     derived_id: Final = None
 
     def __init__(self, definition: Pkcs11Definition, *, random: RandomBytes) -> None:
-        """Ask nothing yet."""
         self.description = definition.description
         self._definition = definition
         self._random = random
@@ -88,18 +80,13 @@ class Pkcs11Backend:
         self._handle: tuple[int, _GcmKey] | None = None
 
     def connect(self) -> None:
-        """Find the key, and make sure that it is fit.
+        """Find the key, and check its attributes.
 
         Raises:
             ConfigurationError: ``kek-unfit``, ``kek-library-unusable``, or the PIN's file is wrong.
             UnavailableError: ``kek-unavailable`` or ``kek-refused``.
         """
-        with self._library.exclusive():
-            self._library.start_anew()  # tokens that came since are seen then
-            try:
-                self._key()
-            except errors.PKCS11Error as exc:
-                raise self._away(exc) from exc
+        self._after_restart(self._key)
 
     def create(self) -> None:
         """Make the key in the token, unless it is there.
@@ -108,40 +95,38 @@ class Pkcs11Backend:
             ConfigurationError: as ``connect``.
             UnavailableError: as ``connect``.
         """
+        self._after_restart(self._generate)
+
+    def _after_restart(self, work: Callable[[], object]) -> None:
         with self._library.exclusive():
-            self._library.start_anew()
+            self._library.restart()  # finds tokens that were inserted since
             try:
-                self._generate()
+                work()
             except errors.PKCS11Error as exc:
                 raise self._away(exc) from exc
 
     def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt in the token under a new nonce."""
         nonce = self._random(_NONCE_BYTES)
-        return _FORMAT + nonce + self._asked(lambda key: _encrypt(key, bytes(content), nonce, associated_data))
+        return _FORMAT + nonce + self._with_key(lambda key: _encrypt(key, bytes(content), nonce, associated_data))
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
         """Decrypt in the token."""
         head, nonce, rest = sealed[:1], sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         if head != _FORMAT or len(rest) < _TAG_BYTES:
             raise NotOpenedError
-        return self._asked(lambda key: self._decrypted(key, rest, nonce, associated_data))
+        return self._with_key(lambda key: self._decrypted(key, rest, nonce, associated_data))
 
     def close(self) -> None:
-        """Leave the library as it is: another key of this process may be in it."""
+        """Leave the library open: another key of this process may use it."""
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
-        msg = "a key-encryption key is not pickled or copied"
-        raise TypeError(msg)
-
-    def _asked(self, work: Callable[[_GcmKey], bytes]) -> bytes:
-        """Do something in the token, and once more after everything was started anew."""
+    def _with_key(self, work: Callable[[_GcmKey], bytes]) -> bytes:
+        """Work with the key, and if that fails once more after a restart of the library."""
         with self._library.exclusive():
             try:
                 return work(self._key())
             except (errors.PKCS11Error, ConfigurationError):
-                self._library.start_anew()
+                self._library.restart()
             try:
                 return work(self._key())
             except errors.PKCS11Error as exc:
@@ -152,9 +137,7 @@ class Pkcs11Backend:
     def _decrypted(self, key: _GcmKey, data: bytes, nonce: bytes, associated_data: bytes) -> bytes:
         """Distinguish data that does not open from a failing token: several makers report both alike."""
         try:
-            return key.decrypt(
-                data, mechanism=Mechanism.AES_GCM, mechanism_param=GCMParams(nonce, associated_data, _TAG_BYTES * 8)
-            )
+            return _decrypt(key, data, nonce, associated_data)
         except errors.PKCS11Error as exc:
             if self._works(key):
                 raise NotOpenedError from exc
@@ -163,14 +146,12 @@ class Pkcs11Backend:
     def _works(self, key: _GcmKey) -> bool:
         nonce = self._random(_NONCE_BYTES)
         try:
-            sealed = _encrypt(key, _PROBE, nonce, b"")
-            parameters = GCMParams(nonce, b"", _TAG_BYTES * 8)
-            return key.decrypt(sealed, mechanism=Mechanism.AES_GCM, mechanism_param=parameters) == _PROBE
+            return _decrypt(key, _encrypt(key, _PROBE, nonce, b""), nonce, b"") == _PROBE
         except errors.PKCS11Error:
             return False
 
     def _key(self) -> _GcmKey:
-        """Return the handle of the key; it means nothing after the library was started anew."""
+        """Return the handle of the key, which is invalid after a restart of the library."""
         started = self._library.started
         if self._handle is None or self._handle[0] != started:
             self._handle = started, self._found()
@@ -232,3 +213,8 @@ class Pkcs11Backend:
 def _encrypt(key: _GcmKey, content: bytes, nonce: bytes, associated_data: bytes) -> bytes:
     parameters = GCMParams(nonce, associated_data, _TAG_BYTES * 8)
     return key.encrypt(content, mechanism=Mechanism.AES_GCM, mechanism_param=parameters)
+
+
+def _decrypt(key: _GcmKey, content: bytes, nonce: bytes, associated_data: bytes) -> bytes:
+    parameters = GCMParams(nonce, associated_data, _TAG_BYTES * 8)
+    return key.decrypt(content, mechanism=Mechanism.AES_GCM, mechanism_param=parameters)

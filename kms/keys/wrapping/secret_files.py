@@ -6,10 +6,12 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from attest.errors import ConfigurationError
+from kms.domain.secret import SecretBytes
 
-__all__ = ["PrivateFile", "unusable"]
+MAX_CREDENTIAL_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +19,12 @@ class PrivateFile:
     """A secret file, with the terms that its errors use.
 
     Attributes:
-        path: where it is.
-        noun: what it is.
+        path: its location.
+        noun: its name in errors.
         codes: of a file that is missing, that cannot be used, and that others may read.
         field: the setting that names it.
-        hint: what to do when it is missing.
-        exposed: what to do about the secret when others may have read it.
+        hint: hint for a missing file.
+        exposed: hint for a secret that others may have read.
     """
 
     path: Path
@@ -69,8 +71,29 @@ class PrivateFile:
             )
 
 
+def read_credential(path: Path, *, noun: str, field: str) -> SecretBytes:
+    """Read a PIN or a token, one line of printable ASCII, from a file that is private to its owner.
+
+    Raises:
+        ConfigurationError: ``kek-credential-missing``, ``kek-credential-unusable`` or ``kek-credential-exposed``.
+    """
+    file = PrivateFile(
+        path=path,
+        noun=noun,
+        codes=("kek-credential-missing", "kek-credential-unusable", "kek-credential-exposed"),
+        field=field,
+        hint="write it there, in one line, of mode 0600",
+        exposed="if somebody may have read it, have it changed",
+    )
+    content = file.read(MAX_CREDENTIAL_BYTES + 1)
+    line = content.removesuffix(b"\n")
+    if not line or len(content) > MAX_CREDENTIAL_BYTES or not all(0x20 < byte < 0x7F for byte in line):
+        raise unusable(file, "expected one line of printable ASCII without spaces")
+    return SecretBytes(line)
+
+
 def unusable(file: PrivateFile, problem: str) -> ConfigurationError:
-    """Make the error for a file that cannot be used."""
+    """Return the error for a file that cannot be used."""
     return ConfigurationError(
         f"the {file.noun} {file.path} cannot be used: {problem}",
         code=file.codes[1],

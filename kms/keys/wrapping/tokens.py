@@ -1,4 +1,4 @@
-"""A PKCS#11 library: one for the whole process, asked by one thread at a time, started anew when something broke."""
+"""A PKCS#11 library: one for the whole process, used by one thread at a time, and restarted after a failure."""
 
 from __future__ import annotations
 
@@ -20,21 +20,14 @@ if TYPE_CHECKING:
     from pkcs11._pkcs11 import lib as LoadedLibrary  # noqa: N812  a class with a name like a function's
     from pkcs11.types import Session, Token
 
-__all__ = ["TokenLibrary", "library_at"]
-
 PATIENCE_SECONDS: Final = 5.0
 """Longest wait of a request for earlier ones: a library that hangs must not block every thread."""
 
 
 class TokenLibrary:
-    """One library with the sessions that are open.
-
-    Args:
-        path: the maker's shared object.
-    """
+    """One library, the shared object of a maker, with its open sessions."""
 
     def __init__(self, path: Path) -> None:
-        """Load nothing yet."""
         self.path = path
         self.started = 0
         """Number of restarts: older handles are invalid."""
@@ -45,22 +38,22 @@ class TokenLibrary:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other threads away.
+        """Exclude other threads.
 
         Raises:
-            UnavailableError: ``kek-unavailable``: those before take too long.
+            UnavailableError: ``kek-unavailable``: earlier calls take too long.
         """
         if not self._lock.acquire(timeout=PATIENCE_SECONDS):
             raise unavailable(str(self.path), "it does not come back from a call")
         try:
-            if self._process != os.getpid():  # what a parent process opened is not ours
-                self.start_anew()
+            if self._process != os.getpid():  # sessions of a parent process are not usable
+                self.restart()
                 self._process = os.getpid()
             yield
         finally:
             self._lock.release()
 
-    def start_anew(self) -> None:
+    def restart(self) -> None:
         """Drop every session and handle; only within ``exclusive``."""
         self._sessions.clear()
         self.started += 1
@@ -81,8 +74,8 @@ class TokenLibrary:
 
         Raises:
             ConfigurationError: as ``token``, or the PIN cannot be read.
-            UnavailableError: ``kek-refused``: the token refused this PIN before; asking again would lock it.
-            PKCS11Error: anything that the token says.
+            UnavailableError: ``kek-refused``: the token refused this PIN before; another attempt could lock it.
+            PKCS11Error: any error of the token.
         """
         found = self._sessions.get(label)
         if found is None:

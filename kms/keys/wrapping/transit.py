@@ -5,7 +5,7 @@
     engine   vault:v<version>:<base64 of nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)>
     wrapped  0x03 (aes256-gcm96 by transit) ‖ version (4 bytes, big-endian) ‖ what the base64 holds
 
-The associated data goes with each request as ``associated_data``. The token is read anew from its file when it is
+The associated data goes with each request as ``associated_data``. The token is read again from its file when it is
 refused, so that renewing it only means writing the file.
 """
 
@@ -17,7 +17,7 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import hvac
 import requests
@@ -28,12 +28,10 @@ from attest.errors import ConfigurationError
 from kms.domain.errors import UnavailableError
 from kms.domain.kek_records import Backend
 from kms.domain.secret import EXPORT, SecretBytes
-from kms.keys.wrapping.backend import NotOpenedError
-from kms.keys.wrapping.credentials import read_credential
+from kms.keys.wrapping.backend import NotCopied, NotOpenedError
 from kms.keys.wrapping.definitions import TransitDefinition
 from kms.keys.wrapping.errors import refused, unavailable
-
-__all__ = ["TransitBackend"]
+from kms.keys.wrapping.secret_files import read_credential
 
 TIMEOUT_SECONDS: Final = 5.0
 CONNECTIONS: Final = 32
@@ -54,22 +52,17 @@ _FIT: Final[Mapping[str, object]] = {
 }
 """Required properties of the key in the engine."""
 _REFUSALS: Final = (errors.Forbidden, errors.Unauthorized)
-_Question = Callable[[hvac.Client], object]
+_Request = Callable[[hvac.Client], object]
 _Answer = Mapping[str, Any]  # Any: JSON of another service; each member is looked at where it is used
 
 
-class TransitBackend:
-    """AES-256-GCM inside the engine.
-
-    Args:
-        definition: which key of which server.
-    """
+class TransitBackend(NotCopied):
+    """AES-256-GCM inside the engine."""
 
     kind: Final = Backend.TRANSIT
     derived_id: Final = None
 
     def __init__(self, definition: TransitDefinition) -> None:
-        """Ask nothing yet."""
         self.description = definition.description
         self._definition = definition
         self._session = _session(definition)
@@ -77,12 +70,12 @@ class TransitBackend:
         self._current: tuple[SecretBytes, hvac.Client] | None = None
 
     def connect(self) -> None:
-        """Read the token and see the CA's file. That the key is right is proven by what it opens.
+        """Read the token and look for the CA's file. The key proves itself when it opens something.
 
         Raises:
-            ConfigurationError: the token's file is wrong, or that of the CA is not there (``file-unreadable``).
+            ConfigurationError: the token's file is wrong, or that of the CA is missing (``file-unreadable``).
         """
-        self._client(anew=False)
+        self._client(renew=False)
         ca_file = self._definition.ca_file
         if ca_file is not None and not ca_file.is_file():
             raise ConfigurationError(
@@ -90,24 +83,24 @@ class TransitBackend:
             )
 
     def create(self) -> None:
-        """Make the key in the engine unless it is there, and make sure that it is fit.
+        """Make the key in the engine unless it is there, and check its properties.
 
         Raises:
             ConfigurationError: ``kek-unfit``, or the token's file is wrong.
             UnavailableError: ``kek-unavailable``, or ``kek-refused``: the token may neither read nor make it.
         """
         where = {"name": self._definition.key, "mount_point": self._definition.mount}
-        found = self._asked(lambda client: client.secrets.transit.read_key(**where), nothing=True)
+        found = self._request(lambda client: client.secrets.transit.read_key(**where), nothing=True)
         if not found:
             members = {"key_type": _KIND, "exportable": False, "allow_plaintext_backup": False, "derived": False}
-            self._asked(lambda client: client.secrets.transit.create_key(**where, **members), nothing=True)
-            found = self._asked(lambda client: client.secrets.transit.read_key(**where))
+            self._request(lambda client: client.secrets.transit.create_key(**where, **members), nothing=True)
+            found = self._request(lambda client: client.secrets.transit.read_key(**where))
         self._require_fit(_data(found))
 
     def seal(self, content: bytes | memoryview, *, associated_data: bytes) -> bytes:
         """Encrypt in the engine."""
         try:
-            answer = self._asked(
+            answer = self._request(
                 lambda client: client.secrets.transit.encrypt_data(
                     name=self._definition.key,
                     mount_point=self._definition.mount,
@@ -128,7 +121,7 @@ class TransitBackend:
         head, version, raw = sealed[:1], sealed[1 : 1 + _VERSION_BYTES], sealed[1 + _VERSION_BYTES :]
         if head != _FORMAT or not any(version) or len(raw) < _SHORTEST:  # the engine takes version 0 for 1
             raise NotOpenedError
-        answer = self._asked(
+        answer = self._request(
             lambda client: client.secrets.transit.decrypt_data(
                 name=self._definition.key,
                 mount_point=self._definition.mount,
@@ -145,31 +138,24 @@ class TransitBackend:
         """Close connections."""
         self._session.close()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled or copied."""
-        msg = "a key-encryption key is not pickled or copied"
-        raise TypeError(msg)
+    def _request(self, request: _Request, *, nothing: bool = False) -> _Answer:
+        """Send a request; if its token is refused, send it again with the token that the file holds now.
 
-    def _asked(self, question: _Question, *, nothing: bool = False) -> _Answer:
-        """Ask; once more with the token that is in the file now when the one in hand is refused.
-
-        Args:
-            question: asks.
-            nothing: take "no such thing" and "done, and nothing to say" for an empty answer.
+        With ``nothing``, "no such thing" and "no content" are empty answers.
         """
         try:
-            client = self._client(anew=False)
+            client = self._client(renew=False)
             try:
-                answer = self._answered(question, client)
+                answer = self._send(request, client)
             except _REFUSALS:
-                again = self._client(anew=True)
+                again = self._client(renew=True)
                 if again is client:
                     raise
-                answer = self._answered(question, again)
+                answer = self._send(request, again)
         except ConfigurationError as exc:
             raise refused(self.description, exc.message) from exc
         except _REFUSALS as exc:
-            raise refused(self.description, _said(exc)) from exc
+            raise refused(self.description, _error_text(exc)) from exc
         except errors.InvalidPath as exc:
             if nothing:
                 return {}
@@ -180,13 +166,13 @@ class TransitBackend:
             return {}
         raise unavailable(self.description, "it answers something else than its API says")
 
-    def _answered(self, question: _Question, client: hvac.Client) -> object:
-        """Ask once, or twice where the connection was closed since the last time: each question may be repeated."""
+    def _send(self, request: _Request, client: hvac.Client) -> object:
+        """Send a request, and again if the connection was closed since the last one: each may be repeated."""
         try:
             try:
-                return question(client)
+                return request(client)
             except requests.ConnectionError:
-                return question(client)
+                return request(client)
         except (*_REFUSALS, errors.InvalidPath):
             raise
         except errors.InvalidRequest as exc:
@@ -196,7 +182,7 @@ class TransitBackend:
 
     def _refusal(self, exc: errors.InvalidRequest) -> Exception:
         """Distinguish a missing key from data that does not open: both are 400."""
-        said = _said(exc)
+        said = _error_text(exc)
         if _KEY_GONE in said:
             return self._away(exc)
         if _TOO_OLD in said:
@@ -204,11 +190,11 @@ class TransitBackend:
         return NotOpenedError()
 
     def _away(self, exc: Exception) -> UnavailableError:
-        return unavailable(self.description, _said(exc))
+        return unavailable(self.description, _error_text(exc))
 
-    def _client(self, *, anew: bool) -> hvac.Client:
+    def _client(self, *, renew: bool) -> hvac.Client:
         with self._lock:
-            if self._current is None or anew:
+            if self._current is None or renew:
                 token = read_credential(self._definition.token_file, noun="file of the token", field="kek_token_file")
                 if self._current is None or self._current[0] != token:
                     self._current = token, self._made(token)
@@ -265,7 +251,7 @@ def _decoded(text: object) -> bytes | None:
     return content if content is not None and _text(content) == text else None
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     """Return what may be logged of an answer: the engine's own words, never the request."""
     if isinstance(exc, errors.VaultError):
         return f"{type(exc).__name__}: {', '.join(map(str, exc.errors or ()))}"
