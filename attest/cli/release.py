@@ -13,7 +13,8 @@ from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.release.client import KeyReleaseClient, ReleasedKey
+    from attest.release.client import KeyReleaseClient
+    from attest.release.released_key import ReleasedKey
 
 __all__ = ["release"]
 

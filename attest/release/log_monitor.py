@@ -25,8 +25,6 @@ from attest.release.tlog import (
     verify_logged,
 )
 
-__all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogWatch", "ProcessMemory"]
-
 FetchProof = Callable[[int, int], tuple[bytes, ...]]
 """Obtains the service's consistency proof between two sizes.
 
@@ -51,7 +49,6 @@ class ProcessMemory:
     """Store for the life of this process."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._note: str | None = None
 
     def recall(self) -> str | None:
@@ -71,7 +68,6 @@ class FileMemory:
     """
 
     def __init__(self, path: Path) -> None:
-        """Keep the path."""
         self._path = path
 
     def recall(self) -> str | None:
@@ -122,7 +118,6 @@ class LogWatch:
     def __init__(
         self, log: VerifierKey, *, memory: CheckpointMemory | None = None, witnesses: WitnessPolicy = NO_WITNESSES
     ) -> None:
-        """Keep the settings."""
         self._log = log
         self._memory = ProcessMemory() if memory is None else memory
         self._witnesses = witnesses
@@ -234,8 +229,7 @@ class Comparison:
             ValueError: there is no earlier checkpoint.
         """
         if self.remembered is None:
-            msg = "one checkpoint alone is of one log"
-            raise ValueError(msg)
+            raise ValueError("one checkpoint alone is of one log")
         return LogForkedError(remembered=self.remembered.note, received=self.received.note)
 
     def require_one_log(self, proof: tuple[bytes, ...] | None) -> None:

@@ -41,15 +41,6 @@ from attest.verification import VerifiedEvidence
 if TYPE_CHECKING:
     import httpx
 
-__all__ = [
-    "AttestationAnswer",
-    "AttestationQuestion",
-    "MutualAttestation",
-    "ProvenService",
-    "ServiceExpectation",
-    "tls_key_seen",
-]
-
 PATH = "/v1/attestation"
 DEFAULT_MAX_AGE = timedelta(minutes=5)
 _OK, _NOT_FOUND = 200, 404
@@ -86,10 +77,8 @@ class ServiceExpectation:
     audience: str = ANYBODY
 
     def __post_init__(self) -> None:
-        """Refuse a relaxation without a reason."""
         if self.unchecked_tls is not None and not self.unchecked_tls.strip():
-            msg = "unchecked_tls: say why"
-            raise ValueError(msg)
+            raise ValueError("unchecked_tls: say why")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +137,6 @@ class MutualAttestation:
     """
 
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
-        """Keep the settings."""
         self._expect = expect
         self._service = service
         self._proven: ProvenService | None = None

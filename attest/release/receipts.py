@@ -14,8 +14,6 @@ from attest.encoding import (
 )
 from attest.release.wire import SealedKey, wire_invalid
 
-__all__ = ["key_members", "read_receipt", "receipt_text"]
-
 RECEIPT = "attest-release-receipt/v1"
 
 

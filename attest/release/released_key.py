@@ -8,8 +8,6 @@ from typing import NoReturn
 
 from attest.release.sealed_key import WorkloadKey
 
-__all__ = ["ReleasedKey"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedKey:
@@ -46,11 +44,8 @@ class ReleasedKey:
     recipient: WorkloadKey
 
     def __repr__(self) -> str:
-        """Return the name without the material."""
         who = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
         return f"ReleasedKey({who}, material=<{len(self.material)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
-        msg = "a ReleasedKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a ReleasedKey does not leave its process")

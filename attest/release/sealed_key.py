@@ -23,8 +23,6 @@ from cryptography.hazmat.primitives.hpke import (
 
 from attest.errors import BindingError, VerificationError
 
-__all__ = ["KEM_HYBRID", "KEM_X25519", "MATERIAL_BYTES", "WorkloadKey", "seal"]
-
 KEM_HYBRID = 0x647A
 """X-Wing: ML-KEM-768 and X25519 (IANA HPKE KEM id)."""
 KEM_X25519 = 0x0020
@@ -71,8 +69,7 @@ class WorkloadKey:
             lattice, curve = MLKEM768PrivateKey.generate(), X25519PrivateKey.generate()
             raw = lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
             return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
-        msg = f"KEM {kem:#06x} is not offered: expected {KEM_HYBRID:#06x} or {KEM_X25519:#06x}"
-        raise ValueError(msg)
+        raise ValueError(f"KEM {kem:#06x} is not offered: expected {KEM_HYBRID:#06x} or {KEM_X25519:#06x}")
 
     @staticmethod
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
@@ -86,8 +83,7 @@ class WorkloadKey:
             ValueError: an unsupported KEM, or another number of bytes.
         """
         if len(material) != MATERIAL_BYTES.get(kem):
-            msg = f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}"
-            raise ValueError(msg)
+            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
         curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
         point = curve.public_key().public_bytes_raw()
         if kem == KEM_X25519:
@@ -113,9 +109,7 @@ class WorkloadKey:
             ) from exc
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
-        msg = "a WorkloadKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a WorkloadKey does not leave its process")
 
 
 def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:

@@ -14,8 +14,6 @@ from attest.evidence.envelope import Evidence
 from attest.policy.loader import Policy
 from attest.verification import VerifiedEvidence, verify
 
-__all__ = ["Expectation", "verify_service"]
-
 
 class Expectation(Protocol):
     """Inputs for the verification of a service's machine."""

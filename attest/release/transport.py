@@ -18,8 +18,6 @@ from attest.release.mutual_attestation import AttestationAnswer, tls_key_seen
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MAX_ANSWER_BYTES", "TIMEOUT_SECONDS", "Timeouts", "send", "send_async"]
-
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0

@@ -16,8 +16,6 @@ import cbor2
 from attest.encoding import cbor_bytes
 from attest.errors import EvidenceError
 
-__all__ = ["MAX_DEPTH", "CborClaims", "ClaimsValue", "claims_bytes", "claims_value"]
-
 ClaimsValue: TypeAlias = (
     "bool | int | str | bytes | list[ClaimsValue] | tuple[ClaimsValue, ...] | Mapping[int | str, ClaimsValue] | None"
 )
@@ -63,8 +61,7 @@ def _encode(value: ClaimsValue, *, ordered: bool) -> bytes:
 
 def _key(key: int | str) -> bytes:
     if isinstance(key, bool) or not isinstance(key, int | str):
-        msg = f"map keys are integers or text, not {type(key).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"map keys are integers or text, not {type(key).__name__}")
     return cbor_bytes(key)
 
 

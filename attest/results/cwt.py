@@ -21,8 +21,6 @@ from attest.results.cbor import CborClaims, claims_bytes, claims_value
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
 from attest.results.raw_signatures import SigningKey, public_key_of, signature_holds
 
-__all__ = ["COSE_NUMBERS", "CWT_TYPE", "SignedCwt", "is_cwt", "peek_cwt", "sign_cwt", "verify_cwt"]
-
 CWT_TYPE: Final = "application/eat+cwt"
 _CWT_TYPES = frozenset({"application/eat+cwt", "application/eat-cwt", "application/cwt"})
 _TAG_SIGN1 = b"\xd2"

@@ -25,17 +25,6 @@ from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
-__all__ = [
-    "RESULT_SCHEMA",
-    "appraised_document",
-    "ear_document",
-    "judged_document",
-    "refused_document",
-    "service_token_document",
-    "token_document",
-    "verified_document",
-]
-
 RESULT_SCHEMA = "attest.result/1"
 
 _FRESHNESS_CHECKS = frozenset({"freshness", "binding.report_data"})

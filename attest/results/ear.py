@@ -15,20 +15,6 @@ from typing import Final
 from attest.checks import Tier
 from attest.results.ear_details import EarDetails
 
-__all__ = [
-    "EAR_PROFILE",
-    "LATEST_SECONDS",
-    "LEGACY_PROFILES",
-    "NONCE_BYTES",
-    "VECTOR_LABELS",
-    "Ear",
-    "EarAppraisal",
-    "TrustVector",
-    "VerifierId",
-    "tier_of_value",
-    "worst",
-]
-
 EAR_PROFILE: Final = "tag:ietf.org,2026:rats/ear#03"
 LEGACY_PROFILES: Final = (
     "tag:github.com,2023:veraison/ear",
@@ -97,7 +83,6 @@ class TrustVector:
     sourced_data: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no encoding could carry."""
         given = dict(self.items())
         if not given:
             raise ValueError("a trustworthiness vector without any claim is left out")
@@ -137,7 +122,6 @@ class VerifierId:
     build: str
 
     def __post_init__(self) -> None:
-        """Refuse empty and endless names."""
         _require_text(self.developer, "ear_verifier_id.developer")
         _require_text(self.build, "ear_verifier_id.build")
 
@@ -163,7 +147,6 @@ class EarAppraisal:
     key_attestation: bytes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what the draft rules out."""
         if len(self.policy_ids) > MAX_POLICY_IDS:
             raise ValueError(f"ear_appraisal_policy_ids: more than {MAX_POLICY_IDS}")
         for policy_id in self.policy_ids:
@@ -217,7 +200,6 @@ class Ear:
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what the draft and RFC 9711 rule out."""
         if self.profile not in (EAR_PROFILE, *LEGACY_PROFILES):
             raise ValueError("eat_profile: unknown")
         if not 0 < len(self.submods) <= MAX_SUBMODS:

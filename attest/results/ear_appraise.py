@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from attest.checks import Check, Outcome, Tier
 from attest.results.ear_verify import VerifiedEar
 
-__all__ = ["appraise_ear"]
-
 _CLAUSE = "eat-ear.md 9; must-check.md 16"
 
 

@@ -34,8 +34,6 @@ from attest.results.ear_details import BoundKey, CheckRef, EarDetails, PolicyRef
 from attest.results.relied_on import relied_on, seconds, tcb_states
 from attest.verification import VerifiedItem
 
-__all__ = ["RELAXED", "VALUES", "build_ear", "policy_id_of"]
-
 RELAXED: Final = -33
 """Private warning value: a check of this claim was left out, by name and with a reason."""
 

@@ -58,17 +58,6 @@ from attest.results.ear_kinds import (
     write_record,
 )
 
-__all__ = [
-    "APPRAISAL_CLAIMS",
-    "DETAILS_KEY",
-    "DETAILS_NAME",
-    "EAR_CLAIMS",
-    "ear_from_cbor",
-    "ear_from_json",
-    "ear_to_cbor",
-    "ear_to_json",
-]
-
 DETAILS_NAME: Final = "attest_kms_result"
 DETAILS_KEY: Final = -76110
 _OLD_POLICY_ID = "ear.appraisal-policy-id"

@@ -8,17 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "DETAILS_VERSION",
-    "BoundKey",
-    "CheckRef",
-    "EarDetails",
-    "PolicyRef",
-    "Relaxation",
-    "ReliedOn",
-    "TcbState",
-]
-
 DETAILS_VERSION = 1
 
 

@@ -15,8 +15,6 @@ from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
 from attest.results.jwt import JWT_TYPES
 from attest.results.raw_signatures import SIGNING_ALGORITHMS
 
-__all__ = ["EAR_ALGORITHMS", "SignedEar", "unverified_jwt_claims", "verify_ear_signature"]
-
 EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
 _TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
 _CLAUSE = "eat-ear.md 9"

@@ -23,8 +23,6 @@ from attest.results.jose import TokenKey
 from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
 from attest.verification import Freshness
 
-__all__ = ["DEFAULT_MAX_AGE", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]
-
 SKEW: Final = timedelta(seconds=60)
 """Tolerance for an issuer's clock that is ahead."""
 DEFAULT_MAX_AGE: Final = timedelta(days=1)
@@ -55,7 +53,6 @@ class ExpectedEar:
     bound_key: bytes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a nonce that no token can carry."""
         if self.nonce is not None and len(self.nonce) not in NONCE_BYTES:
             raise ValueError(f"a nonce of an EAR has {NONCE_BYTES.start} to {NONCE_BYTES.stop - 1} bytes")
 

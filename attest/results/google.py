@@ -17,8 +17,6 @@ from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import present
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
 
-__all__ = ["google_facts", "google_nonces"]
-
 _CLAUSE = "Google Cloud, attestation token claims"
 _KINDS: Mapping[str, TokenKind] = {
     "GCP_INTEL_TDX": "tdx",

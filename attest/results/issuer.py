@@ -24,8 +24,6 @@ from attest.results.ear_codec import ear_to_cbor, ear_to_json
 from attest.results.jwt import sign_jwt
 from attest.results.raw_signatures import SigningKey, public_jwk
 
-__all__ = ["DEFAULT_LIFETIME", "MIN_TOKEN_ID_BYTES", "IssuerKey", "SigningKeyState", "TokenForm", "TokenIssuer"]
-
 TokenForm = Literal["jwt", "cwt"]
 DEFAULT_LIFETIME: Final = timedelta(minutes=5)
 MAX_LIFETIME: Final = timedelta(days=1)
@@ -85,7 +83,6 @@ class TokenIssuer:
     max_lifetime: timedelta = MAX_LIFETIME
 
     def __post_init__(self) -> None:
-        """Refuse a set of keys that could not sign, or whose names are ambiguous."""
         if [entry.state for entry in self.keys].count(SigningKeyState.CURRENT) != 1:
             raise ValueError("exactly one key of an issuer is the current one")
         if len({entry.key.kid for entry in self.keys}) != len(self.keys):

@@ -16,8 +16,6 @@ from attest.results.nvidia_token_claims import nvidia_token_claims
 from attest.results.tee_token_claims import evaluation_claims, present, sgx_claims, tdx_claims
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
 
-__all__ = ["ita_facts", "ita_nonces"]
-
 _Read = Callable[[ClaimReader], dict[str, ClaimTree]]
 _CLAUSE = "Intel Trust Authority, EAT profile 1.0.1"
 

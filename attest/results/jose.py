@@ -22,19 +22,6 @@ from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, SignatureError
 from attest.results.raw_signatures import jwk_thumbprint, public_key_of, signature_holds
 
-__all__ = [
-    "CERTIFICATE_ERRORS",
-    "MAX_JWKS_BYTES",
-    "MAX_TOKEN_BYTES",
-    "RSA_BITS",
-    "SignedToken",
-    "TokenKey",
-    "is_jwks",
-    "read_jwks",
-    "rsa_jwk",
-    "verify_token",
-]
-
 MAX_TOKEN_BYTES = 1024 * 1024
 """A token that carries the raw evidence of eight GPUs has some 200 KiB."""
 MAX_JWKS_BYTES = 256 * 1024
@@ -179,8 +166,7 @@ def _agreeing(entry: Mapping[str, JsonValue], certificates: tuple[bytes, ...]) -
     if entry.get("kty") == "RSA" and not {"n", "e"} & set(entry) and isinstance(public, rsa.RSAPublicKey):
         return {**entry, **rsa_jwk(public)}
     if public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _spki_of(entry):
-        msg = "the key is not the one in its certificate"
-        raise ValueError(msg)
+        raise ValueError("the key is not the one in its certificate")
     return entry
 
 
@@ -193,8 +179,7 @@ def _require_rsa(jwk: Mapping[str, JsonValue]) -> None:
     modulus = jwk.get("n")
     bits = int.from_bytes(base64url_bytes(modulus, what="n"), "big").bit_length() if isinstance(modulus, str) else 0
     if bits not in RSA_BITS:
-        msg = f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}"
-        raise ValueError(msg)
+        raise ValueError(f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}")
 
 
 def rsa_jwk(public: rsa.RSAPublicKey) -> dict[str, JsonValue]:

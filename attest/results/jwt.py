@@ -9,8 +9,6 @@ from typing import Final
 from attest.encoding import JsonValue, base64url_text
 from attest.results.raw_signatures import SigningKey
 
-__all__ = ["JWT_TYPE", "JWT_TYPES", "sign_jwt"]
-
 JWT_TYPE: Final = "eat+jwt"
 """RFC 9782, without ``application/`` as RFC 7515 recommends."""
 JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})

@@ -18,8 +18,6 @@ from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import evaluation_claims, present, tdx_claims
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_tree
 
-__all__ = ["maa_facts", "maa_nonces"]
-
 _GUEST_TOKEN = "azurevm"  # noqa: S105  a type of attestation
 _SNP = "x-ms-sevsnpvm-"
 _SGX = "x-ms-sgx-"

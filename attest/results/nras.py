@@ -24,8 +24,6 @@ from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
 from attest.results.token_refusal import passed, require_nonce, tell_failed
 from attest.verification import Freshness
 
-__all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
-
 NRAS_ISSUER = "https://nras.attestation.nvidia.com"
 NRAS_INTERMEDIATE_SPKI = bytes.fromhex("fd32837f954e2c45db073105166dfe6985ae0480bb113fba63b091a75affe896")
 """SHA-256 of the key of ``NVIDIA Attestation Service GPU Intermediate 004``, which certifies NRAS's keys."""

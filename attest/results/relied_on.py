@@ -15,8 +15,6 @@ from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.results.ear_details import ReliedOn, TcbState
 from attest.verification import VerifiedEvidence, VerifiedItem
 
-__all__ = ["relied_on", "tcb_states"]
-
 
 def relied_on(verified: VerifiedEvidence) -> tuple[ReliedOn, ...]:
     """Return every endorsement of every item, none twice, in the order of the items."""

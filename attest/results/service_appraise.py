@@ -15,8 +15,6 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 
-__all__ = ["appraise_service_token"]
-
 _CLAUSE = "CLI.md, baseline"
 _WITHOUT_DEBUG: Mapping[str, str] = {
     "sev-snp": "policy.debug",

@@ -26,8 +26,6 @@ from attest.results.token_roots import certified_key
 from attest.results.token_services import TokenServiceProfile, claimed_service, token_malformed, unverified_claims
 from attest.verification import Freshness
 
-__all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
-
 SKEW = timedelta(seconds=60)
 """Tolerance for ``iat`` and ``nbf`` in the future; ``exp`` has none."""
 MAX_AGE = timedelta(days=1)

@@ -15,8 +15,6 @@ from attest.evidence.claims import ClaimTree
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, XFAM_FIXED_ONE, XFAM_KNOWN
 from attest.results.token_facts import ClaimReader, claim_invalid
 
-__all__ = ["evaluation_claims", "present", "sgx_claims", "tdx_claims"]
-
 _TD_REGISTERS = {
     "mr_td": "tdx_mrtd",
     "rtmr0": "tdx_rtmr0",

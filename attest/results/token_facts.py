@@ -19,17 +19,6 @@ from attest.encoding import JsonValue, base64_bytes, base64url_bytes, hex_bytes,
 from attest.errors import EvidenceError
 from attest.evidence.claims import ClaimTree
 
-__all__ = [
-    "MAX_TEXT_CHARACTERS",
-    "ClaimReader",
-    "TokenFacts",
-    "TokenFrame",
-    "TokenKind",
-    "TokenService",
-    "claim_invalid",
-    "claim_tree",
-]
-
 TokenService: TypeAlias = Literal["nras", "maa", "ita", "google"]
 """The issuing service: NVIDIA's Remote Attestation Service, Microsoft Azure Attestation, Intel Trust Authority, Google
 Cloud Attestation."""

@@ -25,8 +25,6 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_DIFFER, members
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
 
-__all__ = ["judge_ear", "judge_facts"]
-
 _SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
 _REVOKED = frozenset({"Revoked"})

@@ -10,8 +10,6 @@ from attest.encoding import rfc3339_text
 from attest.errors import AttestError, BindingError, VerificationError
 from attest.verification import Freshness
 
-__all__ = ["not_in_time", "passed", "require_nonce", "tell_failed"]
-
 _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 

@@ -28,8 +28,6 @@ from attest.endorsements.x509 import MAX_CERTIFICATE_BYTES, pem_blocks
 from attest.errors import ChainError, ConfigurationError, EvidenceError
 from attest.results.jose import CERTIFICATE_ERRORS, RSA_BITS, TokenKey, rsa_jwk
 
-__all__ = ["certified_key", "is_certificate", "read_token_roots"]
-
 MAX_ROOTS = 8
 CHAIN_CERTIFICATES = range(2, 6)
 """Google sends three: leaf, intermediate, root."""

@@ -17,8 +17,6 @@ from attest.results.jose import MAX_TOKEN_BYTES
 from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
 
-__all__ = ["TokenServiceProfile", "claimed_service", "service_of", "token_malformed", "unverified_claims"]
-
 _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
 
 

@@ -12,23 +12,6 @@ from attest.encoding import JsonValue, rfc3339
 from attest.errors import AttestError
 from rag_demo.client.events import Event, malformed
 
-__all__ = [
-    "Answer",
-    "AnswerText",
-    "Citation",
-    "Document",
-    "Passage",
-    "Reply",
-    "ServiceState",
-    "UploadProgress",
-    "answer_of",
-    "document_of",
-    "documents_of",
-    "is_document_id",
-    "reply_of",
-    "state_of",
-]
-
 MAX_TEXT: Final = 256 * 1024
 MAX_LIST: Final = 10_000
 _ID: Final = re.compile(r"[0-9a-f]{32}")

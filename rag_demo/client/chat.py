@@ -15,8 +15,6 @@ from rag_demo.client.client import RagClient, ReplyStream
 from rag_demo.client.monitor import Watch
 from rag_demo.client.screen import Screen, facts_of
 
-__all__ = ["Chat"]
-
 _HELP: Final = (
     "a line without a slash is a question",
     "/upload FILE       seal a document and send it",
@@ -42,7 +40,6 @@ class Chat:
     """
 
     def __init__(self, client: RagClient, screen: Screen, lines: TextIO, *, watch_seconds: float) -> None:
-        """Wait for the first line."""
         self._client = client
         self._screen = screen
         self._lines = lines

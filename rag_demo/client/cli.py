@@ -31,8 +31,6 @@ from rag_demo.client.screen import Screen
 from rag_demo.client.token import default_token_file, token_in
 from rag_demo.client.trust import SentTo
 
-__all__ = ["cli", "main"]
-
 _COMMANDS: Final = ("ask", "chat", "check", "delete", "documents", "upload")
 _Command = Callable[..., Any]  # Any: a command takes what its options give
 

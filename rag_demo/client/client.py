@@ -60,8 +60,6 @@ from rag_demo.client.uploads import (
     unheard,
 )
 
-__all__ = ["RagClient", "ReplyStream", "Stored", "checked_url"]
-
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
 _HOST: Final = re.compile(r"(?:[a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _STALE: Final = "evidence-stale"
@@ -88,7 +86,6 @@ class ReplyStream:
     """
 
     def __init__(self, exchange: ClientExchange) -> None:
-        """Wait for the first reply."""
         self._exchange = exchange
         self._replies = _until_answered(exchange)
         self._answer: Answer | None = None
@@ -124,13 +121,11 @@ class ReplyStream:
         self._exchange.close()
 
     def __enter__(self) -> Self:
-        """Return the replies."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Read no more."""
         self.close()
 
 
@@ -293,13 +288,11 @@ class RagClient:
         self._network.close()
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the connections."""
         self.close()
 
     def _upload(self, upload: _Upload) -> Stored:

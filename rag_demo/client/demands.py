@@ -15,8 +15,6 @@ from attest.evidence import Evidence
 from attest.policy import MAX_POLICY_BYTES, Policy, load_policy
 from attest.session import anchors_given, asking_vendors, endorsements_given, unreadable
 
-__all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
-
 RECORD_SECONDS: Final = 300.0
 """Default lifetime of a proof."""
 _Identity = tuple[int, int, int, int]

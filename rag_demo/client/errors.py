@@ -21,16 +21,6 @@ import httpx
 from attest.encoding import JsonValue
 from attest.errors import AppraisalError, AttestError, ChannelError, EndorsementError, VerificationError
 
-__all__ = [
-    "RagAnswerError",
-    "RagRefusedError",
-    "RagUnreachableError",
-    "refused",
-    "unjudged",
-    "unproven_hint",
-    "unreachable",
-]
-
 _MAX_TEXT: Final = 500
 """Characters that are kept of what a service says for people."""
 _MAX_REASON: Final = 160
@@ -48,7 +38,6 @@ class RagRefusedError(AttestError):
     exit_code = 1
 
     def __init__(self, message: str, *, code: str, status: int, hint: str | None = None) -> None:
-        """Keep the status."""
         super().__init__(message, code=code, hint=hint, retryable=status in _PASSING)
         self.status = status
 

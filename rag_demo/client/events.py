@@ -10,8 +10,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
 from rag_demo.client.errors import RagAnswerError
 
-__all__ = ["MAX_EVENT_BYTES", "Event", "read_events"]
-
 MAX_EVENT_BYTES: Final = 1024 * 1024
 """One event, filler not counted. The longest holds a passage of a document."""
 

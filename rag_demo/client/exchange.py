@@ -20,8 +20,6 @@ from rag_demo.client.events import Event, malformed, read_events
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
 
-__all__ = ["MAX_WHOLE_BYTES", "ClientExchange", "Messenger"]
-
 MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
 """An answer that is no stream: a list of documents, say."""
 _EVENTS: Final = "text/event-stream"
@@ -36,7 +34,6 @@ class ClientExchange:
     """
 
     def __init__(self, response: httpx.Response, sent_to: SentTo, *, url: str) -> None:
-        """Wait for content."""
         self.sent_to = sent_to
         self._response = response
         self._url = url
@@ -89,13 +86,11 @@ class ClientExchange:
         self._response.close()
 
     def __enter__(self) -> Self:
-        """Return the exchange."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it."""
         self.close()
 
     def _bytes(self) -> bytes:
@@ -221,6 +216,5 @@ def _told(url: str) -> Iterator[None]:
 
 def _known(view: TrustView) -> SentTo:
     if view.sent_to is None:  # the transport always seals to a key of the view
-        msg = "a message was sent without a key"
-        raise AssertionError(msg)
+        raise AssertionError("a message was sent without a key")
     return view.sent_to

@@ -11,8 +11,6 @@ from attest.errors import AttestError
 from rag_demo.client.answers import ServiceState
 from rag_demo.client.client import RagClient
 
-__all__ = ["Watch"]
-
 
 class Watch:
     """Checks the machine in a thread of its own until the block ends.
@@ -26,7 +24,6 @@ class Watch:
     def __init__(
         self, client: RagClient, *, seconds: float, heard: Callable[[ServiceState | AttestError], object]
     ) -> None:
-        """Wait for the block to begin."""
         self._client = client
         self._seconds = seconds
         self._heard = heard
@@ -34,7 +31,6 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="rag-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 

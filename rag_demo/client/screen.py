@@ -20,8 +20,6 @@ from rag_demo.client.answers import Answer, Document, UploadProgress
 from rag_demo.client.trust import TrustStatus
 from rag_demo.client.uploads import Sent
 
-__all__ = ["Screen", "facts_of", "status_of", "word_of"]
-
 _COLOURS: Final = {"good": "\x1b[32m", "bad": "\x1b[1;31m", "odd": "\x1b[33m", "dim": "\x1b[2m", "": ""}
 _RESET: Final = "\x1b[0m"
 _WIDTH: Final = 100
@@ -89,7 +87,6 @@ class Screen:
     """
 
     def __init__(self, out: TextIO, *, colour: bool = True) -> None:
-        """Look at what can be shown."""
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         self.out = out
         self.colour = colour and self.terminal and not plain

@@ -26,8 +26,6 @@ from attest.encoding import base64url_text, json_value
 from attest.errors import AttestError, VerificationError
 from attest.evidence import NONCE_BYTES
 
-__all__ = ["MachineTrust", "SentTo", "TrustStatus", "TrustView"]
-
 _SHORT: Final = 16
 
 
@@ -44,7 +42,6 @@ class SentTo:
     digest: bytes
 
     def __str__(self) -> str:
-        """Write it for people."""
         return f"key {self.key_id} of {self.digest.hex()[:_SHORT]}…"
 
 
@@ -86,7 +83,6 @@ class MachineTrust:
     """
 
     def __init__(self, demands: Callable[[], ChannelExpectation], *, random: Callable[[int], bytes]) -> None:
-        """Begin without a record."""
         self._demands = demands
         self._random = random
         self._lock = threading.Lock()
@@ -218,7 +214,6 @@ class TrustView:
     """
 
     def __init__(self, trust: MachineTrust, *, anew: bool) -> None:
-        """Begin with nothing sent."""
         self._trust = trust
         self._anew = anew
         self._proven: ChannelRecord | None = None

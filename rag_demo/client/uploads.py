@@ -14,18 +14,6 @@ from rag_demo.client.answers import Document, UploadProgress, document_of, progr
 from rag_demo.client.errors import RagAnswerError, refused
 from rag_demo.client.events import Event, malformed
 
-__all__ = [
-    "Sent",
-    "document_name",
-    "incomplete",
-    "media_type_of",
-    "pieces_of",
-    "size_of",
-    "status_of",
-    "stored_by",
-    "unheard",
-]
-
 _PIECE: Final = 64 * 1024
 
 

@@ -17,8 +17,6 @@ from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Options, Stage, staged
 from rag_demo.demo.story import ready, tell
 
-__all__ = ["demo", "main"]
-
 SCRIPT_LEASE_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 0.5
 """Interval at which ended programs are detected."""

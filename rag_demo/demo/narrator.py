@@ -12,8 +12,6 @@ from typing import Final, TextIO
 from attest.encoding import JsonValue
 from attest.terminal import ReaderGoneError, visible
 
-__all__ = ["Narrator"]
-
 SCHEMA: Final = "rag.demo/1"
 _GREEN, _RED, _YELLOW, _DIM, _RESET = "\x1b[32m", "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
 
@@ -41,7 +39,6 @@ class Narrator:
     _told: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        """Start the clock."""
         self._began = self.ticks()
         self.colour = self.colour and self.out.isatty() and not os.environ.get("NO_COLOR")
 

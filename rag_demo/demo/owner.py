@@ -27,8 +27,6 @@ from attest.sealed import SealingNames, seal_directory
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.programs import KMS, run
 
-__all__ = ["CERTIFIED", "DATABASE_KEY", "MODEL_KEY", "ORIGINS", "machine_of", "main", "model_folder"]
-
 MODEL_KEY: Final = "minilm"
 DATABASE_KEY: Final = "rag-database"
 ORIGINS: Final = {"model": "kms.model-owner.example/demo", "documents": "kms.document-owner.example/demo"}

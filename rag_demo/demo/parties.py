@@ -32,8 +32,6 @@ from rag_demo.client import RagClient, read_demands, token_in
 from rag_demo.demo.programs import KMS, Program, environment, finish, run, start
 from rag_demo.demo.recording_relay import RecordingRelay
 
-__all__ = ["NAME", "Options", "Stage", "staged"]
-
 NAME: Final = "rag.example"
 """The service's name for clients and in evidence."""
 PREFIX: Final = "attest-rag-demo-"

@@ -14,8 +14,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["KMS", "Program", "environment", "finish", "run", "start"]
-
 KMS: Final = ("-m", "kms")
 """The key-release service and its command line, as arguments of Python."""
 START_SECONDS: Final = 60.0

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["RecordingRelay"]
-
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Limit for one direction of one connection; bytes beyond it are relayed, not recorded."""
 _PIECE: Final = 64 * 1024
@@ -30,7 +28,6 @@ class RecordingRelay:
     """
 
     def __init__(self, name: str, *, port: int, folder: Path) -> None:
-        """Listen, and wait for the block to begin."""
         self._name = name
         self._target = port
         self._folder = folder
@@ -52,14 +49,12 @@ class RecordingRelay:
         self._target = port
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End every connection."""
         with self._lock:
             self._over = True
             sockets = [self._server, *self._open]

@@ -11,15 +11,13 @@ from typing import Final, get_args
 import httpx
 
 from attest.encoding import json_value
-from attest.errors import AttestError
+from attest.errors import AttestError, ReleaseRefusedError
 from attest.evidence import Binding, Evidence
-from attest.release import KeyReleaseClient, ReleaseRefusedError, VerifierKey
+from attest.release import KeyReleaseClient, VerifierKey
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.owner import machine_of
 from rag_demo.demo.parties import Stage
-
-__all__ = ["show_refusals"]
 
 _RELEASES: Final = "/v1/releases"
 _SECONDS: Final = 20.0

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from rag_demo.demo.secret_forms import MIN_BYTES, Needle
 
-__all__ = ["Haystack", "Hit", "Searcher", "process_haystacks"]
-
 _CHUNK: Final = 4 * 1024 * 1024
 MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
 """Limit for one compressed stream."""
@@ -90,11 +88,9 @@ class Searcher:
     """
 
     def __init__(self, needles: Iterable[Needle]) -> None:
-        """Prepare the tables."""
         self.needles = tuple(needles)
         if not self.needles or any(len(one.pattern) < MIN_BYTES for one in self.needles):
-            msg = f"expected needles of at least {MIN_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"expected needles of at least {MIN_BYTES} bytes")
         self._longest = max(len(one.pattern) for one in self.needles)
         self._by_head: dict[int, list[Needle]] = {}
         self._table = np.zeros(1 << 16, dtype=np.bool_)
@@ -153,8 +149,7 @@ class Searcher:
             yield 0, found
         for number, match in enumerate(_MAGIC.finditer(data)):
             if number >= MAX_STREAMS:
-                msg = f"{name}: more than {MAX_STREAMS} places look compressed"
-                raise ValueError(msg)
+                raise ValueError(f"{name}: more than {MAX_STREAMS} places look compressed")
             mark, place = match.group(), match.start()
             if mark == b"\r\n\r\n":
                 place, found = match.end(), _inflate(data, match.end(), wbits=-zlib.MAX_WBITS)

@@ -24,8 +24,6 @@ from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
 from rag_demo.demo.secret_forms import Needle, bytes_needles, text_needles
 from rag_demo.demo.weights import weight_needles
 
-__all__ = ["document_needles", "operator_haystacks", "ready", "tell"]
-
 READY_SECONDS: Final = 45.0
 _POLL_SECONDS: Final = 0.2
 

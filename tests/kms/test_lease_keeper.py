@@ -8,8 +8,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from attest.release.client import KeyReleaseClient, ReleasedKey, ReleaseRefusedError
-from attest.release.leases import LeaseClocks, LeaseKeeper, LeaseLostError
+from attest.errors import LeaseLostError, ReleaseRefusedError
+from attest.release.client import KeyReleaseClient
+from attest.release.leases import LeaseClocks, LeaseKeeper
+from attest.release.released_key import ReleasedKey
 from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals

@@ -22,8 +22,6 @@ from attest.release.tlog.checkpoints import MAX_SIZE, Checkpoint, read_checkpoin
 from attest.release.tlog.merkle import HASH_BYTES, MAX_PROOF_HASHES, leaf_hash, verify_inclusion
 from attest.release.tlog.witnesses import NO_WITNESSES, WitnessPolicy
 
-__all__ = ["LogProof", "verify_logged"]
-
 _HEAD = "c2sp.org/tlog-proof@v1"
 _INDEX = re.compile(r"index (0|[1-9][0-9]{0,18})")
 

@@ -20,8 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.release.notes import COSIGNATURE, SignatureLine, key_id, open_note, parse_key, require_name
 
-__all__ = ["NO_WITNESSES", "WitnessKey", "WitnessPolicy", "cosign"]
-
 _TIME_BYTES = 8
 
 
@@ -145,8 +143,7 @@ def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
     """
     require_name(name)
     if not 0 < at < 2**63:
-        msg = "a cosignature needs a moment after 1970"
-        raise ValueError(msg)
+        raise ValueError("a cosignature needs a moment after 1970")
     text, _ = open_note(note)
     identity = key_id(name, COSIGNATURE, key.public_key().public_bytes_raw())
     signature = at.to_bytes(_TIME_BYTES, "big") + key.sign(_signed(text, at))
