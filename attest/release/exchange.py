@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
-from attest.errors import BindingError, EvidenceError, ReleaseRefusedError, VerificationError
+from attest.errors import BindingError, EvidenceError, ReleaseRefusedError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.log_monitor import LogWatch
@@ -67,13 +67,6 @@ class _Proved(NamedTuple):
     proof: Evidence | Passport
     key_ids: tuple[str, ...]
     recipient: WorkloadKey
-
-
-class _Receipt(NamedTuple):
-    """Members of a receipt beyond those of the exchange."""
-
-    decision: bytes
-    released_at: datetime
 
 
 class Exchange:
@@ -179,10 +172,9 @@ class Exchange:
         return answer.document
 
     def consistency(self, old: int, new: int) -> Steps[tuple[bytes, ...]]:
-        """Request a proof that the log of one size extends that of another.
+        """Request a proof that the log of one size extends that of another; empty if the service has none.
 
         Raises:
-            VerificationError: ``log-consistency-invalid``: the service has no such proof.
             BindingError: ``service-answer-invalid``.
         """
         try:
@@ -190,9 +182,7 @@ class Exchange:
         except ReleaseRefusedError as exc:
             if exc.status != _NOT_FOUND:
                 raise
-            raise VerificationError(
-                "the service has no proof that its log is the same", code="log-consistency-invalid", got=exc.message
-            ) from exc
+            return ()
         proof = document.get("proof") if isinstance(document, dict) else None
         if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
             raise strange_answer("no proof")
@@ -207,25 +197,23 @@ class Exchange:
         ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
         release = Release.from_json((yield from self.sent(ask)))
         # (4) The receipt is signed and covers this exchange and these exact bytes; only then are the keys opened.
-        receipt = self._check_receipt(release, proved)
+        decision, released_at = self._check_receipt(release, proved)
         # (5) The decision is in the service's log, which extends the one seen before.
-        _check_entry(release, proved, receipt.decision)
+        _check_entry(release, proved, decision)
         yield from self._follow(release)
-        return tuple(_open(sealed, proved, receipt, release) for sealed in release.keys)
+        opened = [proved.recipient.open(key.sealed, info=_info(key, proved, decision)) for key in release.keys]
+        return tuple(
+            _released(key, material, release, recipient=proved.recipient, at=released_at)
+            for key, material in zip(release.keys, opened, strict=True)
+        )
 
     def _follow(self, release: Release) -> Steps[None]:
         comparison = self.watch.compare(self.watch.logged(release.entry, release.proof))
-        proof = None
-        if comparison.extent is not None:
-            try:
-                proof = yield from self.consistency(*comparison.extent)
-            except VerificationError as exc:
-                if exc.code != "log-consistency-invalid":
-                    raise
-                raise comparison.forked() from exc
+        proof = () if comparison.extent is None else (yield from self.consistency(*comparison.extent))
         self.watch.settle(comparison, proof)
 
-    def _check_receipt(self, release: Release, proved: _Proved) -> _Receipt:
+    def _check_receipt(self, release: Release, proved: _Proved) -> tuple[bytes, datetime]:
+        """Return the digest of the decision's log entry, and the time of the release."""
         receipt = read_receipt(self.service.verify(release.receipt))
         wanted: dict[str, object] = {
             "audience": proved.challenge.audience,
@@ -243,7 +231,7 @@ class Exchange:
             raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
         if not isinstance(released_at, str):
             raise BindingError("the receipt has no time", code="receipt-mismatch", field="released_at")
-        return _Receipt(bytes.fromhex(decision), rfc3339(released_at, what="released_at"))
+        return bytes.fromhex(decision), rfc3339(released_at, what="released_at")
 
 
 def strange_answer(problem: str) -> BindingError:
@@ -281,18 +269,9 @@ def _answers(keys: tuple[SealedKey, ...], requested: tuple[str, ...]) -> bool:
     )
 
 
-def _open(sealed: SealedKey, proved: _Proved, receipt: _Receipt, release: Release) -> ReleasedKey:
-    info = release_info(
-        audience=proved.challenge.audience,
-        nonce=proved.challenge.nonce,
-        evidence_digest=proved.proof.digest,
-        tenant=sealed.tenant,
-        key_id=sealed.key_id,
-        version=sealed.version,
-        purpose=sealed.purpose,
-        policy_digest=sealed.policy_digest,
-        decision_digest=receipt.decision,
-    )
+def _released(
+    sealed: SealedKey, material: bytes, release: Release, *, recipient: WorkloadKey, at: datetime
+) -> ReleasedKey:
     return ReleasedKey(
         tenant=sealed.tenant,
         key_id=sealed.key_id,
@@ -302,9 +281,23 @@ def _open(sealed: SealedKey, proved: _Proved, receipt: _Receipt, release: Releas
         receipt=release.receipt,
         entry=release.entry,
         proof=release.proof,
-        material=proved.recipient.open(sealed.sealed, info=info),
+        material=material,
         lease_id=sealed.lease_id,
-        released_at=receipt.released_at,
+        released_at=at,
         expires_at=sealed.expires_at,
-        recipient=proved.recipient,
+        recipient=recipient,
+    )
+
+
+def _info(sealed: SealedKey, proved: _Proved, decision: bytes) -> bytes:
+    return release_info(
+        audience=proved.challenge.audience,
+        nonce=proved.challenge.nonce,
+        evidence_digest=proved.proof.digest,
+        tenant=sealed.tenant,
+        key_id=sealed.key_id,
+        version=sealed.version,
+        purpose=sealed.purpose,
+        policy_digest=sealed.policy_digest,
+        decision_digest=decision,
     )

@@ -36,7 +36,6 @@ from attest.release.identity import (
 )
 from attest.release.notes import VerifierKey
 from attest.release.service_verification import verify_service
-from attest.verification import VerifiedEvidence
 
 if TYPE_CHECKING:
     import httpx
@@ -78,7 +77,7 @@ class ServiceExpectation:
 
     def __post_init__(self) -> None:
         if self.unchecked_tls is not None and not self.unchecked_tls.strip():
-            raise ValueError("unchecked_tls: say why")
+            raise ValueError("unchecked_tls needs a reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,26 +145,6 @@ class MutualAttestation:
         """The last proof; None before the first."""
         return self._proven
 
-    def require(self, ask: Callable[[str], AttestationAnswer]) -> None:
-        """Require a recent proof of the service.
-
-        Args:
-            ask: sends GET to a path of the service.
-
-        Raises:
-            VerificationError: ``service-evidence-missing``; the evidence is invalid, or bound to another
-                nonce (``nonce-mismatch``), service (``service-identity-mismatch``), statement
-                (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
-            BindingError: ``service-tls-key-mismatch``.
-            SignatureError: ``note-signature-invalid``.
-            AppraisalError: ``service-policy-not-met``, with every check.
-            EndorsementError: an endorsement is missing or stale.
-            EvidenceError: the answer is malformed.
-        """
-        question = self.question()
-        if question is not None:
-            self.answered(question, ask(question.path))
-
     def question(self) -> AttestationQuestion | None:
         """Return the next request for a proof, or None while the last one is recent."""
         now = self._expect.clock()
@@ -181,7 +160,14 @@ class MutualAttestation:
         """Verify and appraise the service's answer.
 
         Raises:
-            AttestError: as ``require``.
+            VerificationError: ``service-evidence-missing``; the evidence is invalid, or bound to another
+                nonce (``nonce-mismatch``), service (``service-identity-mismatch``), statement
+                (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
+            BindingError: ``service-tls-key-mismatch``.
+            SignatureError: ``note-signature-invalid``.
+            AppraisalError: ``service-policy-not-met``, with every check.
+            EndorsementError: an endorsement is missing or stale.
+            EvidenceError: the answer is malformed.
         """
         self._proven = self._judge(answer, question.nonce, question.at)
 
@@ -200,7 +186,8 @@ class MutualAttestation:
         # (1) The answer is signed by the configured service, and has this nonce.
         self._require_signed(attestation, nonce)
         # (2) The evidence is genuine, and made for this purpose, this client and this nonce.
-        verified = self._verified(attestation.evidence, nonce, at)
+        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
+        verified = verify_service(attestation.evidence, expect=self._expect, expected=expected, at=at)
         # (3) It commits to that service and to this exact statement.
         self._require_bound(verified.binding, statement, nonce)
         # (4) The connection ends at that machine; the configuration is the reviewed one.
@@ -224,16 +211,12 @@ class MutualAttestation:
         )
         if not hmac.compare_digest(text.encode(), expected.encode()):
             raise BindingError(
-                "the service's signature is over another question or another answer",
+                "the service's signature covers another question or another answer",
                 code="service-answer-replayed",
                 field="note",
                 expected=expected[:400],
                 got=text[:400],
             )
-
-    def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
-        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
-        return verify_service(evidence, expect=self._expect, expected=expected, at=at)
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)
@@ -295,7 +278,7 @@ def _attestation_of(answer: AttestationAnswer) -> ServiceAttestation:
             code="service-evidence-missing",
             expected="evidence of a TEE",
             got=f"{code}: {detail}"[:300],
-            hint="it is turned on with self_evidence, where the service runs inside a TEE",
+            hint="set self_evidence where the service runs inside a TEE",
         )
     raise EndorsementError(
         f"the service cannot prove itself now: {detail[:300]} [{code[:60]}]",
