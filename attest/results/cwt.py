@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from attest.encoding import base64url_bytes, base64url_text, cbor_bytes
-from attest.errors import EndorsementError, EvidenceError, SignatureError
+from attest.errors import EvidenceError
 from attest.results.cbor import CborClaims, claims_bytes, claims_value
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
 from attest.results.raw_signatures import SigningKey, public_key_of, signature_holds
+from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid
 
 CWT_TYPE: Final = "application/eat+cwt"
 _CWT_TYPES = frozenset({"application/eat+cwt", "application/eat-cwt", "application/cwt"})
@@ -54,27 +55,13 @@ def is_cwt(data: bytes) -> bool:
     return data.removeprefix(_TAG_CWT)[:2] == _TAG_SIGN1 + b"\x84"
 
 
-def sign_cwt(claims: CborClaims, key: SigningKey, *, protect_kid: bool = True, tag_61: bool = False) -> bytes:
-    """Sign claims.
-
-    Args:
-        claims: written in deterministic CBOR, in any order.
-        key: its thumbprint, 32 bytes, becomes the ``kid``.
-        protect_kid: put ``kid`` and ``typ`` into the protected header; otherwise ``kid`` stands unprotected and there
-            is no ``typ``, as in older implementations.
-        tag_61: put the CWT tag around.
-    """
+def sign_cwt(claims: CborClaims, key: SigningKey) -> bytes:
+    """Sign claims, in any order, as deterministic CBOR; the thumbprint of the key, 32 bytes, becomes the ``kid``."""
     kid = base64url_bytes(key.kid, what="kid")
-    protected: dict[int | str, int | str | bytes] = {_ALG: COSE_NUMBERS[key.algorithm]}
-    unprotected: dict[int | str, bytes] = {}
-    if protect_kid:
-        protected |= {_KID: kid, _TYPE: CWT_TYPE}
-    else:
-        unprotected[_KID] = kid
-    header, payload = claims_bytes(protected), claims_bytes(claims)
+    header = claims_bytes({_ALG: COSE_NUMBERS[key.algorithm], _KID: kid, _TYPE: CWT_TYPE})
+    payload = claims_bytes(claims)
     signature = key.sign(_sig_structure(header, payload))
-    message = _TAG_SIGN1 + claims_bytes((header, unprotected, payload, signature))
-    return _TAG_CWT + message if tag_61 else message
+    return _TAG_SIGN1 + claims_bytes((header, {}, payload, signature))
 
 
 def peek_cwt(data: bytes) -> CborClaims:
@@ -102,34 +89,13 @@ def verify_cwt(data: bytes, *, keys: Iterable[TokenKey], algorithms: frozenset[s
     parts = _parts(data)
     algorithm = _ALGORITHMS.get(parts.algorithm)
     if algorithm is None or algorithm not in algorithms:
-        raise SignatureError(
-            "the token is signed with an algorithm that is not accepted of its issuer",
-            code="token-algorithm-refused",
-            field="alg",
-            expected=" or ".join(sorted(algorithms)),
-            got=f"COSE algorithm {parts.algorithm}",
-            clause=_CLAUSE,
-        )
-    named = parts.kid
-    key = next((key for key in keys if named in (key.kid.encode(), _thumbprint(key.kid))), None)
+        got = f"COSE algorithm {parts.algorithm}"
+        raise algorithm_refused("the token", algorithms=algorithms, got=got, clause=_CLAUSE)
+    key = next((key for key in keys if parts.kid in (key.kid.encode(), _thumbprint(key.kid))), None)
     if key is None:
-        raise EndorsementError(
-            "no trusted key may have signed the token",
-            code="token-key-unknown",
-            field="kid",
-            expected="a key of the issuer's key set, given with --trust",
-            got=base64url_text(named)[:120],
-            clause=_CLAUSE,
-            hint="name the key set of the day the token was made: --trust ISSUER=FILE",
-        )
+        raise key_unknown("the token", got=base64url_text(parts.kid), clause=_CLAUSE)
     if not _holds(parts, key, algorithm):
-        raise SignatureError(
-            "the signature of the token does not verify",
-            code="token-signature-invalid",
-            expected=f"{algorithm} by the key {key.kid}",
-            got="a signature that does not verify",
-            clause=_CLAUSE,
-        )
+        raise signature_invalid("the token", expected=f"{algorithm} by the key {key.kid}", clause=_CLAUSE)
     return SignedCwt(claims=parts.claims, algorithm=algorithm, kid=key.kid)
 
 

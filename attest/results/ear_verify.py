@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from attest.checks import Check, Tier
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, BindingError, EvidenceError, VerificationError
+from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.results.cwt import is_cwt
 from attest.results.ear import NONCE_BYTES, Ear, worst
 from attest.results.ear_signature import unverified_jwt_claims, verify_ear_signature
 from attest.results.jose import TokenKey
-from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
+from attest.results.token_refusal import TokenChecks, not_in_time
 from attest.verification import Freshness
 
 SKEW: Final = timedelta(seconds=60)
@@ -135,13 +135,11 @@ def verify_ear(
     """
     if at.tzinfo is None:
         raise ValueError("the moment of appraisal needs a time zone")
-    run = _Procedure(at=at, expected=expected or ExpectedEar())
-    try:
-        return run.verify(token, trusted, algorithms or {})
-    except AttestError as exc:
-        told = "an EAR of a known profile"
-        tell_failed(exc, run.checks, check_of=_CHECK_OF, otherwise="token.format", expected=told, clause=_CLAUSE)
-        raise
+    checks = TokenChecks(clause=_CLAUSE)
+    with checks.reported(_CHECK_OF, otherwise="token.format", expected="an EAR of a known profile"):
+        return _Procedure(at=at, expected=expected or ExpectedEar(), checks=checks).verify(
+            token, trusted, algorithms or {}
+        )
 
 
 _CHECK_OF = {
@@ -169,7 +167,7 @@ class _Procedure:
 
     at: datetime
     expected: ExpectedEar
-    checks: list[Check] = field(default_factory=list)
+    checks: TokenChecks
 
     def verify(
         self,
@@ -180,19 +178,21 @@ class _Procedure:
         """Run the steps in the order of the clause; the first refusal ends it."""
         # (1) Size, algorithm, key and signature.
         signed = verify_ear_signature(token, trusted, algorithms)
-        self._passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
+        self.checks.passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
         # (2) Profile, mandatory members and types.
         ear = signed.read()
-        self._passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
+        self.checks.passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
         # (3) Time.
         self._require_in_time(ear)
-        self._passed("token.time", "issued, and not expired", rfc3339_text(self.at))
+        self.checks.passed("token.time", "issued, and not expired", rfc3339_text(self.at))
         # (4) Audience and nonce.
         self._require_audience(ear)
         freshness = self._require_nonce(ear)
         # (5) No status is better than what it rests on.
         _require_founded(ear)
-        self._passed("ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4")
+        self.checks.passed(
+            "ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4"
+        )
         # (6) What the Relying Party demands by name.
         self._require_submods(ear)
         self._require_policies(ear)
@@ -205,11 +205,8 @@ class _Procedure:
             form=signed.form,
             at=self.at,
             freshness=freshness,
-            checks=tuple(self.checks),
+            checks=tuple(self.checks.made),
         )
-
-    def _passed(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-        self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, ear: Ear) -> None:
         at, max_age = self.at, self.expected.max_age
@@ -230,7 +227,7 @@ class _Procedure:
     def _require_audience(self, ear: Ear) -> None:
         wanted = self.expected.audience
         if wanted in ear.audience:
-            self._passed("token.audience", str(wanted), ", ".join(ear.audience))
+            self.checks.passed("token.audience", str(wanted), ", ".join(ear.audience))
             return
         if not ear.audience and wanted is None:
             return
@@ -244,8 +241,7 @@ class _Procedure:
         )
 
     def _require_nonce(self, ear: Ear) -> Freshness:
-        return require_nonce(
-            self.checks,
+        return self.checks.require_nonce(
             self.expected.nonce,
             # A token that answers several questions at once could be shown to several parties.
             answers=lambda nonce: len(ear.nonce) == 1 and hmac.compare_digest(nonce, ear.nonce[0]),
@@ -267,7 +263,7 @@ class _Procedure:
                 got=got,
                 clause=_CLAUSE,
             )
-        self._passed("ear.submodules", expected, got)
+        self.checks.passed("ear.submodules", expected, got)
 
     def _require_policies(self, ear: Ear) -> None:
         wanted = self.expected.policy_digests
@@ -284,7 +280,7 @@ class _Procedure:
                 got=got,
                 clause=_CLAUSE,
             )
-        self._passed("ear.policies", expected, got)
+        self.checks.passed("ear.policies", expected, got)
 
     def _require_bound_key(self, ear: Ear) -> None:
         wanted = self.expected.bound_key
@@ -300,7 +296,7 @@ class _Procedure:
                 got="none" if bound is None else bound.hex(),
                 clause=f"{_CLAUSE}; must-check.md 18",
             )
-        self._passed("ear.bound_key", wanted.hex(), bound.hex())
+        self.checks.passed("ear.bound_key", wanted.hex(), bound.hex())
 
 
 def _require_founded(ear: Ear) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from attest.encoding import JsonValue, base64url_bytes, json_value
+from attest.encoding import JsonValue
 from attest.errors import EvidenceError
 from attest.results.google import google_facts, google_nonces
 from attest.results.ita import ita_facts, ita_nonces
-from attest.results.jose import MAX_TOKEN_BYTES
+from attest.results.jose import MAX_TOKEN_BYTES, unverified_claims
 from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
 
@@ -96,13 +96,13 @@ _BY_INTEL_FOR_GOOGLE = TokenServiceProfile(
 def service_of(data: bytes) -> TokenService | None:
     """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
     try:
-        _, claims = unverified_claims(data)
+        _, claims = read_unverified(data)
     except EvidenceError:
         return None
     return _shape(claims)
 
 
-def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
+def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
     """Return the token's text and its claims, unverified.
 
     Args:
@@ -117,13 +117,7 @@ def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError as exc:
         raise token_malformed("it is no ASCII text") from exc
-    words = text.split(".")
-    if len(words) != 3:
-        raise token_malformed("expected three words with dots between them")
-    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
-    if not isinstance(claims, dict):
-        raise token_malformed("the payload is no object")
-    return text, claims
+    return text, unverified_claims(text, what="the token", refusal=token_malformed)
 
 
 def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:

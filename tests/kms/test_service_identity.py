@@ -262,7 +262,7 @@ def test_a_service_without_tls_is_refused_unless_that_is_allowed_by_name(harness
     assert refused(proving).code == "service-tls-key-mismatch"
     require_proof(proving.expecting(unchecked_tls="a test on the loopback address"), proving.ask)
     for reason in ("", "  "):
-        with pytest.raises(ValueError, match="say why"):
+        with pytest.raises(ValueError, match="unchecked_tls needs a reason"):
             proving.expecting(unchecked_tls=reason)
 
 
