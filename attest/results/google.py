@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from attest.errors import UnsupportedError
 from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import present
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid
 
 _CLAUSE = "Google Cloud, attestation token claims"
 _KINDS: Mapping[str, TokenKind] = {
@@ -122,7 +122,7 @@ def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
         if algorithm != "sha256":
             raise claim_invalid(container.where("image_digest"), "sha256: and 64 hex digits", digest)
         ClaimReader(members={"image_digest": text}, path=container.path).hexadecimal("image_digest", 32)
-    gce, gpu = submodules.object("gce"), submodules.object("nvidia_gpu")
+    gpu = submodules.object("nvidia_gpu")
     return present(
         {
             "container.image_digest": digest,
@@ -130,19 +130,14 @@ def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
             "container.image_id": container.text("image_id"),
             "container.restart_policy": container.text("restart_policy"),
             "container.args": container.texts("args"),
-            "container.env": _tree(container, "env"),
-            "container.env_override": _tree(container, "env_override"),
+            "container.env": container.tree("env"),
+            "container.env_override": container.tree("env_override"),
             "confidential_space.support_attributes": space.texts("support_attributes"),
-            "confidential_space.monitoring_enabled": _tree(space, "monitoring_enabled"),
-            "gce": None if gce is None else claim_tree(dict(gce.members), gce.path),
+            "confidential_space.monitoring_enabled": space.tree("monitoring_enabled"),
+            "gce": submodules.tree("gce"),
             "nvidia_gpu.cc_mode": None if gpu is None else gpu.text("cc_mode"),
         }
     )
-
-
-def _tree(part: ClaimReader, name: str) -> ClaimTree | None:
-    member = part.object(name)
-    return None if member is None else claim_tree(dict(member.members), member.path)
 
 
 def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]) -> tuple[TokenFacts, ...]:

@@ -14,7 +14,7 @@ from attest.errors import BindingError, UnsupportedError
 from attest.evidence.claims import ClaimTree
 from attest.results.nvidia_token_claims import nvidia_token_claims
 from attest.results.tee_token_claims import evaluation_claims, present, sgx_claims, tdx_claims
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid
 
 _Read = Callable[[ClaimReader], dict[str, ClaimTree]]
 _CLAUSE = "Intel Trust Authority, EAT profile 1.0.1"
@@ -105,11 +105,10 @@ def _facts(
     stated = section.text("attester_type")
     if stated not in (None, attester):
         raise claim_invalid(section.where("attester_type"), attester, stated)
-    runtime = section.object("attester_runtime_data")
     statements: dict[str, ClaimTree | None] = {
         **shared,
         "debug_status": section.text("dbgstat"),
-        "runtime_data": None if runtime is None else claim_tree(dict(runtime.members), runtime.path),
+        "runtime_data": section.tree("attester_runtime_data"),
     }
     return TokenFacts(
         frame=frame,
@@ -125,12 +124,11 @@ def _facts(
 def _statements(token: ClaimReader) -> dict[str, ClaimTree]:
     """Return which of the asked policies matched, and what they added of their own."""
     matched, unmatched = (_policies(token, f"policy_ids_{word}") for word in ("matched", "unmatched"))
-    defined = token.object("policy_defined_claims")
     return present(
         {
             "policies_matched": matched,
             "policies_unmatched": unmatched,
-            "policy_defined": None if defined is None else claim_tree(dict(defined.members), defined.path),
+            "policy_defined": token.tree("policy_defined_claims"),
         }
     )
 

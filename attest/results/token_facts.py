@@ -87,7 +87,7 @@ class ClaimReader:
     path: str = ""
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a member is there and not ``null``."""
+        """Return True for a member that is present and not ``null``."""
         return self.members.get(name) is not None
 
     def where(self, name: str) -> str:
@@ -175,6 +175,11 @@ class ClaimReader:
         if not isinstance(value, dict):
             raise claim_invalid(self.where(name), "an object", value)
         return ClaimReader(members=value, path=self.where(name))
+
+    def tree(self, name: str) -> ClaimTree | None:
+        """Read an object as the claims of evidence hold it."""
+        member = self.object(name)
+        return None if member is None else claim_tree(dict(member.members), member.path)
 
     def required(self, name: str, value: _T | None) -> _T:
         """Return what was read of a member that has to be there."""
