@@ -21,14 +21,15 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlencode
 
 import httpx
 
 from attest.clock import system_clock
+from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.session import trusting
 from rag_demo.client.answers import (
@@ -36,7 +37,6 @@ from rag_demo.client.answers import (
     Document,
     Reply,
     ServiceState,
-    UploadProgress,
     documents_of,
     is_document_id,
     reply_of,
@@ -49,7 +49,7 @@ from rag_demo.client.exchange import ClientExchange, Messenger
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustStatus
 from rag_demo.client.uploads import (
-    Sent,
+    Progress,
     document_name,
     incomplete,
     media_type_of,
@@ -78,8 +78,8 @@ class Stored:
     sent_to: SentTo
 
 
-class ReplyStream:
-    """The replies to one question, as they come. Iterate to the end; what came before it may not be all.
+class ReplyStream(ClosedOnExit):
+    """The replies to one question, as they come. They are complete only at the end of the iteration.
 
     Args:
         exchange: the question, sent.
@@ -120,16 +120,8 @@ class ReplyStream:
         self._replies.close()
         self._exchange.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class RagClient:
+class RagClient(ClosedOnExit):
     """Client of one service for one user. Safe to use from several threads.
 
     Args:
@@ -201,9 +193,7 @@ class RagClient:
 
     # -- documents
 
-    def upload(
-        self, file: Path, *, name: str | None = None, progress: Callable[[Sent | UploadProgress], object] | None = None
-    ) -> Stored:
+    def upload(self, file: Path, *, name: str | None = None, progress: Progress | None = None) -> Stored:
         """Send a document, after a new proof of the machine.
 
         Args:
@@ -216,15 +206,15 @@ class RagClient:
             ConfigurationError: ``file-unreadable``, ``rag-name-invalid``.
             AttestError: as ``check``; or the answer was cut, and whether the document is stored is not known.
         """
-        called = document_name(file.name if name is None else name)
-        upload = _Upload(file=file, name=called, size=size_of(file), told=progress or unheard)
+        name, progress = document_name(file.name if name is None else name), progress or unheard
+        content = partial(pieces_of, file, size_of(file), progress)
         try:
-            return self._upload(upload)
+            return self._upload(name, content, progress)
         except RagRefusedError as exc:
             # The service no longer has the key of that proof, and saw nothing of the document: one retry.
             if exc.code != _STALE:
                 raise
-        return self._upload(upload)
+        return self._upload(name, content, progress)
 
     def documents(self) -> tuple[Document, ...]:
         """Return the user's documents, oldest first.
@@ -287,34 +277,10 @@ class RagClient:
         """Close the connections."""
         self._network.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _upload(self, upload: _Upload) -> Stored:
-        opened = self._messenger.open(
-            "POST",
-            "/v1/documents?" + urlencode({"name": upload.name}),
-            lambda: pieces_of(upload.file, upload.size, upload.told),
-            media_type=media_type_of(upload.name),
-            anew=True,
-        )
-        with opened as exchange:
-            return Stored(document=stored_by(exchange.events(), upload.told), sent_to=exchange.sent_to)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Upload:
-    """A document to send, with the callback for its progress."""
-
-    file: Path
-    name: str
-    size: int
-    told: Callable[[Sent | UploadProgress], object]
+    def _upload(self, name: str, content: Callable[[], Iterator[bytes]], progress: Progress) -> Stored:
+        target = "/v1/documents?" + urlencode({"name": name})
+        with self._messenger.open("POST", target, content, media_type=media_type_of(name), anew=True) as exchange:
+            return Stored(document=stored_by(exchange.events(), progress), sent_to=exchange.sent_to)
 
 
 def checked_url(url: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import httpx
 
 from attest.channel import ChannelTransport
+from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
 from rag_demo.client.errors import RagAnswerError, refused, unjudged, unproven_hint, unreachable
@@ -26,7 +26,7 @@ _EVENTS: Final = "text/event-stream"
 _REFUSED: Final = 400
 
 
-class ClientExchange:
+class ClientExchange(ClosedOnExit):
     """A message that was answered; close it, or read it to its end.
 
     Attributes:
@@ -84,14 +84,6 @@ class ClientExchange:
     def close(self) -> None:
         """Stop reading."""
         self._response.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _bytes(self) -> bytes:
         found = bytearray()
@@ -151,7 +143,7 @@ class Messenger:
             AttestError: the machine does not prove itself or does not meet the policy, and nothing was sent; or the
                 answer is altered, cut or malformed.
         """
-        view = self.trust.view(anew=anew)
+        view = TrustView(self.trust, anew=anew)
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
         with self._noted(view), _told(self.url):
             response = transport.handle_request(self._request(view, method, target, content, media_type))

@@ -15,7 +15,6 @@ from attest.appraisal import AttestationResult
 from attest.channel import (
     ChannelExpectation,
     ChannelRecord,
-    KeyDocument,
     KeyOffer,
     KeyQuestion,
     TrustedKeys,
@@ -95,20 +94,6 @@ class MachineTrust:
         with self._lock:
             return self._standing
 
-    @property
-    def record(self) -> ChannelRecord | None:
-        """The held record, valid or not."""
-        with self._lock:
-            return self._record
-
-    def view(self, *, anew: bool = False) -> TrustView:
-        """Return this trust for one message, which remembers what the message was sealed to.
-
-        Args:
-            anew: verify the machine again for this message, even if a record is held.
-        """
-        return TrustView(self, anew=anew)
-
     # -- the protocol of the transport
 
     def current(self, at: datetime) -> ChannelRecord | None:
@@ -157,10 +142,6 @@ class MachineTrust:
         with self._lock:
             self._dropped()
 
-    def doubt(self) -> None:
-        """Drop the record: a new proof costs little."""
-        self.drop()
-
     # -- for the client
 
     def failed(self, error: AttestError, at: datetime) -> None:
@@ -206,11 +187,11 @@ class MachineTrust:
 
 
 class TrustView:
-    """Trust for one message.
+    """Trust for one message, which remembers the key that the message was sealed to.
 
     Args:
         trust: the trust in the recipient.
-        anew: true if the held record counts only after a new proof.
+        anew: verify the machine again for this message, even if a record is held.
     """
 
     def __init__(self, trust: MachineTrust, *, anew: bool) -> None:
@@ -252,10 +233,8 @@ class TrustView:
         self._proven = None
         self._trust.drop()
 
-    def doubt(self) -> None:
-        """Drop the record."""
-        self._proven = None
-        self._trust.doubt()
+    doubt = drop
+    """A new proof costs little."""
 
 
 def _counts(held: ChannelRecord, expected: ChannelExpectation, at: datetime) -> bool:
@@ -272,5 +251,4 @@ def sent_to(trusted: TrustedKeys) -> SentTo:
     Raises:
         ChannelError: ``channel-keys-unsupported``.
     """
-    keys: KeyDocument = trusted.keys
-    return SentTo(key_id=choose(keys).config.key_id, digest=keys.digest)
+    return SentTo(key_id=choose(trusted.keys).config.key_id, digest=trusted.keys.digest)

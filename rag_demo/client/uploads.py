@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from mimetypes import guess_type
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from attest.errors import ConfigurationError
 from rag_demo.client.answers import Document, UploadProgress, document_of, progress_of
@@ -28,6 +28,10 @@ class Sent:
 
     sent: int
     of: int
+
+
+Progress: TypeAlias = Callable[[Sent | UploadProgress], object]
+"""Receives each step of an upload."""
 
 
 def document_name(text: str) -> str:
@@ -71,7 +75,7 @@ def size_of(file: Path) -> int:
     return facts.st_size
 
 
-def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], object]) -> Iterator[bytes]:
+def pieces_of(file: Path, size: int, progress: Progress) -> Iterator[bytes]:
     """Yield a file in pieces, and report the progress; errors as ``size_of``."""
     sent = 0
     try:
@@ -79,7 +83,7 @@ def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], obj
             while data := stream.read(_PIECE):
                 yield data
                 sent += len(data)
-                told(Sent(sent=sent, of=max(size, sent)))
+                progress(Sent(sent=sent, of=max(size, sent)))
     except OSError as exc:
         raise _unreadable(file, exc.strerror or str(exc)) from exc
 
@@ -93,7 +97,7 @@ def unheard(step: Sent | UploadProgress) -> None:
     del step
 
 
-def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], object]) -> Document:
+def stored_by(events: Iterable[Event], progress: Progress) -> Document:
     """Return the stored document, after the whole stream was read.
 
     Raises:
@@ -106,7 +110,7 @@ def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], o
             raise malformed("events behind the last one")
         match event.name:
             case "progress":
-                told(progress_of(event))
+                progress(progress_of(event))
             case "stored":
                 document = document_of(event.members.get("document"))
             case "refused":
