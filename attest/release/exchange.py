@@ -43,13 +43,7 @@ Verifier = Callable[[Challenge], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request to the service.
-
-    Attributes:
-        method: of HTTP.
-        path: relative to the service's base URL, with the query.
-        body: JSON; None for no body.
-    """
+    """A request to the service; its path is relative to the base URL, its body is JSON."""
 
     method: str
     path: str

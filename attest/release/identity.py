@@ -100,13 +100,7 @@ class ServiceStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAttestation:
-    """A service's proof of its identity, not verified.
-
-    Attributes:
-        statement: as bound.
-        evidence: with the binding.
-        note: a signed note, see ``identity_note``.
-    """
+    """A service's proof of its identity, not verified."""
 
     statement: bytes
     evidence: Evidence

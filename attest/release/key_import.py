@@ -35,9 +35,7 @@ class ImportTerms:
     """Identity and guard of an imported key, fixed when it is sealed.
 
     Attributes:
-        name: of the key.
         version: from 1.
-        algorithm: of the key.
         policy_digest: SHA-256 of the policy that will guard it, 32 bytes.
     """
 
@@ -53,7 +51,6 @@ class WrappedKey:
 
     Attributes:
         to: SHA-256 of the recipient's import key, 32 bytes.
-        terms: identity and guard of the key.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 

@@ -85,8 +85,6 @@ class AttestationAnswer:
     """An answer with the channel that it came over.
 
     Attributes:
-        status: of HTTP.
-        document: the body.
         tls_key: SHA-256 of the SubjectPublicKeyInfo of the peer's certificate; None without TLS.
         retry_after: seconds in ``Retry-After``; None without it.
     """
@@ -99,13 +97,7 @@ class AttestationAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenService:
-    """A proven service.
-
-    Attributes:
-        statement: its statement about itself, which its evidence commits to.
-        result: appraisal of its evidence.
-        at: moment of the proof.
-    """
+    """A proven service."""
 
     statement: ServiceStatement
     result: AttestationResult
@@ -114,13 +106,7 @@ class ProvenService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationQuestion:
-    """A request for a service's proof.
-
-    Attributes:
-        path: with the query.
-        nonce: for the binding of the answer.
-        at: moment of the request.
-    """
+    """A request for a service's proof."""
 
     path: str
     nonce: bytes

@@ -31,10 +31,6 @@ _SHOWN = 210
 class KeyName:
     """A key's name, printed as ``KEY`` or ``TENANT/KEY``.
 
-    Attributes:
-        tenant: owner of the key.
-        key_id: its id, unique within the tenant.
-
     Raises:
         ConfigurationError: ``tenant-invalid`` or ``key-id-invalid``.
     """
@@ -69,7 +65,6 @@ class KeyReference:
     """A reference to a key, optionally to a version, printed as a name or as ``NAME@VERSION``.
 
     Attributes:
-        name: of the key.
         version: from 1; None for the current one.
     """
 

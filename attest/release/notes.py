@@ -90,7 +90,6 @@ class SignatureLine:
     """A signature line of a note, not verified.
 
     Attributes:
-        name: the stated signer.
         key_id: 4 bytes.
         signature: bytes whose form depends on the kind of key.
     """

@@ -74,11 +74,7 @@ def _message(*, audience: str, nonce: bytes, ear_digest: bytes, key_ids: Sequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportKey:
-    """A workload's key pairs for the passport model. The private halves never leave this object.
-
-    Attributes:
-        recipient: key pair for sealing.
-    """
+    """A workload's key pairs for the passport model. The private halves never leave this object."""
 
     recipient: WorkloadKey
     _signer: Ed25519PrivateKey = field(repr=False)
@@ -121,7 +117,6 @@ class Passport:
 
     Attributes:
         ear: the EAR, a JWT or a CWT as the Verifier issued it.
-        key: the ``key`` of the binding.
         signature: over this request, 64 bytes.
     """
 
@@ -183,14 +178,7 @@ class Passport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportRequest:
-    """A request for keys with a passport.
-
-    Attributes:
-        challenge: the token as received.
-        passport: signed for the nonce, audience, keys and leases of this request.
-        key_ids: as of ``ReleaseRequest``.
-        renews: as of ``ReleaseRequest``.
-    """
+    """A request for keys with a passport that is signed for it; the other members are those of ``ReleaseRequest``."""
 
     challenge: str
     passport: Passport

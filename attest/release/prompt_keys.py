@@ -45,7 +45,6 @@ class PromptKeyNote:
     """A service's statement about a prompt key.
 
     Attributes:
-        name: of the key.
         version: from 1.
         algorithm: one of ``PROMPT_ALGORITHMS``.
         public_key: two bytes of KEM id, big-endian, and the raw public key.
@@ -119,13 +118,7 @@ class PromptKeyNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPromptKey:
-    """A published prompt key, not verified.
-
-    Attributes:
-        note: signed.
-        entry: the log entry that published it.
-        proof: of the entry's inclusion in the log.
-    """
+    """A published prompt key, not verified: a signed note, the log entry that published it, and proof of inclusion."""
 
     note: str
     entry: bytes
@@ -152,7 +145,6 @@ class SealedPrompt:
     """A ciphertext under a prompt key.
 
     Attributes:
-        name: of the key.
         version: of the key; a workload requests the private half of this one.
         sealed: HPKE ``enc ‖ ciphertext``.
     """

@@ -14,16 +14,10 @@ class ReleasedKey:
     """A key in the clear. Its repr omits the material, and it cannot be pickled.
 
     Attributes:
-        tenant: owner of the key.
-        key_id: id within the tenant.
-        version: of the key.
-        purpose: of the key.
         policy_digest: SHA-256 of the policy under which it was released.
         receipt: the service's signed receipt, to keep.
         entry: the decision's log entry.
         proof: of the entry's inclusion in the log.
-        material: the key.
-        lease_id: names the lease for its renewal.
         released_at: start of the lease, by the service's clock.
         expires_at: end of the lease, by the service's clock; attest again before it.
         recipient: the one-time key that it was sealed to, presented again at renewal.

@@ -76,7 +76,6 @@ class ReleaseRequest:
     """A workload's request for keys, with evidence.
 
     Attributes:
-        challenge: the token as received.
         evidence: of the workload, with a binding under the challenge's nonce.
         key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all or none are released.
         renews: leases to renew, each once; none for a first release.
@@ -151,13 +150,10 @@ class SealedKey:
     """One released key, sealed to the workload.
 
     Attributes:
-        tenant: owner of the key.
-        key_id: id within the tenant.
         version: from 1.
         purpose: of the key (``model-key``).
         policy_digest: SHA-256 of the policy under which it was released.
         sealed: HPKE ``enc ‖ ciphertext``.
-        lease_id: names the lease for its renewal.
         expires_at: end of the lease, excluded; a workload attests again before it.
     """
 

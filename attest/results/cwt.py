@@ -37,13 +37,7 @@ _CLAUSE = "RFC 9052, section 4.2; eat-ear.md 6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedCwt:
-    """A CWT whose signature verifies; its claims are its issuer's words.
-
-    Attributes:
-        claims: the payload.
-        algorithm: the JWS name of the algorithm that was used.
-        kid: of the key that signed, as its key set has it.
-    """
+    """A CWT whose signature verifies, with the JWS name of the algorithm; its claims are statements of its issuer."""
 
     claims: CborClaims
     algorithm: str

@@ -16,8 +16,6 @@ class PolicyRef:
     """A policy that judged.
 
     Attributes:
-        name: its author's name for it.
-        version: its author's number.
         digest: SHA-256 of its canonical JSON.
         references: SHA-256 over the reference values that counted for it; documents bring some that ``digest`` does not
             cover. None where the issuer does not say.
@@ -81,10 +79,8 @@ class TcbState:
     """The vendor's statement about a platform's TCB.
 
     Attributes:
-        item: the evidence item.
         status: as the vendor states it (``UpToDate``).
         date: the date that the vendor gives the TCB level, seconds since 1970.
-        advisories: that apply to it.
     """
 
     item: str
@@ -105,10 +101,6 @@ class EarDetails:
         evidence: digest of the evidence as a whole.
         policies: in the order applied.
         endorsements: in the order of the evidence items.
-        binding: None for evidence without one.
-        failed: the failed checks.
-        not_evaluated: the checks that were not evaluated.
-        relaxed: the checks that were left out, with the reasons.
         tcb: of each platform whose vendor states one.
         ignored_items: names of evidence items from which nothing was concluded.
     """

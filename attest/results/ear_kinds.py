@@ -45,8 +45,6 @@ class Row:
         name: in JSON.
         key: in CBOR.
         member: of the model.
-        kind: of its value.
-        required: whether it must be there.
     """
 
     name: str

@@ -62,14 +62,10 @@ class VerifiedEar:
     """An EAR that a trusted Verifier signed, in time and consistent. Built by ``verify_ear`` only.
 
     Attributes:
-        ear: what it says.
         issuer: the name under which the key that signed is trusted.
-        key_id: that key.
         algorithm: JWS name of what it signed with.
-        form: JWT or CWT.
         at: the moment for which all this holds.
         freshness: whether the nonce is the expected one.
-        checks: every check of the procedure.
     """
 
     ear: Ear

@@ -46,8 +46,6 @@ class IssuerKey:
     """A signing key in its state.
 
     Attributes:
-        key: signs, or did.
-        state: which.
         until: of a retired key, when the last token that it signed has expired; published before that moment.
 
     Raises:

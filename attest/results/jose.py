@@ -87,9 +87,6 @@ class SignedToken:
     """A token whose signature verifies. Its claims are its issuer's words; whether they are in time is not judged.
 
     Attributes:
-        claims: the payload.
-        algorithm: the algorithm that was used, one of those that the caller allows.
-        kid: the key that signed.
         typ: the header's word for what this is, if it has one.
     """
 

@@ -41,15 +41,11 @@ class VerifiedNrasToken:
     """A token of NRAS that is genuine, whole and in time. Built by ``verify_nras_token`` only.
 
     Attributes:
-        issuer: who signed it.
-        claims: the overall claims.
         submodules: the claims of each device (``GPU-0``).
         nonce: the nonce that all of them state, 32 bytes.
-        key_id: the key that signed.
         at: the moment for which all this holds.
         freshness: whether the nonce is the expected one.
         facts: what it states about each device, in the vocabulary of verified evidence.
-        checks: every check of the procedure.
     """
 
     issuer: str

@@ -44,12 +44,9 @@ class VerifiedServiceToken:
         claims: all claims, as they were signed.
         facts: what it states about each TEE and device, in our vocabulary; at least one.
         audience: the Relying Parties that it is for; empty for any.
-        nonces: the nonces that it repeats.
         key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.
-        algorithm: the algorithm that was used.
         at: the moment for which all this holds.
         freshness: whether one of the nonces is the expected one.
-        checks: every check of the procedure.
     """
 
     frame: TokenFrame

@@ -25,13 +25,9 @@ class TokenServiceProfile:
     """The token format of one service.
 
     Attributes:
-        title: what to call it.
-        algorithms: all that it signs with.
         ignored: header members that it sends and that are passed over.
         issuers: its issuers, as far as they are fixed.
         domains: ends of the host names of those that are not.
-        nonces: reads what the token repeats.
-        facts: reads what it states.
     """
 
     title: str

@@ -41,12 +41,8 @@ class Document:
 
     Attributes:
         id: 32 hexadecimal digits.
-        name: its file name.
-        media_type: of the uploaded file.
         size: bytes.
         pages: number of pages with text.
-        passages: number of its passages.
-        added: time of the upload.
     """
 
     id: str
@@ -63,7 +59,6 @@ class UploadProgress:
     """Progress of an upload.
 
     Attributes:
-        pages: number of pages read.
         of: total number of pages; None until it is known.
         passages: number of embedded passages, once all pages are read; this takes most of the time.
         of_passages: total number of passages; None until all pages are read.
@@ -103,7 +98,6 @@ class Citation:
     """The passage that a ``[n]`` in an answer cites.
 
     Attributes:
-        number: n.
         document: the document's id.
         name: the document's name.
         page: from 1.
@@ -117,11 +111,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerText:
-    """The next piece of an answer that is being written.
-
-    Attributes:
-        delta: the piece.
-    """
+    """The next piece of an answer that is being written."""
 
     delta: str
 
@@ -133,8 +123,6 @@ class Answer:
     Attributes:
         known: true if the documents hold an answer.
         kind: ``passages``: sentences of the documents; ``generated``: written by a language model in the machine.
-        text: the text of the answer.
-        citations: its sources.
     """
 
     known: bool

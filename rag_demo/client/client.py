@@ -67,12 +67,7 @@ _STALE: Final = "evidence-stale"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A stored document.
-
-    Attributes:
-        document: its description.
-        sent_to: the key that it was sealed to.
-    """
+    """A stored document, and the key that it was sealed to."""
 
     document: Document
     sent_to: SentTo

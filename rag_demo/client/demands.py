@@ -28,7 +28,6 @@ class Demands:
         audience: the service's name, which its evidence has to contain.
         policy: a policy, or the file that holds it.
         anchors: roots of the accepted hardware.
-        endorsements: the endorsements at hand.
         fetch: fetches missing endorsements; None fetches none.
         max_age: lifetime of a proof.
     """

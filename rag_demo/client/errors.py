@@ -29,11 +29,7 @@ _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
 class RagRefusedError(AttestError):
-    """The service said no, inside the encryption, so it is the service's own word.
-
-    Attributes:
-        status: of its answer.
-    """
+    """The service said no, inside the encryption, so it is the service's own word."""
 
     exit_code = 1
 

@@ -16,12 +16,7 @@ MAX_EVENT_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event.
-
-    Attributes:
-        name: its kind.
-        members: its content.
-    """
+    """One event."""
 
     name: str
     members: Mapping[str, JsonValue]

@@ -103,9 +103,6 @@ class Messenger:
         url: address of the service.
         service: its name in its evidence.
         authority: the host inside the encryption.
-        token: of the user.
-        trust: the trusted keys.
-        network: transport of the sealed messages.
         clock: returns the present moment, aware.
         timeout: of the network.
     """

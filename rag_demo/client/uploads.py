@@ -19,12 +19,7 @@ _PIECE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Progress of sealing and sending an upload.
-
-    Attributes:
-        sent: bytes of the file.
-        of: bytes of the whole file.
-    """
+    """Progress of sealing and sending an upload, in bytes of its file."""
 
     sent: int
     of: int

@@ -21,8 +21,6 @@ class Narrator:
     """Writer of the story's lines.
 
     Attributes:
-        out: the terminal or file.
-        as_json: for programs.
         colour: false for no colours; there are none without a terminal.
         ticks: seconds that never run backwards.
         failed: number of steps with an unexpected outcome.

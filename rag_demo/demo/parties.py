@@ -44,7 +44,6 @@ class Options:
 
     Attributes:
         machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
-        gpus: number of its GPUs.
         lease_seconds: lifetime of the keys' leases.
         keep: leave the folder behind.
     """
@@ -60,8 +59,6 @@ class Stage:
     """The parties, once they are there.
 
     Attributes:
-        options: of the demonstration.
-        folder: of all of them.
         front: through which clients reach the enclave.
         programs: the running programs, by name.
         told: each owner's public facts: identity, key, config.

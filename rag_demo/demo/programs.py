@@ -26,14 +26,7 @@ _TIED: Final = Path(__file__).with_name("bound_process.py")
 
 @dataclass(slots=True, kw_only=True)
 class Program:
-    """A running process.
-
-    Attributes:
-        name: for messages.
-        process: the process.
-        out: file of its standard output.
-        err: file of its standard error.
-    """
+    """A running process, and the files of its standard output and error."""
 
     name: str
     process: subprocess.Popen[bytes]

@@ -22,9 +22,6 @@ class RecordingRelay:
         name: of the files.
         port: target; 0 refuses until ``to`` is called.
         folder: for the recorded bytes, one file for each connection and direction.
-
-    Attributes:
-        port: of the listening socket.
     """
 
     def __init__(self, name: str, *, port: int, folder: Path) -> None:

@@ -34,12 +34,7 @@ _Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Haystack:
-    """Bytes that a party can see.
-
-    Attributes:
-        name: of the place.
-        read: returns the bytes.
-    """
+    """Bytes that a party can see."""
 
     name: str
     read: Callable[[], bytes]
@@ -64,8 +59,6 @@ class Hit:
 
     Attributes:
         where: name of the haystack, and through what was looked.
-        offset: in it.
-        needle: the secret, in the form found.
     """
 
     where: str
