@@ -127,9 +127,7 @@ class KeyReleaseClient:
 
         Raises:
             ReleaseRefusedError: the service has no such prompt key.
-            AttestError: as ``verify_prompt_key``.
-            EndorsementError: ``service-unreachable``.
-            ConfigurationError: an invalid key name.
+            AttestError: as ``verify_prompt_key`` and ``release``.
         """
         name = KeyName.parse(key)
         self._driven(self._exchange.proof())

@@ -93,10 +93,7 @@ class Exchange:
         key: WorkloadKey | None = None,
         renews: tuple[str, ...] = (),
     ) -> Steps[tuple[ReleasedKey, ...]]:
-        """Obtain keys: challenge, proof, sealed answer; as ``KeyReleaseClient.release``.
-
-        ``renews`` names leases of the key pair ``key``.
-        """
+        """Obtain keys: challenge, proof, sealed answer; as ``KeyReleaseClient.release``, with the leases of ``key``."""
         # (1) A challenge from the configured service.
         challenge = yield from self.challenge()
         # (2) Evidence that commits to the challenge, to this service and to a key of this process.

@@ -139,9 +139,8 @@ def read_request(document: JsonValue, *, proof: str) -> RequestMembers:
             KeyReference.parse(key)
         except ConfigurationError as exc:
             raise wire_invalid("release request", f"keys: {exc.message}") from exc
-    renews = _each_once(document, "renews") if "renews" in document else ()
-    for lease_id in renews:
-        _lease_id(lease_id, "release request")
+    leases = _each_once(document, "renews") if "renews" in document else ()
+    renews = tuple(_lease_id(one, "release request") for one in leases)
     return RequestMembers(token, document[proof], key_ids, renews)
 
 

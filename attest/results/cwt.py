@@ -45,7 +45,7 @@ class SignedCwt:
 
 
 def is_cwt(data: bytes) -> bool:
-    """Return True if this looks like a CWT: COSE_Sign1, perhaps inside tag 61."""
+    """Return True for data that begins like a CWT: COSE_Sign1, perhaps inside tag 61."""
     return data.removeprefix(_TAG_CWT)[:2] == _TAG_SIGN1 + b"\x84"
 
 
@@ -59,7 +59,7 @@ def sign_cwt(claims: CborClaims, key: SigningKey) -> bytes:
 
 
 def peek_cwt(data: bytes) -> CborClaims:
-    """Return the claims without verifying anything, to find out whose keys are to be asked.
+    """Return the claims, unverified: they only select the keys to verify with.
 
     Raises:
         EvidenceError: ``token-malformed`` or ``cbor-invalid``.
@@ -68,12 +68,7 @@ def peek_cwt(data: bytes) -> CborClaims:
 
 
 def verify_cwt(data: bytes, *, keys: Iterable[TokenKey], algorithms: frozenset[str]) -> SignedCwt:
-    """Check that one of these keys signed a CWT.
-
-    Args:
-        data: COSE_Sign1 with its tag.
-        keys: those that the caller trusts for the token's issuer.
-        algorithms: JWS names that the caller accepts of this issuer.
+    """Check that one of these keys signed a CWT: COSE_Sign1 with its tag. Arguments as of ``jose.verify_token``.
 
     Raises:
         EvidenceError: ``token-malformed`` or ``cbor-invalid``.
@@ -128,12 +123,8 @@ def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     header = claims_value(protected, what="the protected header")
     if not isinstance(header, Mapping):
         raise _malformed("the protected header is no map")
-    for labels, allowed, name in (
-        (header, _PROTECTED_LABELS, "protected"),
-        (unprotected, _UNPROTECTED_LABELS, "unprotected"),
-    ):
-        if unknown := [label for label in labels if label not in allowed]:
-            raise _malformed(f"the {name} header has {str(unknown[0])[:40]}, which is not understood or not trusted")
+    _require_labels(header, _PROTECTED_LABELS, "protected")
+    _require_labels(unprotected, _UNPROTECTED_LABELS, "unprotected")
     if _KID in header and _KID in unprotected:
         raise _malformed("kid stands in both headers")
     algorithm, kid = header.get(_ALG), header.get(_KID, unprotected.get(_KID))
@@ -147,8 +138,13 @@ def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     return algorithm, kid
 
 
+def _require_labels(header: CborClaims, allowed: frozenset[int], name: str) -> None:
+    if unknown := [label for label in header if label not in allowed]:
+        raise _malformed(f"the {name} header has {str(unknown[0])[:40]}, which is not understood or not trusted")
+
+
 def _thumbprint(kid: str) -> bytes | None:
-    """Return the bytes of a thumbprint, which is what a CWT carries where a JWT has its text."""
+    """Return the bytes of a thumbprint: a CWT has these where a JWT has the text."""
     try:
         return base64url_bytes(kid, what="kid")
     except EvidenceError:

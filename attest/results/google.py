@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attest.errors import UnsupportedError
 from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import present
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, kind_unsupported
 
 _CLAUSE = "Google Cloud, attestation token claims"
 _KINDS: Mapping[str, TokenKind] = {
@@ -54,14 +53,7 @@ def google_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...
     model = token.required("hwmodel", token.text("hwmodel"))
     kind = _KINDS.get(model)
     if kind is None:
-        raise UnsupportedError(
-            f"token: hardware {model[:40]!r} is not known here",
-            code="token-kind-unsupported",
-            field="hwmodel",
-            expected=", ".join(_KINDS),
-            got=model[:40],
-            clause=_CLAUSE,
-        )
+        raise kind_unsupported("hardware", model, field="hwmodel", expected=", ".join(_KINDS), clause=_CLAUSE)
     nonces = google_nonces(token)
     submodules = token.object("submods") or ClaimReader(members={}, path="submods")
     claims, statements = _tcb(token)
@@ -116,16 +108,10 @@ def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
     """Return the software: the container, the image around it, and the instance."""
     empty = ClaimReader(members={})
     container, space = (submodules.object(name) or empty for name in ("container", "confidential_space"))
-    digest = container.text("image_digest")
-    if digest is not None:
-        algorithm, _, text = digest.partition(":")
-        if algorithm != "sha256":
-            raise claim_invalid(container.where("image_digest"), "sha256: and 64 hex digits", digest)
-        ClaimReader(members={"image_digest": text}, path=container.path).hexadecimal("image_digest", 32)
     gpu = submodules.object("nvidia_gpu")
     return present(
         {
-            "container.image_digest": digest,
+            "container.image_digest": _image_digest(container),
             "container.image_reference": container.text("image_reference"),
             "container.image_id": container.text("image_id"),
             "container.restart_policy": container.text("restart_policy"),
@@ -138,6 +124,17 @@ def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
             "nvidia_gpu.cc_mode": None if gpu is None else gpu.text("cc_mode"),
         }
     )
+
+
+def _image_digest(container: ClaimReader) -> str | None:
+    digest = container.text("image_digest")
+    if digest is None:
+        return None
+    algorithm, _, text = digest.partition(":")
+    if algorithm != "sha256":
+        raise claim_invalid(container.where("image_digest"), "sha256: and 64 hex digits", digest)
+    ClaimReader(members={"image_digest": text}, path=container.path).hexadecimal("image_digest", 32)
+    return digest
 
 
 def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]) -> tuple[TokenFacts, ...]:

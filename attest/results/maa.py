@@ -12,11 +12,10 @@ Spec: specs/azure-skr.md, section 12.
 
 from __future__ import annotations
 
-from attest.errors import UnsupportedError
 from attest.evidence.azure.runtime import USER_DATA_BYTES, VM_CONFIGURATION
 from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import evaluation_claims, present, tdx_claims
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_tree
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_tree, kind_unsupported
 
 _GUEST_TOKEN = "azurevm"  # noqa: S105  a type of attestation
 _SNP = "x-ms-sevsnpvm-"
@@ -94,12 +93,11 @@ def maa_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
         case "sgx" if tee is token:
             return (_facts(token, tee, frame, kind="sgx", claims=_sgx_claims(tee)),)
         case _:
-            raise UnsupportedError(
-                f"token: an attestation of type {kind[:40]!r} is not read here",
-                code="token-kind-unsupported",
+            raise kind_unsupported(
+                "x-ms-attestation-type",
+                kind,
                 field=tee.where("x-ms-attestation-type"),
                 expected="sevsnpvm, tdxvm, sgx, or azurevm around one of the first two",
-                got=kind[:40],
                 clause="azure-skr.md 12",
             )
 

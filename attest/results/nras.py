@@ -134,22 +134,21 @@ def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
     A missing claim fails like a negative one.
     """
     overall = token.claims.get("x-nvidia-overall-att-result")
-    found: list[tuple[str, str, bool, JsonValue, str | None]] = [
-        ("policy.token.overall_result", "true", overall is True, overall, None)
-    ]
-    for name, claims in token.submodules.items():
-        result = claims.get("measres")
-        found.append(("policy.token.measres", "success", result == "success", result, name))
-    return tuple(
-        Check(
-            id=check_id,
-            outcome=Outcome.PASS if holds else Outcome.FAIL,
-            expected=expected,
-            got="absent" if got is None else str(got).lower()[:120],
-            clause="nvidia-gpu.md 17.2",
-            item=item,
-        )
-        for check_id, expected, holds, got, item in found
+    results = [(name, claims.get("measres")) for name, claims in token.submodules.items()]
+    return (
+        _stated("policy.token.overall_result", "true", overall, holds=overall is True),
+        *(_stated("policy.token.measres", "success", one, holds=one == "success", item=name) for name, one in results),
+    )
+
+
+def _stated(check_id: str, expected: str, got: JsonValue, *, holds: bool, item: str | None = None) -> Check:
+    return Check(
+        id=check_id,
+        outcome=Outcome.PASS if holds else Outcome.FAIL,
+        expected=expected,
+        got="absent" if got is None else str(got).lower()[:120],
+        clause="nvidia-gpu.md 17.2",
+        item=item,
     )
 
 
@@ -178,26 +177,27 @@ def _unverified_issuer(token: str) -> str:
 def _require_digests(overall: SignedToken, devices: Mapping[str, str]) -> None:
     submodules = overall.claims.get("submods")
     if not isinstance(submodules, dict) or set(submodules) != set(devices):
-        named = ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none"
-        raise SignatureError(
-            "the overall token is about other devices than came along",
-            code="token-digest-mismatch",
-            field="submods",
-            expected=named[:200],
-            got=", ".join(sorted(devices))[:200],
-            clause=_CLAUSE,
+        named, got = (
+            ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none",
+            ", ".join(sorted(devices)),
         )
+        raise _digest_mismatch("the overall token is about other devices than came with it", "submods", named, got)
     for name, text in devices.items():
         wanted: JsonValue = ["DIGEST", [_DIGEST, sha256(text.encode()).hexdigest()]]
         if submodules[name] != wanted:
-            raise SignatureError(
-                f"the overall token names another token for {name}",
-                code="token-digest-mismatch",
-                field=f"submods.{name}",
-                expected=str(submodules[name])[:200],
-                got=str(wanted),
-                clause=_CLAUSE,
-            )
+            problem, stated = f"the overall token names another token for {name}", str(submodules[name])
+            raise _digest_mismatch(problem, f"submods.{name}", stated, str(wanted))
+
+
+def _digest_mismatch(problem: str, field: str, expected: str, got: str) -> SignatureError:
+    return SignatureError(
+        problem,
+        code="token-digest-mismatch",
+        field=field,
+        expected=expected[:200],
+        got=got[:200],
+        clause=_CLAUSE,
+    )
 
 
 def _require_alike(overall: SignedToken, devices: Mapping[str, SignedToken], issuer: str) -> bytes:
@@ -236,7 +236,7 @@ def _require_in_time(token: SignedToken, what: str, at: datetime) -> None:
         expected=f"{rfc3339_text(begins)} <= at < {rfc3339_text(ends)}",
         got=rfc3339_text(at),
         clause=_CLAUSE,
-        hint="a token is good for an hour: ask for a new one, or judge it at its time with --at",
+        hint="a token is valid for an hour: request a new one, or judge it at its time with --at",
     )
 
 

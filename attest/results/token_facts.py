@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, hex_bytes, rfc3339, rfc3339_text
-from attest.errors import EvidenceError
+from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.claims import ClaimTree
 
 TokenService: TypeAlias = Literal["nras", "maa", "ita", "google"]
@@ -204,6 +204,18 @@ def claim_invalid(where: str, expected: str, got: JsonValue) -> EvidenceError:
         expected=expected,
         got=found,
         clause=_CLAUSE,
+    )
+
+
+def kind_unsupported(what: str, got: str, *, field: str, expected: str, clause: str) -> UnsupportedError:
+    """Return the refusal of a token about another kind of TEE or device."""
+    return UnsupportedError(
+        f"token: {what} {got[:40]!r} is not supported",
+        code="token-kind-unsupported",
+        field=field,
+        expected=expected,
+        got=got[:40],
+        clause=clause,
     )
 
 

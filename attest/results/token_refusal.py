@@ -75,10 +75,7 @@ class TokenChecks:
     def reported(self, check_of: Mapping[str, str], *, otherwise: str, expected: str) -> Iterator[None]:
         """Add all checks to a refusal in the block: those made, and the failed one.
 
-        Args:
-            check_of: code of a refusal to the check that it fails.
-            otherwise: the check that any other code fails.
-            expected: used where the refusal states none.
+        ``check_of`` has the failed check for the code of a refusal; ``otherwise`` is the check of any other code.
         """
         try:
             yield
@@ -155,5 +152,5 @@ def not_in_time(
         expected=expected,
         got=rfc3339_text(at),
         clause=clause,
-        hint="ask for a new one, or judge it at its time with --at",
+        hint="request a new one, or judge it at its time with --at",
     )

@@ -52,11 +52,7 @@ def sign_checkpoint(*, origin: str, size: int, root: bytes, key: Ed25519PrivateK
 
 
 def read_checkpoint(note: str, *, log: VerifierKey) -> Checkpoint:
-    """Parse a checkpoint and verify the log's signature.
-
-    Args:
-        note: as received.
-        log: the log's key, from configuration; its name is the required origin.
+    """Parse a checkpoint and verify the log's signature; the name of the key is the required origin.
 
     Raises:
         SignatureError: ``note-signature-invalid``.

@@ -67,17 +67,9 @@ class LogProof:
 def verify_logged(
     entry: bytes, proof: LogProof, *, log: VerifierKey, witnesses: WitnessPolicy = NO_WITNESSES
 ) -> Checkpoint:
-    """Check that a log has an entry.
+    """Check that a log has an entry, by its bytes, and return the checkpoint.
 
-    Args:
-        entry: its bytes, hashed here.
-        proof: as received.
-        log: the log's key, from configuration.
-        witnesses: required cosignatures of the checkpoint.
-
-    Returns:
-        The checkpoint, to be compared with earlier ones: a proof alone does not show that all clients see the same
-        log.
+    Compare it with earlier ones: a proof alone does not show that all clients see the same log.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
