@@ -165,7 +165,7 @@ class LogWatch:
         self.settle(comparison, proof)
 
     def compare(self, checkpoint: Checkpoint) -> Comparison:
-        """Return a verified checkpoint beside the remembered one, for callers that obtain the proof themselves.
+        """Pair a verified checkpoint with the remembered one, for callers that obtain the proof themselves.
 
         Raises:
             ConfigurationError: ``log-memory-unusable``.

@@ -249,7 +249,7 @@ class MutualAttestation:
                 field="configuration_sha256",
                 expected=wanted.hex(),
                 got=statement.configuration_sha256.hex(),
-                hint="its log says what changed (settings-changed)",
+                hint="its log has the change (settings-changed)",
             )
 
 

@@ -115,7 +115,7 @@ def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
 
 
 def _is_plain(note: str) -> bool:
-    """Return whether a note is unambiguous text: valid UTF-8 without control characters."""
+    """Return True for unambiguous text: valid UTF-8 without control characters."""
     return not re.search("[\x00-\x09\x0b-\x1f\ud800-\udfff]", note)
 
 

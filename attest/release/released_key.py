@@ -38,8 +38,8 @@ class ReleasedKey:
     recipient: WorkloadKey
 
     def __repr__(self) -> str:
-        who = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
-        return f"ReleasedKey({who}, material=<{len(self.material)} bytes>)"
+        name = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
+        return f"ReleasedKey({name}, material=<{len(self.material)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ReleasedKey does not leave its process")

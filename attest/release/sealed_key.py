@@ -116,8 +116,8 @@ def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
     """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
 
     Args:
-        secret: for the workload.
-        recipient: ``WorkloadKey.public`` as it stands in a verified binding.
+        secret: any bytes.
+        recipient: ``WorkloadKey.public`` of a verified binding.
         info: agreed context of the exchange; opening needs the same bytes.
 
     Returns:

@@ -111,7 +111,7 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
 
 
 def _is_plain(answer: httpx.Response) -> bool:
-    """Return whether a body may be read. Compressed bodies are refused: some expand a thousandfold.
+    """Return True for a body that may be read. Compressed bodies are refused: some expand a thousandfold.
 
     Raises:
         BindingError: ``service-answer-invalid``: a success is compressed.

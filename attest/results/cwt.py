@@ -2,11 +2,11 @@
 
 ::
 
-    COSE_Sign1    = 18([protected: bstr, unprotected: map, payload: bstr, signature: bstr]); tag 61 may stand around it
+    COSE_Sign1    = 18([protected: bstr, unprotected: map, payload: bstr, signature: bstr]); tag 61 may enclose it
     Sig_structure = ["Signature1", protected, external_aad (empty), payload]
 
 Only what EAR needs: one signer, payload attached, and the algorithms ES256, ES384 and Ed25519. The algorithm must be
-in the protected header, and nothing in a header brings a key along.
+in the protected header, and no header may contain a key.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     _require_labels(header, _PROTECTED_LABELS, "protected")
     _require_labels(unprotected, _UNPROTECTED_LABELS, "unprotected")
     if _KID in header and _KID in unprotected:
-        raise _malformed("kid stands in both headers")
+        raise _malformed("kid is in both headers")
     algorithm, kid = header.get(_ALG), header.get(_KID, unprotected.get(_KID))
     if isinstance(algorithm, bool) or not isinstance(algorithm, int):
         raise _malformed("the protected header names no algorithm")

@@ -1,7 +1,6 @@
 """The versioned JSON result for programs, ``attest.result/1``.
 
-An outcome is never set: it follows from the checks. A refusal carries every check that was made, so that a reader sees
-how far the evidence came.
+An outcome is never set: it follows from the checks. A refusal has every check that was made before it.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine token of NVIDIA; with ``policy_checks`` it states whether it is acceptable."""
+    """Return the document of a genuine token of NVIDIA; with ``policy_checks``, that of its appraisal."""
     submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
@@ -87,7 +86,7 @@ def service_token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine token of Azure, Intel or Google; ``policy_checks`` state if it is acceptable."""
+    """Return the document of a token of Azure, Intel or Google; with ``policy_checks``, that of its appraisal."""
     claims: dict[str, JsonValue] = {
         "service": token.frame.service,
         "issuer": token.frame.issuer,
@@ -184,7 +183,7 @@ def ear_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine EAR; with ``policy_checks`` it states whether it is acceptable."""
+    """Return the document of a genuine EAR; with ``policy_checks``, that of its appraisal."""
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
         "key_id": token.key_id,
@@ -262,7 +261,7 @@ def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset())
 
 
 def _only(error: AttestError) -> tuple[Check, ...]:
-    """Return the one check that a refusal without a procedure stands for."""
+    """Return the failed check of a refusal that has no list of checks."""
     default = "freshness" if isinstance(error, BindingError) else "evidence.format"
     return (
         Check(

@@ -1,7 +1,7 @@
 """EAR: an Attestation Result as a claims set, typed (draft-ietf-rats-ear-03 over AR4SI).
 
 This module is the model alone; ``ear_codec`` writes and reads it as JSON and CBOR, ``ear_build`` makes one of an
-appraisal, ``ear_verify`` judges somebody's. Its constructors hold the rules that are the same in both encodings.
+appraisal, ``ear_verify`` verifies a received one. Its constructors hold the rules that are the same in both encodings.
 
 Spec: specs/eat-ear.md, sections 2 to 4.
 """
@@ -67,7 +67,7 @@ def worst(tiers: Iterable[Tier]) -> Tier:
 class TrustVector:
     """AR4SI trustworthiness vector: a signed byte for each claim, or None where nothing is asserted.
 
-    A value of 0 says the same as None and is kept only so that what was signed can be shown.
+    A value of 0 means the same as None, and is kept only to show what was signed.
 
     Raises:
         ValueError: a value outside a signed byte, or no value at all, which the encoding leaves out instead.
@@ -116,7 +116,7 @@ class TrustVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifierId:
-    """The Verifier that appraised: its developer and build."""
+    """The Verifier of an appraisal: its developer and build."""
 
     developer: str
     build: str
@@ -132,11 +132,11 @@ class EarAppraisal:
 
     Attributes:
         status: as stated; a reader compares it with ``founded``.
-        vector: what it rests on; None when nothing is asserted.
-        policy_ids: the policies that judged, in the order applied.
+        vector: the basis of the status; None when nothing is asserted.
+        policy_ids: the applied policies, in their order.
         profile: of further claims, if they have one.
         nonce: what was found in the Evidence, 8 to 64 bytes each.
-        key_attestation: SubjectPublicKeyInfo in DER of a key that this Attester attested, as Veraison tells it.
+        key_attestation: SubjectPublicKeyInfo in DER of a key that this Attester attested, in Veraison's extension.
     """
 
     status: Tier
@@ -167,20 +167,19 @@ class Ear:
 
     Attributes:
         issued_at: ``iat``.
-        verifier: who appraised.
         submods: the appraisal of each Attester, at least one.
-        profile: as received; an older one tells that names were translated.
-        status: of all together, as stated; None when nothing was stated.
+        profile: as received; under an older one, names were translated.
+        status: of all together, as stated; None if absent.
         issuer: ``iss``.
         subject: ``sub``.
-        audience: ``aud``; empty for anybody.
+        audience: ``aud``; empty for any Relying Party.
         expires: ``exp``, excluded.
         not_before: ``nbf``, included.
         token_id: ``jti``; as ``cti`` its bytes, of which this is the base64url.
         nonce: of the Relying Party, 8 to 64 bytes each.
-        raw_evidence: the evidence, where somebody wants it in the result.
+        raw_evidence: the evidence; None unless requested.
         details: our own extension.
-        ignored: names of claims that were there and are not understood.
+        ignored: names of claims that were present and are not understood.
     """
 
     issued_at: int

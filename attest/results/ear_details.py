@@ -33,7 +33,7 @@ class ReliedOn:
 
     Attributes:
         kind: ``vcek``, ``crl``, ``tcb-info``, ``rim``, ``ocsp`` and so on.
-        item: the evidence item that it vouches for.
+        item: the evidence item that it endorses.
         sha256: of the document as it was received, where it was kept.
         begins: first second at which it counts, if it has one.
         ends: last or next-update second, if it has one.
@@ -95,8 +95,8 @@ class EarDetails:
 
     Attributes:
         version: of this map; a reader that does not know it refuses.
-        simulated: whether any part rests on the simulator's roots and says nothing about hardware.
-        affirmed: whether every policy affirmed. A relaxed check leaves this true and the status not affirming.
+        simulated: true if any part rests on the simulator's roots; the result then proves nothing about hardware.
+        affirmed: true if every policy affirmed. A relaxed check leaves this true and the status not affirming.
         freshness: ``matched``, or ``not evaluated``.
         evidence: digest of the evidence as a whole.
         policies: in the order applied.

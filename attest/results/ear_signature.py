@@ -86,7 +86,7 @@ def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names
             read=lambda: ear_from_cbor(cwt.claims),
         )
     else:
-        # Trustee sends its own key along; it is passed over, and only a key that the caller trusts is used.
+        # Trustee puts its own key into the header; it is ignored, and only a key that the caller trusts is used.
         sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
         ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
         jwt = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)

@@ -1,8 +1,8 @@
 """Verification of an EAR: issuer, signature, time, consistency, and the expected values (eat-ear.md, section 9).
 
 The stated status is never accepted as such: it is computed again from the vectors, and a token that states a better one
-is refused. The Relying Party's further demands on a genuine token (submodules, policies, a key) are part of the same
-procedure; an appraisal policy over the claims comes after.
+is refused. Further requirements of the Relying Party (submodules, policies, a key) are part of the same procedure; an
+appraisal policy for the claims is applied afterwards.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _CLAUSE = "eat-ear.md 9"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedEar:
-    """Demands of a Relying Party on a token; None or an empty value: no demand.
+    """Requirements of a Relying Party for a token; None or an empty value: no requirement.
 
     Attributes:
-        nonce: the one that was handed out, 8 to 64 bytes; single use is the caller's to keep.
-        audience: who the Relying Party is. A token with an audience is refused to everybody who is not in it.
-        max_age: the oldest ``iat`` that counts, even if ``exp`` is later; None demands ``exp`` instead.
-        submods: exactly the submodules that must be there.
-        policy_digests: SHA-256 of policies, each of which must have judged.
+        nonce: the issued one, 8 to 64 bytes; the caller ensures its single use.
+        audience: name of the Relying Party. A token with an audience is refused unless it contains this name.
+        max_age: greatest accepted age of ``iat``, even if ``exp`` is later; None requires ``exp`` instead.
+        submods: exactly the required submodules.
+        policy_digests: SHA-256 of policies, each of which must have been applied.
         bound_key: SHA-256 of the workload's public key, as a binding holds it.
 
     Raises:
@@ -65,7 +65,7 @@ class VerifiedEar:
         issuer: the name under which the key that signed is trusted.
         algorithm: JWS name of what it signed with.
         at: the moment for which all this holds.
-        freshness: whether the nonce is the expected one.
+        freshness: outcome of the comparison with the expected nonce.
     """
 
     ear: Ear
@@ -252,7 +252,7 @@ class _Procedure:
         expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
         if set(ear.submods) != wanted:
             raise VerificationError(
-                "the token is not about exactly the devices that are demanded",
+                "the token is not about exactly the required devices",
                 code="ear-submodules-mismatch",
                 field="submods",
                 expected=expected,
@@ -269,7 +269,7 @@ class _Procedure:
         expected, got = (", ".join(digest.hex() for digest in digests) or "none" for digests in (wanted, judged))
         if not set(wanted) <= set(judged):
             raise VerificationError(
-                "the Verifier did not judge by the policy that is demanded",
+                "the Verifier did not apply the required policy",
                 code="ear-policy-mismatch",
                 field="policies",
                 expected=expected,
@@ -285,7 +285,7 @@ class _Procedure:
         bound = None if ear.details is None or ear.details.binding is None else ear.details.binding.key
         if bound is None or not hmac.compare_digest(wanted, bound):
             raise BindingError(
-                "the token does not vouch for the key that the secret would be sealed to",
+                "the token does not name the key that the secret would be sealed to",
                 code="ear-key-mismatch",
                 field="binding.key",
                 expected=wanted.hex(),

@@ -26,7 +26,7 @@ _KINDS: Mapping[str, TokenKind] = {
     "GCP_SHIELDED_VM": "vm",
 }
 _MODES: Mapping[str, tuple[bool, bool]] = {"ON": (True, False), "OFF": (False, False), "DEVTOOLS": (True, True)}
-"""``cc_mode``: whether confidential computing is on, and whether developer tools are."""
+"""``cc_mode``: true if confidential computing is on, true if developer tools are."""
 _ARCHITECTURES = (("GCP_NVIDIA_H", "hopper"), ("GCP_NVIDIA_B", "blackwell"))
 MAX_NONCES = 6
 NONCE_BYTES = range(8, 89)

@@ -34,7 +34,7 @@ _COSE_CURVES = {"P-256": (2, 1), "P-384": (2, 2), "Ed25519": (1, 6)}
 
 
 class SigningKeyState(enum.StrEnum):
-    """The state of a signing key in its life cycle."""
+    """State of a signing key in its life cycle."""
 
     NEXT = "next"
     CURRENT = "current"
@@ -85,7 +85,7 @@ class TokenIssuer:
         if [entry.state for entry in self.keys].count(SigningKeyState.CURRENT) != 1:
             raise ValueError("exactly one key of an issuer is the current one")
         if len({entry.key.kid for entry in self.keys}) != len(self.keys):
-            raise ValueError("one key stands in two states")
+            raise ValueError("one key has two states")
         if self.max_lifetime <= timedelta(0):
             raise ValueError("a token lives for a positive time")
 
@@ -114,7 +114,7 @@ class TokenIssuer:
             nonce: the Relying Party's, as received, 8 to 64 bytes.
             audience: the Relying Parties that it is for; empty for any.
             form: JWT (ASCII text), or CWT (COSE_Sign1 with tag 18).
-            raw_evidence: whether the evidence itself goes along.
+            raw_evidence: include the evidence itself.
 
         Raises:
             ValueError: a value that no token may have.
@@ -177,7 +177,7 @@ class TokenIssuer:
 
 
 def sign_jwt(claims: Mapping[str, JsonValue], key: SigningKey) -> str:
-    """Return the compact serialisation (RFC 7515); members stand in the order given."""
+    """Return the compact serialisation (RFC 7515); members are in the given order."""
     header: dict[str, JsonValue] = {"alg": key.algorithm, "typ": _JWT_TYPE, "kid": key.kid}
     message = f"{_word(header)}.{_word(dict(claims))}"
     return f"{message}.{base64url_text(key.sign(message.encode()))}"

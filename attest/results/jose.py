@@ -84,10 +84,10 @@ class TokenKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedToken:
-    """A token whose signature verifies. Its claims are its issuer's words; whether they are in time is not judged.
+    """A token whose signature verifies. Its claims are statements of its issuer, and may have expired.
 
     Attributes:
-        typ: the header's word for what this is, if it has one.
+        typ: of the header, if it has one.
     """
 
     claims: Mapping[str, JsonValue]
@@ -265,11 +265,11 @@ def verify_token(
         token: compact serialisation.
         keys: those that the caller trusts for the token's issuer.
         algorithms: JWS names that the caller accepts of this issuer (``ES384``); asymmetric ones only.
-        what: what to call the token in messages.
-        ignored_header: header members that this issuer is known to send and that are passed over. With ``jwk`` among
+        what: name of the token in messages.
+        ignored_header: header members that this issuer is known to send and that are ignored. With ``jwk`` among
             them, a token without ``kid`` is looked up by that key's thumbprint; only a trusted key is ever used.
-        by_kid: whether the key has to be the one that the header names. False takes the only one of ``keys``, which
-            the caller found in another way.
+        by_kid: use the key that the header names. False takes the only one of ``keys``, which the caller found in
+            another way.
 
     Raises:
         EvidenceError: ``token-malformed``.

@@ -1,7 +1,7 @@
 """Claims of Microsoft Azure Attestation (MAA), under our names.
 
 Four shapes: ``sevsnpvm``, ``tdxvm`` and ``sgx`` with the report's fields at the top, and ``azurevm`` of a VM's guest
-agent, where they stand under ``x-ms-isolation-tee`` and the rest is what MAA read from the log of the virtual TPM.
+agent, where they are under ``x-ms-isolation-tee`` and the rest is what MAA read from the log of the virtual TPM.
 
 NOTE: MAA names the components of one TCB only (``bootloader-svn``, ``tee-svn``, ``snpfw-svn``, ``microcode-svn``) and
 does not say which of the report's four it is. In every token seen so far it is REPORTED_TCB, so it is read as that.
@@ -147,7 +147,7 @@ def _statements(token: ClaimReader, tee: ClaimReader) -> dict[str, ClaimTree]:
 
 
 def _configuration(tee: ClaimReader, runtime: ClaimReader | None) -> dict[str, ClaimTree]:
-    """Return the VM's settings, where MAA says that a paravisor of Azure stated them.
+    """Return the VM's settings, where MAA states that a paravisor of Azure stated them.
 
     Every other guest or enclave that makes its own report has runtime data of its own choice, under the same name.
     """

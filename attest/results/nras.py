@@ -44,7 +44,7 @@ class VerifiedNrasToken:
         submodules: the claims of each device (``GPU-0``).
         nonce: the nonce that all of them state, 32 bytes.
         at: the moment for which all this holds.
-        freshness: whether the nonce is the expected one.
+        freshness: outcome of the comparison with the expected nonce.
         facts: what it states about each device, in the vocabulary of verified evidence.
     """
 

@@ -105,7 +105,7 @@ def read_signing_key(pem: bytes, *, algorithm: str | None = None) -> SigningKey:
             return SigningKey.of(private, algorithm=algorithm)
         problem = "another kind of key"
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        problem = "no private key that can be read, or not one for this algorithm"  # says nothing of what was read
+        problem = "no private key that can be read, or not one for this algorithm"  # repeats nothing of the input
     raise ConfigurationError(
         f"token key: {problem}",
         code="token-key-invalid",

@@ -46,7 +46,7 @@ class VerifiedServiceToken:
         audience: the Relying Parties that it is for; empty for any.
         key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.
         at: the moment for which all this holds.
-        freshness: whether one of the nonces is the expected one.
+        freshness: outcome of the comparison with the expected nonce.
     """
 
     frame: TokenFrame
@@ -73,11 +73,11 @@ def verify_service_token(
     """Check that a trusted Verifier issued this token, for this Relying Party and this nonce.
 
     Args:
-        data: the JWT in compact form, ASCII; white space around it is passed over.
+        data: the JWT in compact form, ASCII; white space around it is ignored.
         trusted: for each issuer, as ``iss`` spells it, the keys that may sign for it.
         roots: for each issuer the roots whose certificates may sign for it, when the token carries its chain.
         at: moment of appraisal, aware; ``iat`` and ``nbf`` at most ``SKEW`` later, ``at < exp``.
-        nonce: what the token must answer; None leaves freshness not evaluated. It may stand there as it is, in
+        nonce: what the token must answer; None leaves freshness not evaluated. It may be there as it is, in
             lower-case hex, or in base64, with padding or that of URLs without.
         audience: the name of the Relying Party. A token for another audience is refused, and so is a token without
             audience if this name is given.
@@ -217,7 +217,7 @@ class _Procedure:
                 expected=wanted or "a token for anybody, or the audience of this Relying Party",
                 got=", ".join(stated)[:200] or "none",
                 clause="RFC 7519, section 4.1.3; must-check.md 20",
-                hint="say who the Relying Party is: --audience NAME" if stated else "leave --audience out: it has none",
+                hint="name the Relying Party: --audience NAME" if stated else "leave --audience out: it has none",
             )
         return stated
 

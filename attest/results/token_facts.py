@@ -45,14 +45,14 @@ class TokenFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFacts:
-    """The statements of a token about one TEE or device. They are only as good as their issuer.
+    """The statements of a token about one TEE or device, as reliable as their issuer.
 
     Attributes:
-        frame: whose token, who signed it, and when it counts.
+        frame: service and issuer of the token, and its validity.
         name: of the item: ``cpu``, or a device's name in the token (``GPU-0``).
         kind: what it is; decides in which registry ``claims`` have their meaning.
         claims: dotted names of that registry (``policy.debug``, ``mr_td``) with values of its types.
-        statements: what the Verifier says beyond that, in snake case after its own names (``compliance_status``).
+        statements: those of the Verifier beyond that, in snake case after its own names (``compliance_status``).
         nonces: every nonce that the token repeats, as bytes; texts as UTF-8.
         held_data: what the guest chose and the Verifier found to be bound by ``report_data``.
         simulated: None, because none of these services states it.
@@ -80,7 +80,7 @@ class ClaimReader:
 
     Attributes:
         members: the object.
-        path: where it stands in the token, for messages; empty for the token itself.
+        path: of the object in the token, for messages; empty for the token itself.
     """
 
     members: Mapping[str, JsonValue]

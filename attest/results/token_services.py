@@ -25,7 +25,7 @@ class TokenServiceProfile:
     """The token format of one service.
 
     Attributes:
-        ignored: header members that it sends and that are passed over.
+        ignored: header members that it sends and that are ignored.
         issuers: its issuers, as far as they are fixed.
         domains: ends of the host names of those that are not.
     """
@@ -39,7 +39,7 @@ class TokenServiceProfile:
     domains: tuple[str, ...] = ()
 
     def owns(self, issuer: str) -> bool:
-        """Say whether an issuer is known to be this service."""
+        """Return True for an issuer that is known to be this service."""
         scheme, _, host = issuer.partition("://")
         return issuer in self.issuers or (scheme == "https" and "/" not in host and host.endswith(self.domains))
 
@@ -90,7 +90,7 @@ _BY_INTEL_FOR_GOOGLE = TokenServiceProfile(
 
 
 def service_of(data: bytes) -> TokenService | None:
-    """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
+    """Return the service whose claims a token has; None for any other. Nothing is verified."""
     try:
         _, claims = read_unverified(data)
     except EvidenceError:
@@ -117,7 +117,7 @@ def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
 
 
 def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
-    """Say whose claims these are, if they are those of exactly one service."""
+    """Return the service that these claims are of, if it is exactly one."""
     there = {name for name, value in claims.items() if value is not None}
     sections = any(isinstance(claims.get(name), dict) for name in ("tdx", "sgx", "nvgpu", "tpm"))
     found: list[TokenService] = []

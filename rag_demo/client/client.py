@@ -258,7 +258,7 @@ class RagClient(ClosedOnExit):
         """Ask, and return the replies as they come.
 
         Args:
-            question: the service says how long it may be.
+            question: the service limits its length.
 
         Raises:
             RagRefusedError: the service does not answer it.

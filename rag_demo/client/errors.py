@@ -22,14 +22,14 @@ from attest.encoding import JsonValue
 from attest.errors import AppraisalError, AttestError, ChannelError, EndorsementError, VerificationError
 
 _MAX_TEXT: Final = 500
-"""Characters that are kept of what a service says for people."""
+"""Characters that are kept of a service's text."""
 _MAX_REASON: Final = 160
 _ERRNO: Final = re.compile(r"^\[Errno -?\d+\] ")
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
 class RagRefusedError(AttestError):
-    """The service said no, inside the encryption, so it is the service's own word."""
+    """The service refused, inside the encryption, so the refusal is its own."""
 
     exit_code = 1
 
@@ -54,9 +54,9 @@ def refused(document: JsonValue, status: int) -> RagRefusedError:
         value = members.get(name)
         return value[:_MAX_TEXT] if isinstance(value, str) and value else None
 
-    said = text("detail") or text("title") or f"status {status}"
+    detail = text("detail") or text("title") or f"status {status}"
     return RagRefusedError(
-        f"the service refused: {said}", code=text("code") or "rag-refused", status=status, hint=text("hint")
+        f"the service refused: {detail}", code=text("code") or "rag-refused", status=status, hint=text("hint")
     )
 
 
@@ -74,8 +74,8 @@ def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
 
 def _reason(exc: httpx.HTTPError) -> str:
     """Return the system's reason, where there is one: connection refused, unknown name, wrong certificate."""
-    told = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
-    return _ERRNO.sub("", told)[:_MAX_REASON] or type(exc).__name__
+    reason = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
+    return _ERRNO.sub("", reason)[:_MAX_REASON] or type(exc).__name__
 
 
 def unjudged(exc: Exception) -> VerificationError:

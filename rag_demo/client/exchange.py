@@ -61,7 +61,7 @@ class ClientExchange(ClosedOnExit):
         kind = self._response.headers.get("content-type", "").partition(";")[0].strip()
         if kind != _EVENTS:
             raise malformed(f"expected a stream of events, got {ascii(kind)[:60]}")
-        with _told(self._url):
+        with _translated(self._url):
             yield from read_events(self._response.iter_raw())
 
     def require_accepted(self) -> None:
@@ -74,12 +74,12 @@ class ClientExchange(ClosedOnExit):
         if status < _REFUSED:
             return
         try:
-            said = json_value(self._bytes(), what="refusal")
+            problem = json_value(self._bytes(), what="refusal")
         except RagAnswerError:
             raise
-        except AttestError:  # no JSON: the status says enough
-            said = None
-        raise refused(said, status)
+        except AttestError:  # no JSON: the status suffices
+            problem = None
+        raise refused(problem, status)
 
     def close(self) -> None:
         """Stop reading."""
@@ -87,7 +87,7 @@ class ClientExchange(ClosedOnExit):
 
     def _bytes(self) -> bytes:
         found = bytearray()
-        with _told(self._url):
+        with _translated(self._url):
             for piece in self._response.iter_raw():
                 found += piece
                 if len(found) > MAX_WHOLE_BYTES:
@@ -142,7 +142,7 @@ class Messenger:
         """
         view = TrustView(self.trust, anew=anew)
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
-        with self._noted(view), _told(self.url):
+        with self._noted(view), _translated(self.url):
             response = transport.handle_request(self._request(view, method, target, content, media_type))
         exchange = ClientExchange(response, _known(view), url=self.url)
         try:
@@ -196,7 +196,7 @@ class Messenger:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _translated(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as exc:

@@ -1,4 +1,4 @@
-"""A clock that lets the machine prove itself again and again, so that one that changed is noticed unasked."""
+"""Repeated verification of the machine, so that a change is noticed between messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Watch:
     Args:
         client: of the monitored machine.
         seconds: between the end of one check and the beginning of the next.
-        heard: called after each check with what the service says of itself, or with why it is not to be trusted.
+        heard: called after each check with the service's state, or with the reason why it is not trusted.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ def status_of(standing: TrustStatus) -> Iterator[tuple[str, str]]:
         yield "policy", f"{policy.name}, version {policy.version}, digest {policy.digest.hex()}"
         passed = sum(check.outcome is Outcome.PASS for check in standing.result.checks)
         left = sum(check.outcome is Outcome.NOT_EVALUATED for check in standing.result.checks)
-        told = f"{passed} of {len(standing.result.checks)} passed"
-        yield "checks", f"{told}, {left} not evaluated" if left else told
+        counted = f"{passed} of {len(standing.result.checks)} passed"
+        yield "checks", f"{counted}, {left} not evaluated" if left else counted
         for one in standing.result.unchecked:
             yield "unchecked", f"{one.check}: {one.reason}"
         if standing.simulated:
@@ -191,8 +191,8 @@ class Screen:
         """Write the sources of an answer, and its kind."""
         for one in answer.citations:
             self.line(f"  [{one.number}] {one.name} p. {one.page}", "dim")
-        told = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
-        self.line(f"  ({told})", "dim")
+        kind = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
+        self.line(f"  ({kind})", "dim")
 
     def progress(self, step: Sent | UploadProgress) -> None:
         """Show the progress of an upload: a bar on a terminal, nothing elsewhere."""

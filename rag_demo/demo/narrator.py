@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 from attest.encoding import JsonValue
@@ -34,7 +34,6 @@ class Narrator:
     _began: float = 0.0
     _step: int = 0
     _title: str = ""
-    _told: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         self._began = self.ticks()
@@ -88,11 +87,11 @@ class Narrator:
         if self.as_json:
             self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)
         else:
-            said = (
+            outcome = (
                 f"{self.failed} did NOT come out as they should" if self.failed else "everything came out as it should"
             )
             self._write("")
-            self._write(self._painted(f"{said} ({seconds:.0f} s)", _RED if self.failed else _GREEN))
+            self._write(self._painted(f"{outcome} ({seconds:.0f} s)", _RED if self.failed else _GREEN))
         return 1 if self.failed else 0
 
     def _outcome(self, outcome: str, text: str, **members: JsonValue) -> None:

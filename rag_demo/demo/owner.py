@@ -63,8 +63,8 @@ def main(arguments: list[str]) -> None:
     role, folder, kind, gpus, lease_seconds = arguments
     owner = {"model": _Owner.model, "documents": _Owner.documents}[role]
     machine = machine_of(next(one for one in get_args(MachineKind) if one == kind), int(gpus))
-    told = owner(_Owner(role, Path(folder), machine, lease_seconds=int(lease_seconds)))
-    sys.stdout.write(json.dumps(told) + "\n")
+    facts = owner(_Owner(role, Path(folder), machine, lease_seconds=int(lease_seconds)))
+    sys.stdout.write(json.dumps(facts) + "\n")
 
 
 class _Owner:

@@ -61,14 +61,14 @@ class Stage:
     Attributes:
         front: through which clients reach the enclave.
         programs: the running programs, by name.
-        told: each owner's public facts: identity, key, config.
+        facts: each owner's public facts: identity, key, config.
     """
 
     options: Options
     folder: Path
     front: RecordingRelay
     programs: dict[str, Program] = field(default_factory=dict)
-    told: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def model_owner(self) -> Path:
@@ -118,22 +118,22 @@ class Stage:
         policy = self.document_owner / "policy.json"
         document = json_value(policy.read_bytes(), what="policy")
         rule = _tightened(document)
-        beside = self.document_owner / "policy-2.json"
-        beside.write_text(json.dumps(document, indent=1))
-        told = self.told["documents"]
-        words = ("key", "policy", "set", told["key"], "--policy", str(beside), "--config", told["config"])
+        stricter = self.document_owner / "policy-2.json"
+        stricter.write_text(json.dumps(document, indent=1))
+        facts = self.facts["documents"]
+        words = ("key", "policy", "set", facts["key"], "--policy", str(stricter), "--config", facts["config"])
         run("kms-policy", (*KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
-        beside.replace(policy)
+        stricter.replace(policy)
         return rule
 
 
 @contextmanager
-def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
+def staged(options: Options, *, report: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
     """Put the parties together, and take everything away in the end, however it comes.
 
     Args:
         options: of the demonstration.
-        told: called with each step, for people who wait.
+        report: called with each step.
 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
@@ -147,11 +147,11 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
         stage = Stage(
             options=options, folder=folder, front=ending.enter_context(RecordingRelay("client", port=0, folder=wire))
         )
-        told("both owners make a key-release service and a key; the model's owner seals the model")
+        report("both owners make a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
-        told("the services and the operator's machine start")
+        report("the services and the operator's machine start")
         for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
-            words = ("serve", "--config", stage.told[role]["config"], "--port", "0")
+            words = ("serve", "--config", stage.facts[role]["config"], "--port", "0")
             program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
             ending.callback(program.stop)
             stage.programs[f"kms-{role}"] = program
@@ -174,8 +174,8 @@ def _make_owners(stage: Stage) -> None:
             words = ("-m", "rag_demo.demo.owner", role, str(owner), *rest)
             making[role] = start("owner", words, folder=owner, env=_home(owner))
         for role, program in making.items():
-            told = json_value(finish(program).encode(), what="owner")
-            stage.told[role] = {name: str(value) for name, value in told.items()} if isinstance(told, dict) else {}
+            facts = json_value(finish(program).encode(), what="owner")
+            stage.facts[role] = {name: str(value) for name, value in facts.items()} if isinstance(facts, dict) else {}
     finally:
         for program in making.values():
             program.stop()
@@ -192,7 +192,7 @@ def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack)
         ("model", "model", 'place = "minilm.sealed"\ntrust = ["model-owner.pub"]'),
         ("database", "documents", 'file = "documents.db"'),
     ):
-        key = f'name = "{stage.told[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.told[role]["identity"]}"'
+        key = f'name = "{stage.facts[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.facts[role]["identity"]}"'
         sections.append(f"[{table}]\n{lines}\n[{table}.key]\n{key}\n")
     (operator / "enclave.toml").write_text("".join(sections))
     words = ["-m", "rag_demo.enclave", "--config", "enclave.toml", "--simulate", options.machine]

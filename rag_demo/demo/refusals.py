@@ -28,7 +28,7 @@ def show_refusals(out: Narrator, stage: Stage) -> None:
     out.title(
         "Others ask for the documents' key", proves="it goes to that machine, whole, for one question, and only once"
     )
-    owner, options = stage.told["documents"], stage.options
+    owner, options = stage.facts["documents"], stage.options
     kind = next(one for one in get_args(MachineKind) if one == options.machine)
     machine = machine_of(kind, options.gpus)
     sent: list[bytes] = []

@@ -58,7 +58,7 @@ class Hit:
     """A visible secret.
 
     Attributes:
-        where: name of the haystack, and through what was looked.
+        where: name of the haystack, and the compressed streams around it.
     """
 
     where: str
@@ -99,7 +99,7 @@ class Searcher:
         """Yield each needle in a haystack, and in its compressed parts.
 
         Raises:
-            ValueError: more places look compressed than can be looked into.
+            ValueError: more places look compressed than can be searched.
         """
         yield from self._search(haystack.name, haystack.read(), depth=0)
 

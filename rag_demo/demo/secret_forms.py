@@ -15,7 +15,7 @@ PIECE: Final = 16
 """Length in characters of the searched pieces of a text, so that half a sentence is found too."""
 _STEP: Final = 8
 WINDOW: Final = 32
-"""Bytes of weights that are looked for: eight numbers in a row."""
+"""Bytes of weights in one needle: eight numbers in a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
         proves="neither key leaves its owner's service before the machine has met that owner's policy",
     )
     for role, owned in (("model", "the key of the sealed model"), ("documents", "the key of the database")):
-        out.tell(f"{owned} is with {stage.told[role]['identity'].partition('+')[0]}")
+        out.tell(f"{owned} is with {stage.facts[role]['identity'].partition('+')[0]}")
     found = _wait(lambda: _state(owner) == "ready", READY_SECONDS)
     out.expect("both services released their keys to it; it opened model and database", holds=found, got=_state(owner))
     standing = owner.standing
@@ -178,7 +178,7 @@ def _refused(out: Narrator, owner: RagClient) -> None:
         out.bad("the client still sends")
 
 
-# -- what is looked for, and where
+# -- the search
 
 
 def document_needles(stage: Stage) -> tuple[Needle, ...]:
