@@ -7,11 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 
-from attest.encoding import (
-    JsonValue,
-    json_value,
-    rfc3339_text,
-)
+from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.release.wire import SealedKey, wire_invalid
 
 RECEIPT = "attest-release-receipt/v1"

@@ -16,13 +16,7 @@ from typing import Any, Final
 from attest.encoding import JsonValue
 from attest.errors import UnsupportedError
 from attest.results.cbor import CborClaims
-from attest.results.ear import (
-    EAR_PROFILE,
-    LEGACY_PROFILES,
-    Ear,
-    EarAppraisal,
-    VerifierId,
-)
+from attest.results.ear import EAR_PROFILE, LEGACY_PROFILES, Ear, EarAppraisal, VerifierId
 from attest.results.ear_details import (
     DETAILS_VERSION,
     BoundKey,

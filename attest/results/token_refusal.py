@@ -21,7 +21,7 @@ class TokenChecks:
 
     Attributes:
         clause: of checks without one of their own.
-        made: those that passed, or were not evaluated.
+        made: in the order of the procedure.
     """
 
     clause: str
@@ -29,8 +29,7 @@ class TokenChecks:
 
     def passed(self, check_id: str, expected: str, got: str, *, clause: str | None = None) -> None:
         """Add a check that passed."""
-        clause = clause or self.clause
-        self.made.append(Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause))
+        self._add(check_id, Outcome.PASS, expected, got, clause or self.clause)
 
     def require_nonce(
         self, nonce: bytes | None, *, answers: Callable[[bytes], bool], got: str, field: str
@@ -47,15 +46,7 @@ class TokenChecks:
             BindingError: ``nonce-mismatch``.
         """
         if nonce is None:
-            self.made.append(
-                Check(
-                    id="freshness",
-                    outcome=Outcome.NOT_EVALUATED,
-                    expected="a nonce to compare with",
-                    got="none was given",
-                    clause=_FRESHNESS,
-                )
-            )
+            self._add("freshness", Outcome.NOT_EVALUATED, "a nonce to compare with", "none was given", _FRESHNESS)
             return Freshness.NOT_EVALUATED
         if not answers(nonce):
             raise BindingError(
@@ -81,15 +72,13 @@ class TokenChecks:
             yield
         except AttestError as exc:
             exc.check = exc.check or check_of.get(exc.code, otherwise)
-            failed = Check(
-                id=exc.check,
-                outcome=Outcome.FAIL,
-                expected=exc.expected or expected,
-                got=exc.got or exc.message,
-                clause=exc.clause or self.clause,
-            )
-            exc.checks = (*self.made, failed)
+            wanted, got = exc.expected or expected, exc.got or exc.message
+            self._add(exc.check, Outcome.FAIL, wanted, got, exc.clause or self.clause)
+            exc.checks = tuple(self.made)
             raise
+
+    def _add(self, check_id: str, outcome: Outcome, expected: str, got: str, clause: str) -> None:
+        self.made.append(Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=clause))
 
 
 def issuer_untrusted(issuer: str, trusted: Iterable[str], *, clause: str, problem: str = "") -> EndorsementError:

@@ -12,15 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from attest.appraisal import AttestationResult
-from attest.channel import (
-    ChannelExpectation,
-    ChannelRecord,
-    KeyOffer,
-    KeyQuestion,
-    TrustedKeys,
-    choose,
-    verify_offer,
-)
+from attest.channel import ChannelExpectation, ChannelRecord, KeyOffer, KeyQuestion, TrustedKeys, choose, verify_offer
 from attest.encoding import base64url_text, json_value
 from attest.errors import AttestError, VerificationError
 from attest.evidence import NONCE_BYTES

@@ -9,14 +9,7 @@ from typing import Final
 
 from attest.errors import AppraisalError, AttestError
 from rag_demo.client import Passage, RagClient, RagRefusedError, ReplyStream, token_in
-from rag_demo.demo.document import (
-    ANSWER_HAS,
-    DOCUMENT_NAME,
-    DOCUMENT_TEXT,
-    QUESTION,
-    SENTENCES,
-    UNRELATED_QUESTION,
-)
+from rag_demo.demo.document import ANSWER_HAS, DOCUMENT_NAME, DOCUMENT_TEXT, QUESTION, SENTENCES, UNRELATED_QUESTION
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Stage
 from rag_demo.demo.refusals import show_refusals
