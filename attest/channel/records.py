@@ -291,7 +291,15 @@ def _published(offer: KeyOffer, at: datetime) -> tuple[datetime, datetime]:
 
 def _verified(evidence: Evidence, expect: ChannelExpectation, nonce: bytes, at: datetime) -> VerifiedEvidence:
     expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
-    return verify_service(evidence, expect=expect, expected=expected, at=at)
+    return verify_service(
+        evidence,
+        policy=expect.policy,
+        anchors=expect.anchors,
+        endorsements=expect.endorsements,
+        fetch=expect.fetch,
+        expected=expected,
+        at=at,
+    )
 
 
 def require_between(begin: datetime, at: datetime, end: datetime, what: str) -> None:

@@ -21,7 +21,7 @@ import rfc8785
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence, parse_envelope
-from attest.release.wire import texts_of, wire_invalid
+from attest.release.wire import signed_text, texts_of, wire_invalid
 
 CONTEXT = "kms-identity/v1"
 """The binding's context, distinct from that of a release."""
@@ -157,7 +157,7 @@ def identity_note(*, nonce: bytes, audience: str, statement: bytes, evidence: Ev
         "statement_sha256": sha256(statement).hexdigest(),
         "evidence": evidence.digest.hex(),
     }
-    return f"{NOTE}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+    return signed_text(NOTE, document)
 
 
 def _digest(text: str, name: str) -> bytes:

@@ -20,7 +20,7 @@ from attest.errors import BindingError, ConfigurationError, EvidenceError
 from attest.release.names import KeyName
 from attest.release.notes import VerifierKey
 from attest.release.sealed_key import WorkloadKey, seal
-from attest.release.wire import digest_of, texts_of, wire_invalid
+from attest.release.wire import digest_of, read_signed_text, texts_of, wire_invalid
 
 CONTEXT = "attest-import/v2"
 SCHEMA = "attest.wrapped-key/2"
@@ -110,12 +110,8 @@ def read_import_key(note: str, *, service: VerifierKey) -> bytes:
         SignatureError: ``note-signature-invalid``.
         EvidenceError: ``wire-invalid``, ``json-invalid`` or ``base64-invalid``.
     """
-    head, _, body = service.verify(note).partition("\n")
-    document = json_value(body.encode(), what="import key") if head == _HEAD else None
-    text = document.get("public_key") if isinstance(document, dict) and len(document) == 1 else None
-    if not isinstance(text, str):
-        raise _invalid(f"expected {_HEAD} with a public_key")
-    return base64url_bytes(text, what="public_key")
+    document = read_signed_text(service.verify(note), _HEAD, what="import key")
+    return base64url_bytes(texts_of(document, ("public_key",), what="import key")["public_key"], what="public_key")
 
 
 def wrap_key(

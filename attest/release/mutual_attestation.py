@@ -36,6 +36,7 @@ from attest.release.identity import (
 )
 from attest.release.notes import VerifierKey
 from attest.release.service_verification import verify_service
+from attest.verification import VerifiedEvidence
 
 if TYPE_CHECKING:
     import httpx
@@ -172,8 +173,7 @@ class MutualAttestation:
         # (1) The answer is signed by the configured service, and has this nonce.
         self._require_signed(attestation, nonce)
         # (2) The evidence is genuine, and made for this purpose, this client and this nonce.
-        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
-        verified = verify_service(attestation.evidence, expect=self._expect, expected=expected, at=at)
+        verified = self._verified(attestation.evidence, nonce, at)
         # (3) It commits to that service and to this exact statement.
         self._require_bound(verified.binding, statement, nonce)
         # (4) The connection ends at that machine; the configuration is the reviewed one.
@@ -203,6 +203,17 @@ class MutualAttestation:
                 expected=expected[:400],
                 got=text[:400],
             )
+
+    def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
+        return verify_service(
+            evidence,
+            policy=self._expect.policy,
+            anchors=self._expect.anchors,
+            endorsements=self._expect.endorsements,
+            fetch=self._expect.fetch,
+            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce),
+            at=at,
+        )
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)

@@ -14,7 +14,6 @@ and not a key made for one sender.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +26,7 @@ from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
 from attest.release.tlog import leaf_hash
-from attest.release.wire import digest_of, texts_of, wire_invalid
+from attest.release.wire import digest_of, read_signed_text, signed_text, texts_of, wire_invalid
 
 PROMPT_ALGORITHMS: Final = {"hpke-x25519": KEM_X25519, "hpke-mlkem768-x25519": KEM_HYBRID}
 """Algorithms by name, with their HPKE KEMs."""
@@ -70,7 +69,7 @@ class PromptKeyNote:
             "use_until": rfc3339_text(self.use_until),
             "logged": self.logged.hex(),
         }
-        return f"{_HEAD}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+        return signed_text(_HEAD, document)
 
     def logged_members(self) -> dict[str, JsonValue]:
         """Return the log entry's members about the key."""
@@ -91,13 +90,11 @@ class PromptKeyNote:
         Raises:
             EvidenceError: ``wire-invalid``, ``json-invalid``, ``base64-invalid`` or ``time-invalid``.
         """
-        head, _, body = text.partition("\n")
-        document = json_value(body.encode(), what="prompt key") if head == _HEAD else None
-        members = dict(document) if isinstance(document, dict) else {}
+        members = read_signed_text(text, _HEAD, what=_PROMPT)
         version = members.pop("version", None)
         texts = texts_of(members, _TEXTS, what=_PROMPT)
         if type(version) is not int or version < 1:
-            raise _invalid(f"expected {_HEAD} with a version from 1")
+            raise _invalid("version: expected an integer from 1")
         try:
             name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
         except ConfigurationError as exc:

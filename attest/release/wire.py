@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, rfc3339, rfc3339_text
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.envelope import Evidence, parse_envelope
@@ -303,6 +303,24 @@ def _lease_id(text: str, what: str) -> str:
     if not _LEASE_ID.fullmatch(text):
         raise wire_invalid(what, "lease: expected 32 lower-case hexadecimal digits")
     return text
+
+
+def signed_text(head: str, document: dict[str, JsonValue]) -> str:
+    """Return a document as the text of a note: its head and sorted JSON, each on a line."""
+    return f"{head}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+
+
+def read_signed_text(text: str, head: str, *, what: str) -> dict[str, JsonValue]:
+    """Read the document in the text of a note, after verification of its signature.
+
+    Raises:
+        EvidenceError: ``wire-invalid`` or ``json-invalid``.
+    """
+    found, _, body = text.partition("\n")
+    document = json_value(body.encode(), what=what) if found == head else None
+    if not isinstance(document, dict):
+        raise wire_invalid(what, f"expected {head}, and an object")
+    return document
 
 
 def texts_of(document: JsonValue, names: Iterable[str], *, what: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from attest.encoding import JsonValue, base64url_bytes
@@ -43,13 +44,7 @@ def verify_ear_signature(
         EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
         SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
     """
-    if len(token) > MAX_TOKEN_BYTES:
-        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
-    if isinstance(token, bytes) and not is_cwt(token):
-        try:
-            token = token.decode("ascii").strip()
-        except UnicodeDecodeError as exc:
-            raise _malformed("neither a JWT nor a CWT") from exc
+    token = _by_form(token)
     stated = peek_cwt(token).get(1) if isinstance(token, bytes) else unverified_jwt_claims(token).get("iss")
     if stated is not None and not isinstance(stated, str):
         raise _malformed("iss: expected text")
@@ -70,38 +65,45 @@ def verify_ear_signature(
     raise issuer_untrusted("none", trusted, clause=_CLAUSE, problem=", or one key for two issuers")
 
 
+def _by_form(token: bytes | str) -> bytes | str:
+    """Return a CWT as bytes, and a JWT as text."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
+    if isinstance(token, str) or is_cwt(token):
+        return token
+    try:
+        return token.decode("ascii").strip()
+    except UnicodeDecodeError as exc:
+        raise _malformed("neither a JWT nor a CWT") from exc
+
+
 def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
     """Verify under the keys of one issuer.
 
     Raises:
         SignatureError: as ``verify_token`` and ``verify_cwt``; also for a key that its set keeps for another use.
     """
-    if isinstance(token, bytes):
-        cwt = verify_cwt(token, keys=keys, algorithms=names)
-        found = SignedEar(
-            issuer=issuer,
-            kid=cwt.kid,
-            algorithm=cwt.algorithm,
-            form="cwt",
-            read=lambda: ear_from_cbor(cwt.claims),
-        )
-    else:
-        # Trustee puts its own key into the header; it is ignored, and only a key that the caller trusts is used.
-        sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
-        ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
-        jwt = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
-        if (None if jwt.typ is None else jwt.typ.lower()) not in _JWT_TYPES:
-            raise _malformed("typ: another kind of token")
-        base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
-        found = SignedEar(
-            issuer=issuer,
-            kid=jwt.kid,
-            algorithm=jwt.algorithm,
-            form="jwt",
-            read=lambda: ear_from_json(jwt.claims),
-        )
+    found = _cwt(token, issuer, keys, names) if isinstance(token, bytes) else _jwt(token, issuer, keys, names)
     _require_use(next(key for key in keys if key.kid == found.kid), found.algorithm)
     return found
+
+
+def _cwt(token: bytes, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
+    signed = verify_cwt(token, keys=keys, algorithms=names)
+    read = partial(ear_from_cbor, signed.claims)
+    return SignedEar(issuer=issuer, kid=signed.kid, algorithm=signed.algorithm, form="cwt", read=read)
+
+
+def _jwt(token: str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
+    # Trustee puts its own key into the header; it is ignored, and only a key that the caller trusts is used.
+    sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
+    ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
+    signed = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
+    if (None if signed.typ is None else signed.typ.lower()) not in _JWT_TYPES:
+        raise _malformed("typ: another kind of token")
+    base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
+    read = partial(ear_from_json, signed.claims)
+    return SignedEar(issuer=issuer, kid=signed.kid, algorithm=signed.algorithm, form="jwt", read=read)
 
 
 def _require_use(key: TokenKey, algorithm: str) -> None:

@@ -138,17 +138,12 @@ def _image_digest(container: ClaimReader) -> str | None:
 
 
 def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]) -> tuple[TokenFacts, ...]:
-    """Return the facts of each GPU; of GPUs that are on and not listed, those of one."""
+    """Return the facts of each GPU."""
     if part is None:
         return ()
     mode = part.required("cc_mode", part.text("cc_mode"))
     if mode not in _MODES:
         raise claim_invalid(part.where("cc_mode"), ", ".join(_MODES), mode)
-    listed = part.objects("gpus")
-    if listed is None:
-        listed = () if mode == "OFF" else (ClaimReader(members={}),)
-    if len(listed) > MAX_GPUS:
-        raise claim_invalid(part.where("gpus"), f"at most {MAX_GPUS} GPUs", part.members["gpus"])
     feature = part.text("cc_feature")
     return tuple(
         TokenFacts(
@@ -159,8 +154,18 @@ def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]
             statements=present({"hwmodel": gpu.text("hwmodel"), "cc_mode": mode, "cc_feature": feature}),
             nonces=nonces,
         )
-        for index, gpu in enumerate(listed)
+        for index, gpu in enumerate(_listed(part, mode))
     )
+
+
+def _listed(part: ClaimReader, mode: str) -> tuple[ClaimReader, ...]:
+    """Return the listed GPUs; of GPUs that are on and not listed, one without claims."""
+    listed = part.objects("gpus")
+    if listed is None:
+        return () if mode == "OFF" else (ClaimReader(members={}),)
+    if len(listed) > MAX_GPUS:
+        raise claim_invalid(part.where("gpus"), f"at most {MAX_GPUS} GPUs", part.members["gpus"])
+    return listed
 
 
 def _gpu_claims(gpu: ClaimReader, mode: str) -> dict[str, ClaimTree]:

@@ -137,8 +137,10 @@ Reply: TypeAlias = Passage | AnswerText | Answer
 class _Members:
     """Members of an object, read with their types."""
 
-    def __init__(self, members: Mapping[str, JsonValue], what: str) -> None:
-        self._members = members
+    def __init__(self, document: JsonValue | Mapping[str, JsonValue], what: str) -> None:
+        if not isinstance(document, Mapping):
+            raise malformed(f"{what}: expected an object")
+        self._members = document
         self._what = what
 
     def text(self, name: str) -> str:
@@ -168,9 +170,6 @@ class _Members:
             raise malformed(f"{self._what}.{name}: more than {MAX_LIST}")
         return value
 
-    def object(self, name: str) -> Mapping[str, JsonValue]:
-        return self._take(name, dict)
-
     def get(self, name: str) -> JsonValue:
         return self._members.get(name)
 
@@ -187,7 +186,7 @@ def state_of(document: JsonValue) -> ServiceState:
     Raises:
         RagAnswerError: ``rag-answer-malformed``.
     """
-    members = _Members(_object(document, "state"), "state")
+    members = _Members(document, "state")
     if members.text("schema") != "rag.state/1":
         raise malformed("state.schema: expected rag.state/1")
     return ServiceState(
@@ -201,7 +200,7 @@ def state_of(document: JsonValue) -> ServiceState:
 def _why(value: JsonValue) -> str:
     if value is None:
         return ""
-    members = _Members(_object(value, "state.why"), "state.why")
+    members = _Members(value, "state.why")
     detail, code = members.text("detail"), members.text("code")
     more = [code, ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))]
     more = [one for one in more if one and one not in detail]  # not repeated where the detail contains them
@@ -210,7 +209,7 @@ def _why(value: JsonValue) -> str:
 
 def documents_of(document: JsonValue) -> tuple[Document, ...]:
     """Read a list of documents; errors as ``state_of``."""
-    members = _Members(_object(document, "documents"), "documents")
+    members = _Members(document, "documents")
     return tuple(document_of(one) for one in members.several("documents"))
 
 
@@ -221,7 +220,7 @@ def is_document_id(text: str) -> bool:
 
 def document_of(document: JsonValue) -> Document:
     """Read a document; errors as ``state_of``."""
-    members = _Members(_object(document, "document"), "document")
+    members = _Members(document, "document")
     identity = members.text("id")
     if not is_document_id(identity):
         raise malformed("document.id: expected 32 hexadecimal digits")
@@ -290,7 +289,7 @@ def _passage(members: _Members) -> Passage:
 
 
 def _citation(value: JsonValue) -> Citation:
-    members = _Members(_object(value, "answer.citations"), "answer.citations")
+    members = _Members(value, "answer.citations")
     return Citation(
         number=members.count("number", least=1),
         document=members.text("document"),
@@ -303,9 +302,3 @@ def _sentence(value: JsonValue) -> str:
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise malformed("passage.sentences: expected texts")
     return value
-
-
-def _object(document: JsonValue, what: str) -> Mapping[str, JsonValue]:
-    if not isinstance(document, dict):
-        raise malformed(f"{what}: expected an object")
-    return document

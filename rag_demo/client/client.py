@@ -43,7 +43,7 @@ from rag_demo.client.answers import (
     state_of,
 )
 from rag_demo.client.demands import Demands
-from rag_demo.client.errors import RagRefusedError, refused
+from rag_demo.client.errors import RagRefusedError
 from rag_demo.client.events import malformed
 from rag_demo.client.exchange import ClientExchange, Messenger
 from rag_demo.client.token import UserToken
@@ -54,8 +54,8 @@ from rag_demo.client.uploads import (
     incomplete,
     media_type_of,
     pieces_of,
+    refused_by,
     size_of,
-    status_of,
     stored_by,
     unheard,
 )
@@ -189,12 +189,7 @@ class RagClient(ClosedOnExit):
     # -- documents
 
     def upload(self, file: Path, *, name: str | None = None, progress: Progress | None = None) -> Stored:
-        """Send a document, after a new proof of the machine.
-
-        Args:
-            file: its file.
-            name: its name in the service; None is the file's name.
-            progress: called with each step.
+        """Send a document, after a new proof of the machine; without a name it has that of its file.
 
         Raises:
             RagRefusedError: the service does not take it; see ``code``.
@@ -221,10 +216,7 @@ class RagClient(ClosedOnExit):
             return documents_of(exchange.whole())
 
     def delete(self, document: str) -> None:
-        """Delete a document.
-
-        Args:
-            document: its id.
+        """Delete a document by its id.
 
         Raises:
             ConfigurationError: ``rag-document-invalid``: no id of a document.
@@ -255,10 +247,7 @@ class RagClient(ClosedOnExit):
     # -- questions
 
     def ask(self, question: str) -> ReplyStream:
-        """Ask, and return the replies as they come.
-
-        Args:
-            question: the service limits its length.
+        """Ask a question, and return the replies as they come.
 
         Raises:
             RagRefusedError: the service does not answer it.
@@ -315,9 +304,6 @@ def _authority(name: str) -> str:
     return host
 
 
-# -- what comes back
-
-
 def _until_answered(exchange: ClientExchange) -> Generator[Reply]:
     over = False
     with exchange:
@@ -325,7 +311,7 @@ def _until_answered(exchange: ClientExchange) -> Generator[Reply]:
             if over:
                 raise malformed("events behind the answer")
             if event.name == "refused":
-                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+                raise refused_by(event)
             reply = reply_of(event)
             over = isinstance(reply, Answer)
             yield reply

@@ -145,8 +145,7 @@ class MachineTrust:
     def require_still(self, used: ChannelRecord) -> None:
         """Require that nothing has contradicted the machine since the message began: a long one takes minutes to send.
 
-        Args:
-            used: the record that the message is sealed to. Its expiry meanwhile is no reason to stop.
+        The expiry of the used record meanwhile is no reason to stop.
 
         Raises:
             VerificationError: ``rag-trust-lost``: the machine failed to prove itself, or the policy is another one.

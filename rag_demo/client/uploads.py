@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from attest.errors import ConfigurationError
 from rag_demo.client.answers import Document, UploadProgress, document_of, progress_of
-from rag_demo.client.errors import RagAnswerError, refused
+from rag_demo.client.errors import RagAnswerError, RagRefusedError, refused
 from rag_demo.client.events import Event, malformed
 
 _PIECE: Final = 64 * 1024
@@ -109,7 +109,7 @@ def stored_by(events: Iterable[Event], progress: Progress) -> Document:
             case "stored":
                 document = document_of(event.members.get("document"))
             case "refused":
-                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+                raise refused_by(event)
             case _:
                 raise malformed(f"an event {ascii(event.name)[:40]} in an upload")
     if document is None:
@@ -117,10 +117,11 @@ def stored_by(events: Iterable[Event], progress: Progress) -> Document:
     return document
 
 
-def status_of(problem: object) -> int:
-    """Return the status in problem details; 422 where there is none."""
+def refused_by(event: Event) -> RagRefusedError:
+    """Return the error for the event of a refusal; its status is 422 where the problem details have none."""
+    problem = event.members.get("problem")
     status = problem.get("status") if isinstance(problem, dict) else None
-    return status if isinstance(status, int) and not isinstance(status, bool) else 422
+    return refused(problem, status if isinstance(status, int) and not isinstance(status, bool) else 422)
 
 
 def incomplete(what: str) -> RagAnswerError:

@@ -6,8 +6,8 @@
     <folder>/document-owner/    token, policy.json, kms/ …        what only the documents' owner has
     <folder>/operator/          minilm.sealed, enclave.toml, documents.db, logs, wire/ …       what the operator sees
 
-    client ──tap──▶ enclave ──tap──▶ the model owner's service
-                            ──tap──▶ the document owner's service
+    client ──relay──▶ enclave ──relay──▶ the model owner's service
+                              ──relay──▶ the document owner's service
 """
 
 from __future__ import annotations
@@ -150,17 +150,13 @@ def staged(options: Options, *, report: Callable[[str], object] = lambda _: None
         report("both owners make a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
         report("the services and the operator's machine start")
-        for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
-            words = ("serve", "--config", stage.facts[role]["config"], "--port", "0")
-            program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
-            ending.callback(program.stop)
-            stage.programs[f"kms-{role}"] = program
-        taps = {}
+        _start_services(stage, ending)
+        relays: dict[str, str] = {}
         for role in ("model", "documents"):
             address = stage.programs[f"kms-{role}"].facts("listening", "identity")["listening"]
-            tap = RecordingRelay(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
-            taps[role] = ending.enter_context(tap).url
-        _start_enclave(stage, taps, ending)
+            relay = RecordingRelay(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
+            relays[role] = ending.enter_context(relay).url
+        _start_enclave(stage, relays, ending)
         yield stage
 
 
@@ -182,6 +178,15 @@ def _make_owners(stage: Stage) -> None:
     # The model's owner hands over the sealed model, and the public key of its signature.
     (stage.model_owner / "minilm.sealed").rename(stage.operator / "minilm.sealed")
     shutil.copy(stage.model_owner / "owner.pub", stage.operator / "model-owner.pub")
+
+
+def _start_services(stage: Stage, ending: ExitStack) -> None:
+    """Start both key-release services at the same time."""
+    for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
+        words = ("serve", "--config", stage.facts[role]["config"], "--port", "0")
+        program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
+        ending.callback(program.stop)
+        stage.programs[f"kms-{role}"] = program
 
 
 def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack) -> None:

@@ -188,7 +188,7 @@ def test_an_answer_that_got_lost_costs_no_lease(harness: Harness, web: TestClien
 
 
 def test_nothing_is_renewed_before_anything_was_obtained(harness: Harness, web: TestClient, waiting: Waiting) -> None:
-    with pytest.raises(ValueError, match=r"obtain\(\) comes first"):
+    with pytest.raises(ValueError, match=r"call obtain\(\) first"):
         next(keeper_of(harness, web, waiting).renewals())
 
 
