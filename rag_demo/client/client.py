@@ -51,13 +51,13 @@ from rag_demo.client.trust import MachineTrust, SentTo, TrustStatus
 from rag_demo.client.uploads import (
     Progress,
     document_name,
+    ignore_progress,
     incomplete,
     media_type_of,
     pieces_of,
     refused_by,
     size_of,
     stored_by,
-    unheard,
 )
 
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
@@ -196,7 +196,7 @@ class RagClient(ClosedOnExit):
             ConfigurationError: ``file-unreadable``, ``rag-name-invalid``.
             AttestError: as ``check``; or the answer was cut, and whether the document is stored is not known.
         """
-        name, progress = document_name(file.name if name is None else name), progress or unheard
+        name, progress = document_name(file.name if name is None else name), progress or ignore_progress
         content = partial(pieces_of, file, size_of(file), progress)
         try:
             return self._upload(name, content, progress)
@@ -225,7 +225,7 @@ class RagClient(ClosedOnExit):
         """
         if not is_document_id(document):
             raise ConfigurationError(
-                "that is no id of a document",
+                "this is not the id of a document",
                 code="rag-document-invalid",
                 field="document",
                 expected="32 hexadecimal digits",
@@ -281,7 +281,7 @@ def checked_url(url: str) -> str:
         good = False
     if not good:
         raise ConfigurationError(
-            f"{ascii(url)[:120]} is no address of a service",
+            f"{ascii(url)[:120]} is not the address of a service",
             code="url-invalid",
             field="url",
             expected="http:// or https://, a host, and perhaps a port",
@@ -295,11 +295,11 @@ def _authority(name: str) -> str:
     host = name.partition("/")[0]
     if not _HOST.fullmatch(host):
         raise ConfigurationError(
-            f"{ascii(name)[:120]} is no name of a service",
+            f"{ascii(name)[:120]} is not the name of a service",
             code="rag-service-name-invalid",
             field="service",
             expected="a host in lower case, perhaps with a port or a path",
-            hint="--service says what the service's evidence has to name; its operator tells it",
+            hint="--service is the name in the service's evidence; ask its operator for it",
         )
     return host
 

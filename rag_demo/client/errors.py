@@ -81,18 +81,18 @@ def _reason(exc: httpx.HTTPError) -> str:
 def unjudged(exc: Exception) -> VerificationError:
     """Return the error for evidence that could not be appraised because of a defect in this client."""
     return VerificationError(
-        f"what the machine showed could not be judged: {type(exc).__name__}",
+        f"the evidence of the machine could not be appraised: {type(exc).__name__}",
         code="rag-proof-unjudged",
-        hint="nothing was sent: this is a defect of this client; it trusts the machine no more",
+        hint="nothing was sent, and the machine is no longer trusted: this is a defect of this client",
     )
 
 
 def unproven_hint(error: AttestError) -> str:
     """Return a hint for a machine that did not prove itself, where the error has none."""
     if isinstance(error, AppraisalError):
-        return "nothing was sent: this machine is not what your policy asks for; /why and 'check' show every check"
+        return "nothing was sent: this machine does not meet your policy; /why and 'check' show every check"
     if isinstance(error, VerificationError):
         return "nothing was sent: the answering machine is not the expected one, or the connection is intercepted"
     if isinstance(error, EndorsementError):
-        return "nothing was sent: leave out --offline, or name what vendors say with --endorsements"
-    return "nothing was sent: the service does not say what it should, or something else answers there"
+        return "nothing was sent: omit --offline, or name the vendors' endorsements with --endorsements"
+    return "nothing was sent: the answer is not that of the expected service"

@@ -89,7 +89,7 @@ def _text(value: bytes) -> str:
 def malformed(problem: str) -> RagAnswerError:
     """Return the error for a malformed answer of the service."""
     return RagAnswerError(
-        f"the service answers otherwise than its interface says: {problem}",
+        f"the answer of the service violates its interface: {problem}",
         code="rag-answer-malformed",
         hint="the service and this client are of different versions, or one of them has a defect",
     )

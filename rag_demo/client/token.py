@@ -119,5 +119,5 @@ def _unusable(file: Path, got: str, expected: str) -> ConfigurationError:
         field="token",
         expected=expected,
         got=got,
-        hint="your documents hang on it: repair the file, or name another with --token to begin anew",
+        hint="your documents need this token: repair the file, or name another with --token to start without them",
     )

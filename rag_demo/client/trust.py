@@ -160,9 +160,9 @@ class MachineTrust:
                 self._dropped()
         why = "the policy was changed" if error is None else error.message
         raise VerificationError(
-            f"what was being sent was broken off: {why}",
+            f"the message was stopped while it was sent: {why}",
             code="rag-trust-lost",
-            hint="the service does not act on a part; 'check' shows how the machine stands now",
+            hint="the service does not act on part of a message; 'check' shows the machine's standing",
         ) from error
 
     def _expected(self) -> ChannelExpectation:

@@ -87,7 +87,7 @@ def _unreadable(file: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(f"{file} cannot be read: {problem}", code="file-unreadable", field=str(file), got=problem)
 
 
-def unheard(step: Sent | UploadProgress) -> None:
+def ignore_progress(step: Sent | UploadProgress) -> None:
     """Ignore the progress."""
     del step
 
@@ -113,7 +113,7 @@ def stored_by(events: Iterable[Event], progress: Progress) -> Document:
             case _:
                 raise malformed(f"an event {ascii(event.name)[:40]} in an upload")
     if document is None:
-        raise incomplete("how the upload ended")
+        raise incomplete("the outcome of the upload")
     return document
 
 
@@ -127,8 +127,8 @@ def refused_by(event: Event) -> RagRefusedError:
 def incomplete(what: str) -> RagAnswerError:
     """Return the error for a well-formed answer without its end."""
     return RagAnswerError(
-        f"the service ended its answer before it said {what}",
+        f"the answer of the service ended without {what}",
         code="rag-answer-incomplete",
-        hint="it may have been stopped; ask it how it is, and ask again",
+        hint="the service may have been stopped; check its state, and try again",
         retryable=True,
     )
