@@ -6,6 +6,7 @@ all clients see.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,7 +227,10 @@ class Comparison:
         if self.remembered is None:
             return
         old, new = sorted((self.remembered, self.received), key=lambda one: one.size)
+        fork = LogForkedError(remembered=self.remembered.note, received=self.received.note)
+        if old.size == new.size and not hmac.compare_digest(old.root, new.root):
+            raise fork
         try:
             verify_consistency(proof, old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
         except VerificationError as exc:
-            raise LogForkedError(remembered=self.remembered.note, received=self.received.note) from exc
+            raise fork from exc

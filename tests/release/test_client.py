@@ -406,6 +406,14 @@ def test_a_log_that_was_empty_when_it_was_seen_may_have_any_entries() -> None:
     assert memory.recall() == log.checkpoint()
 
 
+def test_two_empty_logs_with_different_roots_are_two_logs() -> None:
+    log, memory = Log(), ProcessMemory()
+    memory.remember(log.checkpoint())
+    other = sign_checkpoint(origin=SERVICE.name, size=0, root=bytes(32), key=KEY)
+    with pytest.raises(LogForkedError):
+        LogWatch(SERVICE, memory=memory).follow(read_checkpoint(other, log=SERVICE), fetch=lambda *_: ())
+
+
 @pytest.mark.parametrize("grow", [0, 1, 7])
 def test_a_service_that_shows_two_logs_is_found_out_with_both_checkpoints(grow: int) -> None:
     memory, service = ProcessMemory(), Service()
