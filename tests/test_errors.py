@@ -64,7 +64,12 @@ MAKERS: dict[str, Callable[[type[Any]], AttestError]] = {
 
 
 MODULES = (attest.errors, kms.domain.errors, rag_demo.client.errors, rag_demo.enclave.errors)
-TREE = tuple(found for module in MODULES for name in module.__all__ if isinstance(found := getattr(module, name), type))
+TREE = tuple(
+    found
+    for module in MODULES
+    for found in vars(module).values()
+    if isinstance(found, type) and issubclass(found, AttestError) and found.__module__ == module.__name__
+)
 
 
 def made(kind: type[AttestError]) -> AttestError:
