@@ -251,7 +251,15 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
     expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
-    verified = verify_service(offer.evidence, expect=expect, expected=expected, at=at)
+    verified = verify_service(
+        offer.evidence,
+        policy=expect.policy,
+        anchors=expect.anchors,
+        endorsements=expect.endorsements,
+        fetch=expect.fetch,
+        expected=expected,
+        at=at,
+    )
     result = appraise(verified, policy=expect.policy, at=at)
     return ChannelRecord(result=result, keys=keys, audience=expect.audience, expires=expires)
 

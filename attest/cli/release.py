@@ -14,8 +14,9 @@ from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.release.client import KeyReleaseClient, ReleasedKey
+    from attest.release.client import KeyReleaseClient
     from attest.release.mutual_attestation import ProvenService
+    from attest.release.released_key import ReleasedKey
 
 RELEASED_SCHEMA = "attest.released/1"
 

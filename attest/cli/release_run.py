@@ -23,10 +23,11 @@ from attest.errors import ConfigurationError
 from attest.evidence.envelope import Evidence
 from attest.files import require_absent, write_file
 from attest.release import VerifierKey
-from attest.release.client import KeyReleaseClient, ReleasedKey
+from attest.release.client import KeyReleaseClient
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
+from attest.release.released_key import ReleasedKey
 from attest.terminal.display import Display
 
 STDOUT = "-"

@@ -16,7 +16,8 @@ from attest.cli.options import Network
 from attest.terminal.display import Decorator, Display, gathered
 
 if TYPE_CHECKING:
-    from attest.release.client import Attester, KeyReleaseClient
+    from attest.release.client import KeyReleaseClient
+    from attest.release.exchange import Attester
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

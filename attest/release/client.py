@@ -11,7 +11,6 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from attest.errors import ReleaseRefusedError
 from attest.release.exchange import Ask, Attester, Exchange, Steps, Verifier
 from attest.release.log_monitor import LogWatch
 from attest.release.mutual_attestation import ProvenService, ServiceExpectation
@@ -21,22 +20,10 @@ from attest.release.passports import PassportKey
 from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_prompt_key
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
-from attest.release.transport import MAX_ANSWER_BYTES, PATIENT, TIMEOUT_SECONDS, Timeouts, send
-from attest.release.wire import Challenge
+from attest.release.transport import PATIENT, Timeouts, send
 
 if TYPE_CHECKING:
     import httpx
-
-__all__ = [
-    "MAX_ANSWER_BYTES",
-    "TIMEOUT_SECONDS",
-    "Attester",
-    "KeyReleaseClient",
-    "ReleaseRefusedError",
-    "ReleasedKey",
-    "Verifier",
-    "driven",
-]
 
 _T = TypeVar("_T")
 
@@ -76,11 +63,8 @@ class KeyReleaseClient:
         watch: LogWatch | None = None,
         expect: ServiceExpectation | None = None,
     ) -> None:
-        """Keep the settings."""
         self._http = http
-        self._service = service
-        self._watch = LogWatch(service) if watch is None else watch
-        self._exchange = Exchange(service=service, watch=self._watch, expect=expect)
+        self._exchange = Exchange(service=service, watch=watch, expect=expect)
 
     def release(
         self,
@@ -112,8 +96,7 @@ class KeyReleaseClient:
             ValueError: the leases to renew belong to several key pairs.
         """
         if len({one.recipient.public for one in renewing}) > 1:
-            msg = "leases of several key pairs are renewed one after the other"
-            raise ValueError(msg)
+            raise ValueError("renew leases of several key pairs one after the other")
         key = renewing[0].recipient if renewing else key
         renews = tuple(one.lease_id for one in renewing)
         return self._driven(self._exchange.release(key_ids, attester=attester, kem=kem, key=key, renews=renews))
@@ -134,16 +117,6 @@ class KeyReleaseClient:
         """
         return self._driven(self._exchange.release_with_passport(key_ids, verifier=verifier, key=key, renews=renews))
 
-    def challenge(self) -> Challenge:
-        """Request a challenge and require that it is the configured service's.
-
-        With an expectation, the service must first prove its machine; see ``MutualAttestation.require``.
-
-        Raises:
-            BindingError: ``service-identity-mismatch``.
-        """
-        return self._driven(self._exchange.challenge())
-
     def prompt_key(self, key: str, *, policies: Collection[bytes], at: datetime) -> PromptKey:
         """Obtain a prompt key for encryption, and require that the log has it under an accepted policy.
 
@@ -154,20 +127,17 @@ class KeyReleaseClient:
 
         Raises:
             ReleaseRefusedError: the service has no such prompt key.
-            AttestError: as ``verify_prompt_key``.
-            EndorsementError: ``service-unreachable``.
-            ConfigurationError: an invalid key name.
+            AttestError: as ``verify_prompt_key`` and ``release``.
         """
-        asked = KeyReference(name=KeyName.parse(key))
+        name = KeyName.parse(key)
         self._driven(self._exchange.proof())
-        path = f"/v1/prompt-keys/{asked.name.tenant}/{asked.name.key_id}"
-        published = PublishedPromptKey.from_json(self._driven(self._exchange.asked(Ask(method="GET", path=path))))
+        ask = Ask(method="GET", path=f"/v1/prompt-keys/{name.tenant}/{name.key_id}")
         return verify_prompt_key(
-            published,
-            asked=asked,
+            PublishedPromptKey.from_json(self._driven(self._exchange.sent(ask))),
+            requested=KeyReference(name=name),
             policies=policies,
-            service=self._service,
-            watch=self._watch,
+            service=self._exchange.service,
+            watch=self._exchange.watch,
             fetch=lambda old, new: self._driven(self._exchange.consistency(old, new)),
             at=at,
         )

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
-from attest.errors import BindingError, EvidenceError, ReleaseRefusedError, VerificationError
+from attest.errors import BindingError, EvidenceError, ReleaseRefusedError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.release.log_monitor import LogWatch
@@ -30,8 +30,6 @@ from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
 from attest.release.wire import CONTEXT, ROLE, Challenge, Release, ReleaseRequest, SealedKey, release_info
 
-__all__ = ["Ask", "Attester", "Exchange", "Steps", "Verifier", "strange_answer"]
-
 _OK, _NOT_FOUND = 200, 404
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _T = TypeVar("_T")
@@ -45,13 +43,7 @@ Verifier = Callable[[Challenge], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request to the service.
-
-    Attributes:
-        method: of HTTP.
-        path: relative to the service's base URL, with the query.
-        body: JSON; None for no body.
-    """
+    """A request to the service; its path is relative to the base URL, its body is JSON."""
 
     method: str
     path: str
@@ -71,13 +63,6 @@ class _Proved(NamedTuple):
     recipient: WorkloadKey
 
 
-class _Receipt(NamedTuple):
-    """Members of a receipt beyond those of the exchange."""
-
-    decision: bytes
-    released_at: datetime
-
-
 class Exchange:
     """Exchange between one workload and one key-release service.
 
@@ -90,10 +75,9 @@ class Exchange:
     def __init__(
         self, *, service: VerifierKey, watch: LogWatch | None = None, expect: ServiceExpectation | None = None
     ) -> None:
-        """Keep the settings."""
         self._mutual = None if expect is None else MutualAttestation(expect, service=service)
-        self._service = service
-        self._watch = LogWatch(service) if watch is None else watch
+        self.service = service
+        self.watch = LogWatch(service) if watch is None else watch
 
     @property
     def proven(self) -> ProvenService | None:
@@ -109,18 +93,7 @@ class Exchange:
         key: WorkloadKey | None = None,
         renews: tuple[str, ...] = (),
     ) -> Steps[tuple[ReleasedKey, ...]]:
-        """Obtain keys: challenge, proof, sealed answer.
-
-        Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
-            attester: collects the evidence.
-            kem: HPKE KEM of the new key pair.
-            key: an existing key pair instead, whose leases the answer replaces.
-            renews: leases of that key pair to renew.
-
-        Raises:
-            AttestError: as ``KeyReleaseClient.release``.
-        """
+        """Obtain keys: challenge, proof, sealed answer; as ``KeyReleaseClient.release``, with the leases of ``key``."""
         # (1) A challenge from the configured service.
         challenge = yield from self.challenge()
         # (2) Evidence that commits to the challenge, to this service and to a key of this process.
@@ -134,17 +107,7 @@ class Exchange:
     def release_with_passport(
         self, key_ids: tuple[str, ...], *, verifier: Verifier, key: PassportKey, renews: tuple[str, ...] = ()
     ) -> Steps[tuple[ReleasedKey, ...]]:
-        """Obtain keys with an Attestation Result in place of evidence (passport model).
-
-        Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
-            verifier: obtains the EAR for evidence bound to ``key.bound``.
-            key: key pairs of this workload, the same for all renewals of a lease.
-            renews: leases of these keys to renew.
-
-        Raises:
-            AttestError: as ``KeyReleaseClient.release``.
-        """
+        """Obtain keys with an Attestation Result; as ``KeyReleaseClient.release_with_passport``."""
         challenge = yield from self.challenge()
         passport = key.passport(
             verifier(challenge), audience=challenge.audience, nonce=challenge.nonce, key_ids=key_ids, renews=renews
@@ -155,18 +118,18 @@ class Exchange:
     def challenge(self) -> Steps[Challenge]:
         """Request a challenge and require that it is the configured service's.
 
-        With an expectation, the service must first prove its machine; see ``MutualAttestation.require``.
+        With an expectation, the service must first prove its machine; see ``proof``.
 
         Raises:
             BindingError: ``service-identity-mismatch``.
         """
         yield from self.proof()
-        challenge = Challenge.from_json((yield from self.asked(Ask(method="POST", path="/v1/challenges", body={}))))
-        if challenge.audience != self._service.text:
+        challenge = Challenge.from_json((yield from self.sent(Ask(method="POST", path="/v1/challenges", body={}))))
+        if challenge.audience != self.service.text:
             raise BindingError(
                 "the service is not the configured one",
                 code="service-identity-mismatch",
-                expected=self._service.text,
+                expected=self.service.text,
                 got=challenge.audience,
                 hint="a changed identity is a new service: find out why before you configure it",
             )
@@ -176,7 +139,7 @@ class Exchange:
         """Require a recent proof of the service's machine, if one is expected.
 
         Raises:
-            AttestError: as ``MutualAttestation.require``.
+            AttestError: as ``MutualAttestation.answered``.
         """
         if self._mutual is None:
             return
@@ -184,7 +147,7 @@ class Exchange:
         if question is not None:
             self._mutual.answered(question, (yield Ask(method="GET", path=question.path)))
 
-    def asked(self, ask: Ask) -> Steps[JsonValue]:
+    def sent(self, ask: Ask) -> Steps[JsonValue]:
         """Send one request and return the document of a success.
 
         Raises:
@@ -200,20 +163,17 @@ class Exchange:
         return answer.document
 
     def consistency(self, old: int, new: int) -> Steps[tuple[bytes, ...]]:
-        """Request a proof that the log of one size extends that of another.
+        """Request a proof that the log of one size extends that of another; empty if the service has none.
 
         Raises:
-            VerificationError: ``log-consistency-invalid``: the service has no such proof.
             BindingError: ``service-answer-invalid``.
         """
         try:
-            document = yield from self.asked(Ask(method="GET", path=f"/v1/log/proof/consistency?old={old}&new={new}"))
+            document = yield from self.sent(Ask(method="GET", path=f"/v1/log/proof/consistency?old={old}&new={new}"))
         except ReleaseRefusedError as exc:
             if exc.status != _NOT_FOUND:
                 raise
-            raise VerificationError(
-                "the service has no proof that its log is the same", code="log-consistency-invalid", got=exc.message
-            ) from exc
+            return ()
         proof = document.get("proof") if isinstance(document, dict) else None
         if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
             raise strange_answer("no proof")
@@ -226,28 +186,26 @@ class Exchange:
         """Send the proof, and open the released keys."""
         # (3) Proof in exchange for sealed keys.
         ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
-        release = Release.from_json((yield from self.asked(ask)))
+        release = Release.from_json((yield from self.sent(ask)))
         # (4) The receipt is signed and covers this exchange and these exact bytes; only then are the keys opened.
-        receipt = self._check_receipt(release, proved)
+        decision, released_at = self._check_receipt(release, proved)
         # (5) The decision is in the service's log, which extends the one seen before.
-        _check_entry(release, proved, receipt.decision)
+        _check_entry(release, proved, decision)
         yield from self._follow(release)
-        return tuple(_open(sealed, proved, receipt, release) for sealed in release.keys)
+        opened = [proved.recipient.open(key.sealed, info=_info(key, proved, decision)) for key in release.keys]
+        return tuple(
+            _released(key, material, release, recipient=proved.recipient, at=released_at)
+            for key, material in zip(release.keys, opened, strict=True)
+        )
 
     def _follow(self, release: Release) -> Steps[None]:
-        comparison = self._watch.compare(self._watch.logged(release.entry, release.proof))
-        proof = None
-        if comparison.extent is not None:
-            try:
-                proof = yield from self.consistency(*comparison.extent)
-            except VerificationError as exc:
-                if exc.code != "log-consistency-invalid":
-                    raise
-                raise comparison.forked() from exc
-        self._watch.settle(comparison, proof)
+        comparison = self.watch.compare(self.watch.logged(release.entry, release.proof))
+        proof = () if comparison.extent is None else (yield from self.consistency(*comparison.extent))
+        self.watch.settle(comparison, proof)
 
-    def _check_receipt(self, release: Release, proved: _Proved) -> _Receipt:
-        receipt = read_receipt(self._service.verify(release.receipt))
+    def _check_receipt(self, release: Release, proved: _Proved) -> tuple[bytes, datetime]:
+        """Return the digest of the decision's log entry, and the time of the release."""
+        receipt = read_receipt(self.service.verify(release.receipt))
         wanted: dict[str, object] = {
             "audience": proved.challenge.audience,
             "nonce": proved.challenge.nonce.hex(),
@@ -263,8 +221,8 @@ class Exchange:
         if not isinstance(decision, str) or not _DIGEST.fullmatch(decision):
             raise BindingError("the receipt names no decision", code="receipt-mismatch", field="decision")
         if not isinstance(released_at, str):
-            raise BindingError("the receipt says not when", code="receipt-mismatch", field="released_at")
-        return _Receipt(bytes.fromhex(decision), rfc3339(released_at, what="released_at"))
+            raise BindingError("the receipt has no time", code="receipt-mismatch", field="released_at")
+        return bytes.fromhex(decision), rfc3339(released_at, what="released_at")
 
 
 def strange_answer(problem: str) -> BindingError:
@@ -275,7 +233,7 @@ def strange_answer(problem: str) -> BindingError:
 def _check_entry(release: Release, proved: _Proved, decision: bytes) -> None:
     """Require that the log entry is this decision, with the same content."""
     document = json_value(release.entry, what="entry of the log")
-    said = document if isinstance(document, dict) else {}
+    members = document if isinstance(document, dict) else {}
     wanted: dict[str, object] = {
         "kind": "decision",
         "outcome": "allow",
@@ -284,8 +242,8 @@ def _check_entry(release: Release, proved: _Proved, decision: bytes) -> None:
         "requested": list(proved.key_ids),
     }
     for name, expected in wanted.items():
-        if said.get(name) != expected:
-            raise _mismatch(f"the log says something else of this exchange: {name}", name, expected, said.get(name))
+        if members.get(name) != expected:
+            raise _mismatch(f"the log's entry differs from this exchange: {name}", name, expected, members.get(name))
     if leaf_hash(release.entry) != decision:
         raise BindingError("the receipt names another entry of the log", code="receipt-mismatch", field="decision")
 
@@ -294,26 +252,17 @@ def _mismatch(message: str, name: str, expected: object, got: object) -> Binding
     return BindingError(message, code="receipt-mismatch", field=name, expected=str(expected)[:200], got=str(got)[:200])
 
 
-def _answers(keys: tuple[SealedKey, ...], asked: tuple[str, ...]) -> bool:
-    """Return whether these are the requested keys, in their order."""
-    wanted = tuple(map(KeyReference.parse, asked))
+def _answers(keys: tuple[SealedKey, ...], requested: tuple[str, ...]) -> bool:
+    """Return True for the requested keys in their order."""
+    wanted = tuple(map(KeyReference.parse, requested))
     return len(keys) == len(wanted) and all(
         (key.name, key.version) == (one.name, one.version or key.version) for key, one in zip(keys, wanted, strict=True)
     )
 
 
-def _open(sealed: SealedKey, proved: _Proved, receipt: _Receipt, release: Release) -> ReleasedKey:
-    info = release_info(
-        audience=proved.challenge.audience,
-        nonce=proved.challenge.nonce,
-        evidence_digest=proved.proof.digest,
-        tenant=sealed.tenant,
-        key_id=sealed.key_id,
-        version=sealed.version,
-        purpose=sealed.purpose,
-        policy_digest=sealed.policy_digest,
-        decision_digest=receipt.decision,
-    )
+def _released(
+    sealed: SealedKey, material: bytes, release: Release, *, recipient: WorkloadKey, at: datetime
+) -> ReleasedKey:
     return ReleasedKey(
         tenant=sealed.tenant,
         key_id=sealed.key_id,
@@ -323,9 +272,23 @@ def _open(sealed: SealedKey, proved: _Proved, receipt: _Receipt, release: Releas
         receipt=release.receipt,
         entry=release.entry,
         proof=release.proof,
-        material=proved.recipient.open(sealed.sealed, info=info),
+        material=material,
         lease_id=sealed.lease_id,
-        released_at=receipt.released_at,
+        released_at=at,
         expires_at=sealed.expires_at,
-        recipient=proved.recipient,
+        recipient=recipient,
+    )
+
+
+def _info(sealed: SealedKey, proved: _Proved, decision: bytes) -> bytes:
+    return release_info(
+        audience=proved.challenge.audience,
+        nonce=proved.challenge.nonce,
+        evidence_digest=proved.proof.digest,
+        tenant=sealed.tenant,
+        key_id=sealed.key_id,
+        version=sealed.version,
+        purpose=sealed.purpose,
+        policy_digest=sealed.policy_digest,
+        decision_digest=decision,
     )

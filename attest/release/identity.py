@@ -19,19 +19,9 @@ from typing import Any, cast
 import rfc8785
 
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
-from attest.errors import EvidenceError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence, parse_envelope
-
-__all__ = [
-    "ANYBODY",
-    "CONTEXT",
-    "ROLE",
-    "ServiceAttestation",
-    "ServiceStatement",
-    "identity_binding",
-    "identity_note",
-]
+from attest.release.wire import signed_text, texts_of, wire_invalid
 
 CONTEXT = "kms-identity/v1"
 """The binding's context, distinct from that of a release."""
@@ -40,6 +30,7 @@ ANYBODY = "anybody"
 """Audience of a client without a name; the nonce alone makes the evidence its own."""
 SCHEMA = "kms.identity/1"
 NOTE = "attest-service-identity/v1"
+_TEXTS = ("verifier_key", "configuration_sha256", "anchors_sha256", "profile", "version")
 _DIGEST_BYTES = 32
 
 
@@ -89,37 +80,27 @@ class ServiceStatement:
         """
         document = json_value(raw, what="statement")
         members = dict(document) if isinstance(document, dict) else {}
-        tls, simulated = members.get("tls_spki_sha256"), members.get("allow_simulated")
-        texts = ("verifier_key", "configuration_sha256", "anchors_sha256", "profile", "version")
-        found = {name: members.get(name) for name in texts}
-        if members.get("schema") != SCHEMA or not isinstance(simulated, bool) or not isinstance(tls, str | None):
-            raise _invalid("statement", f"expected {SCHEMA}")
-        text = {name: value for name, value in found.items() if isinstance(value, str)}
-        if len(text) != len(texts):
-            raise _invalid("statement", f"expected the texts {', '.join(texts)}")
+        tls, simulated = members.pop("tls_spki_sha256", None), members.pop("allow_simulated", None)
+        if members.pop("schema", None) != SCHEMA or not isinstance(simulated, bool) or not isinstance(tls, str | None):
+            raise wire_invalid("statement", f"expected {SCHEMA}")
+        texts = texts_of(members, _TEXTS, what="statement")
         statement = ServiceStatement(
-            verifier_key=text["verifier_key"],
+            verifier_key=texts["verifier_key"],
             tls_spki_sha256=None if tls is None else _digest(tls, "tls_spki_sha256"),
-            configuration_sha256=_digest(text["configuration_sha256"], "configuration_sha256"),
-            anchors_sha256=_digest(text["anchors_sha256"], "anchors_sha256"),
+            configuration_sha256=_digest(texts["configuration_sha256"], "configuration_sha256"),
+            anchors_sha256=_digest(texts["anchors_sha256"], "anchors_sha256"),
             allow_simulated=simulated,
-            profile=text["profile"],
-            version=text["version"],
+            profile=texts["profile"],
+            version=texts["version"],
         )
         if statement.to_bytes() != raw:
-            raise _invalid("statement", "it is not canonical, or has unknown members")
+            raise wire_invalid("statement", "it is not canonical")
         return statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAttestation:
-    """A service's proof of its identity, not verified.
-
-    Attributes:
-        statement: as bound.
-        evidence: with the binding.
-        note: a signed note, see ``identity_note``.
-    """
+    """A service's proof of its identity, not verified."""
 
     statement: bytes
     evidence: Evidence
@@ -140,9 +121,9 @@ class ServiceAttestation:
         members = document if isinstance(document, dict) else {}
         statement, note = members.get("statement"), members.get("note")
         if set(members) != {"statement", "evidence", "note"} or not isinstance(statement, str):
-            raise _invalid("attestation", "expected exactly statement, evidence and note")
+            raise wire_invalid("attestation", "expected exactly statement, evidence and note")
         if not isinstance(note, str):
-            raise _invalid("attestation", "note: expected text")
+            raise wire_invalid("attestation", "note: expected text")
         return ServiceAttestation(
             statement=base64url_bytes(statement, what="statement"),
             evidence=parse_envelope(json.dumps(members["evidence"]).encode()),
@@ -176,12 +157,8 @@ def identity_note(*, nonce: bytes, audience: str, statement: bytes, evidence: Ev
         "statement_sha256": sha256(statement).hexdigest(),
         "evidence": evidence.digest.hex(),
     }
-    return f"{NOTE}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+    return signed_text(NOTE, document)
 
 
 def _digest(text: str, name: str) -> bytes:
     return hex_bytes(text, what=name, length=_DIGEST_BYTES)
-
-
-def _invalid(what: str, problem: str) -> EvidenceError:
-    return EvidenceError(f"{what}: {problem}", code="wire-invalid", field=what)

@@ -20,14 +20,13 @@ from attest.errors import BindingError, ConfigurationError, EvidenceError
 from attest.release.names import KeyName
 from attest.release.notes import VerifierKey
 from attest.release.sealed_key import WorkloadKey, seal
-
-__all__ = ["ImportTerms", "WrappedKey", "import_key_text", "open_wrapped", "read_import_key", "wrap_key"]
+from attest.release.wire import digest_of, read_signed_text, texts_of, wire_invalid
 
 CONTEXT = "attest-import/v2"
 SCHEMA = "attest.wrapped-key/2"
 _HEAD = "attest-import-key/v1"
+_WRAPPED = "wrapped key"
 _TEXTS = ("schema", "to", "key", "algorithm", "policy_sha256", "sealed")
-_DIGEST_BYTES = 32
 MAX_VERSION = 999_999_999
 
 
@@ -36,9 +35,7 @@ class ImportTerms:
     """Identity and guard of an imported key, fixed when it is sealed.
 
     Attributes:
-        name: of the key.
         version: from 1.
-        algorithm: of the key.
         policy_digest: SHA-256 of the policy that will guard it, 32 bytes.
     """
 
@@ -54,7 +51,6 @@ class WrappedKey:
 
     Attributes:
         to: SHA-256 of the recipient's import key, 32 bytes.
-        terms: identity and guard of the key.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
@@ -85,35 +81,21 @@ class WrappedKey:
         document = json_value(data, what="wrapped key")
         members = dict(document) if isinstance(document, dict) else {}
         version = members.pop("version", None)
-        texts = {name: value for name, value in members.items() if isinstance(value, str)}
-        if set(texts) != set(_TEXTS) or len(texts) != len(members) or texts["schema"] != SCHEMA:
-            raise _invalid(f"expected schema {SCHEMA} with a version and exactly the texts {', '.join(_TEXTS)}")
+        texts = texts_of(members, _TEXTS, what=_WRAPPED)
+        if texts["schema"] != SCHEMA:
+            raise _invalid(f"expected schema {SCHEMA}")
         if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version <= MAX_VERSION:
             raise _invalid(f"version: expected an integer from 1 to {MAX_VERSION}")
         try:
             name = KeyName.parse(texts["key"])
         except ConfigurationError as exc:
             raise _invalid(str(exc)) from exc
+        policy = digest_of(texts["policy_sha256"], "policy_sha256", what=_WRAPPED)
         return WrappedKey(
-            to=_digest(texts["to"], "to"),
-            terms=ImportTerms(
-                name=name,
-                version=version,
-                algorithm=texts["algorithm"],
-                policy_digest=_digest(texts["policy_sha256"], "policy_sha256"),
-            ),
+            to=digest_of(texts["to"], "to", what=_WRAPPED),
+            terms=ImportTerms(name=name, version=version, algorithm=texts["algorithm"], policy_digest=policy),
             sealed=base64url_bytes(texts["sealed"], what="sealed"),
         )
-
-
-def _digest(text: str, field: str) -> bytes:
-    try:
-        found = bytes.fromhex(text)
-    except ValueError:
-        found = b""
-    if len(found) != _DIGEST_BYTES or found.hex() != text:
-        raise _invalid(f"{field}: expected {_DIGEST_BYTES} bytes in lower-case hex")
-    return found
 
 
 def import_key_text(public_key: bytes) -> str:
@@ -128,12 +110,8 @@ def read_import_key(note: str, *, service: VerifierKey) -> bytes:
         SignatureError: ``note-signature-invalid``.
         EvidenceError: ``wire-invalid``, ``json-invalid`` or ``base64-invalid``.
     """
-    head, _, body = service.verify(note).partition("\n")
-    document = json_value(body.encode(), what="import key") if head == _HEAD else None
-    text = document.get("public_key") if isinstance(document, dict) and len(document) == 1 else None
-    if not isinstance(text, str):
-        raise _invalid(f"expected {_HEAD} with a public_key")
-    return base64url_bytes(text, what="public_key")
+    document = read_signed_text(service.verify(note), _HEAD, what="import key")
+    return base64url_bytes(texts_of(document, ("public_key",), what="import key")["public_key"], what="public_key")
 
 
 def wrap_key(
@@ -189,9 +167,9 @@ def _mismatch(field: str, expected: str, got: str) -> BindingError:
         field=field,
         expected=expected,
         got=got[:200],
-        hint="wrap the key again: for this service, and as the key, version and policy that it is brought in as",
+        hint="wrap the key again: for this service, and as the key, version and policy of this import",
     )
 
 
 def _invalid(problem: str) -> EvidenceError:
-    return EvidenceError(f"wrapped key: {problem}", code="wire-invalid", field="wrapped key")
+    return wire_invalid(_WRAPPED, problem)

@@ -2,7 +2,7 @@
 
 ::
 
-    keeper = LeaseKeeper(client, ("model",), attester=attester, timing=Timing(now=clock, wait=wait, random=random))
+    keeper = LeaseKeeper(client, ("model",), attester=attester, timing=LeaseClocks(now=clock, wait=wait, random=random))
     keys = keeper.obtain()
     for keys in keeper.renewals():      # waits; yields the keys of each renewal
         use(keys)
@@ -19,11 +19,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, EndorsementError, LeaseLostError
-from attest.release.client import Attester, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
+from attest.errors import AttestError, EndorsementError, LeaseLostError, ReleaseRefusedError
+from attest.release.client import KeyReleaseClient
+from attest.release.exchange import Attester
+from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID
-
-__all__ = ["LeaseClocks", "LeaseKeeper", "LeaseLostError"]
 
 RENEW_AT: Final = 2 / 3
 """Part of a lease's time left at its renewal; the rest is a reserve for outages of the service."""
@@ -31,7 +31,7 @@ JITTER: Final = 1 / 10
 """Largest random advance of a renewal as a part of that time, so that machines do not renew together."""
 FIRST_RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
-_ASK_AGAIN: Final = frozenset({429, 503})
+_RETRIED: Final = frozenset({429, 503})
 _GONE: Final = frozenset({"lease-ended", "lease-expired"})
 """A lost answer may have renewed the lease; the workload then requests the keys without a lease."""
 
@@ -71,7 +71,6 @@ class LeaseKeeper:
         timing: LeaseClocks,
         kem: int = KEM_HYBRID,
     ) -> None:
-        """Keep the settings."""
         self._client = client
         self._key_ids = key_ids
         self._attester = attester
@@ -86,8 +85,7 @@ class LeaseKeeper:
         Raises:
             AttestError: as ``KeyReleaseClient.release``.
         """
-        keys = self._client.release(self._key_ids, attester=self._attester, kem=self._kem)
-        return self._keep(keys)
+        return self._keep(self._client.release(self._key_ids, attester=self._attester, kem=self._kem))
 
     def renewals(self) -> Iterator[tuple[ReleasedKey, ...]]:
         """Renew each lease in time, without end, and yield the renewed keys.
@@ -108,14 +106,13 @@ class LeaseKeeper:
 
     @property
     def expires_at(self) -> datetime:
-        """End of the first lease.
+        """End of the lease that ends first.
 
         Raises:
             ValueError: ``obtain`` has not succeeded yet.
         """
         if not self._held:
-            msg = "obtain() comes first"
-            raise ValueError(msg)
+            raise ValueError("call obtain() first")
         return min(key.expires_at for key in self._held)
 
     def _seconds_until_due(self) -> float:
@@ -129,15 +126,15 @@ class LeaseKeeper:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
-                return self._ask()
+                return self._renew()
             except (EndorsementError, ReleaseRefusedError) as exc:
-                if isinstance(exc, ReleaseRefusedError) and exc.status not in _ASK_AGAIN:
+                if isinstance(exc, ReleaseRefusedError) and exc.status not in _RETRIED:
                     raise
                 self._require_time_left(pause, exc)
             self._timing.wait(pause * (1 - self._timing.random() / 2))
             pause = min(2 * pause, LONGEST_RETRY_SECONDS)
 
-    def _ask(self) -> tuple[ReleasedKey, ...]:
+    def _renew(self) -> tuple[ReleasedKey, ...]:
         """Renew, or release to the same key pair if the lease no longer exists."""
         try:
             return self._client.release(self._key_ids, attester=self._attester, renewing=self._held)
@@ -150,8 +147,8 @@ class LeaseKeeper:
         if self._timing.now() + timedelta(seconds=pause) < self.expires_at:
             return
         raise LeaseLostError(
-            f"the lease ends at {rfc3339_text(self.expires_at)}, and the service cannot be asked: {exc.message}",
+            f"the lease ends at {rfc3339_text(self.expires_at)}, and the service cannot be reached: {exc.message}",
             code="lease-lost",
             cause=exc,
-            hint="drop the keys, or ask for them anew when the service is back",
+            hint="delete the keys, or request them again when the service is back",
         )

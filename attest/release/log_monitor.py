@@ -25,12 +25,10 @@ from attest.release.tlog import (
     verify_logged,
 )
 
-__all__ = ["CheckpointMemory", "Comparison", "FetchProof", "FileMemory", "LogWatch", "ProcessMemory"]
-
 FetchProof = Callable[[int, int], tuple[bytes, ...]]
 """Obtains the service's consistency proof between two sizes.
 
-Raises ``VerificationError`` with ``log-consistency-invalid`` if the service has no such proof.
+If the service has none, it returns no hashes, or raises ``VerificationError`` with ``log-consistency-invalid``.
 """
 _MAX_MEMORY_BYTES = 64 * 1024
 
@@ -51,7 +49,6 @@ class ProcessMemory:
     """Store for the life of this process."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._note: str | None = None
 
     def recall(self) -> str | None:
@@ -71,7 +68,6 @@ class FileMemory:
     """
 
     def __init__(self, path: Path) -> None:
-        """Keep the path."""
         self._path = path
 
     def recall(self) -> str | None:
@@ -122,7 +118,6 @@ class LogWatch:
     def __init__(
         self, log: VerifierKey, *, memory: CheckpointMemory | None = None, witnesses: WitnessPolicy = NO_WITNESSES
     ) -> None:
-        """Keep the settings."""
         self._log = log
         self._memory = ProcessMemory() if memory is None else memory
         self._witnesses = witnesses
@@ -163,31 +158,26 @@ class LogWatch:
         """
         comparison = self.compare(checkpoint)
         try:
-            proof = None if comparison.extent is None else fetch(*comparison.extent)
+            proof = () if comparison.extent is None else fetch(*comparison.extent)
         except VerificationError as exc:
             if exc.code != "log-consistency-invalid":
                 raise
-            raise comparison.forked() from exc
+            proof = ()
         self.settle(comparison, proof)
 
     def compare(self, checkpoint: Checkpoint) -> Comparison:
-        """Return a verified checkpoint beside the remembered one, for callers that obtain the proof themselves.
+        """Pair a verified checkpoint with the remembered one, for callers that obtain the proof themselves.
 
         Raises:
             ConfigurationError: ``log-memory-unusable``.
         """
-        note = self._memory.recall()
-        return Comparison(remembered=None if note is None else self._remembered(note), received=checkpoint)
+        return Comparison(remembered=self._remembered(), received=checkpoint)
 
-    def settle(self, comparison: Comparison, proof: tuple[bytes, ...] | None) -> None:
-        """Check a comparison, and remember the larger checkpoint.
-
-        Args:
-            comparison: from ``compare``.
-            proof: for ``comparison.extent``, if it names one.
+    def settle(self, comparison: Comparison, proof: tuple[bytes, ...]) -> None:
+        """Check a comparison by the proof for its extent, and remember the larger checkpoint.
 
         Raises:
-            LogForkedError: ``log-forked``.
+            LogForkedError: ``log-forked``; also for an empty proof where one is necessary.
             ConfigurationError: ``log-memory-unusable``.
         """
         comparison.require_one_log(proof)
@@ -195,15 +185,16 @@ class LogWatch:
         if remembered is None or received.size > remembered.size:
             self._memory.remember(received.note)
 
-    def _remembered(self, note: str) -> Checkpoint:
+    def _remembered(self) -> Checkpoint | None:
+        note = self._memory.recall()
         try:
-            return read_checkpoint(note, log=self._log)
+            return None if note is None else read_checkpoint(note, log=self._log)
         except AttestError as exc:
             raise ConfigurationError(
-                "what is remembered of the log is no checkpoint of it",
+                "the remembered checkpoint is not one of this log",
                 code="log-memory-unusable",
                 got=exc.message,
-                hint="it is of another service, or was altered; what was seen before cannot be compared without it",
+                hint="it is of another service, or was altered; without it, the log cannot be compared with its past",
             ) from exc
 
 
@@ -227,18 +218,7 @@ class Comparison:
         old, new = sorted((self.remembered.size, self.received.size))
         return None if old in {0, new} else (old, new)
 
-    def forked(self) -> LogForkedError:
-        """Return the error for two checkpoints of different logs.
-
-        Raises:
-            ValueError: there is no earlier checkpoint.
-        """
-        if self.remembered is None:
-            msg = "one checkpoint alone is of one log"
-            raise ValueError(msg)
-        return LogForkedError(remembered=self.remembered.note, received=self.received.note)
-
-    def require_one_log(self, proof: tuple[bytes, ...] | None) -> None:
+    def require_one_log(self, proof: tuple[bytes, ...]) -> None:
         """Require that the larger extends the smaller.
 
         Raises:
@@ -247,13 +227,10 @@ class Comparison:
         if self.remembered is None:
             return
         old, new = sorted((self.remembered, self.received), key=lambda one: one.size)
-        if old.size == new.size:
-            if not hmac.compare_digest(old.root, new.root):
-                raise self.forked()
-            return
+        fork = LogForkedError(remembered=self.remembered.note, received=self.received.note)
+        if old.size == new.size and not hmac.compare_digest(old.root, new.root):
+            raise fork
         try:
-            verify_consistency(proof or (), old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
+            verify_consistency(proof, old_size=old.size, old_root=old.root, new_size=new.size, new_root=new.root)
         except VerificationError as exc:
-            if exc.code != "log-consistency-invalid":
-                raise
-            raise self.forked() from exc
+            raise fork from exc

@@ -41,15 +41,6 @@ from attest.verification import VerifiedEvidence
 if TYPE_CHECKING:
     import httpx
 
-__all__ = [
-    "AttestationAnswer",
-    "AttestationQuestion",
-    "MutualAttestation",
-    "ProvenService",
-    "ServiceExpectation",
-    "tls_key_seen",
-]
-
 PATH = "/v1/attestation"
 DEFAULT_MAX_AGE = timedelta(minutes=5)
 _OK, _NOT_FOUND = 200, 404
@@ -86,10 +77,8 @@ class ServiceExpectation:
     audience: str = ANYBODY
 
     def __post_init__(self) -> None:
-        """Refuse a relaxation without a reason."""
         if self.unchecked_tls is not None and not self.unchecked_tls.strip():
-            msg = "unchecked_tls: say why"
-            raise ValueError(msg)
+            raise ValueError("unchecked_tls needs a reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +86,6 @@ class AttestationAnswer:
     """An answer with the channel that it came over.
 
     Attributes:
-        status: of HTTP.
-        document: the body.
         tls_key: SHA-256 of the SubjectPublicKeyInfo of the peer's certificate; None without TLS.
         retry_after: seconds in ``Retry-After``; None without it.
     """
@@ -111,13 +98,7 @@ class AttestationAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenService:
-    """A proven service.
-
-    Attributes:
-        statement: its statement about itself, which its evidence commits to.
-        result: appraisal of its evidence.
-        at: moment of the proof.
-    """
+    """A proven service."""
 
     statement: ServiceStatement
     result: AttestationResult
@@ -126,13 +107,7 @@ class ProvenService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationQuestion:
-    """A request for a service's proof.
-
-    Attributes:
-        path: with the query.
-        nonce: for the binding of the answer.
-        at: moment of the request.
-    """
+    """A request for a service's proof."""
 
     path: str
     nonce: bytes
@@ -148,7 +123,6 @@ class MutualAttestation:
     """
 
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
-        """Keep the settings."""
         self._expect = expect
         self._service = service
         self._proven: ProvenService | None = None
@@ -157,26 +131,6 @@ class MutualAttestation:
     def proven(self) -> ProvenService | None:
         """The last proof; None before the first."""
         return self._proven
-
-    def require(self, ask: Callable[[str], AttestationAnswer]) -> None:
-        """Require a recent proof of the service.
-
-        Args:
-            ask: sends GET to a path of the service.
-
-        Raises:
-            VerificationError: ``service-evidence-missing``; the evidence is invalid, or bound to another
-                nonce (``nonce-mismatch``), service (``service-identity-mismatch``), statement
-                (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
-            BindingError: ``service-tls-key-mismatch``.
-            SignatureError: ``note-signature-invalid``.
-            AppraisalError: ``service-policy-not-met``, with every check.
-            EndorsementError: an endorsement is missing or stale.
-            EvidenceError: the answer is malformed.
-        """
-        question = self.question()
-        if question is not None:
-            self.answered(question, ask(question.path))
 
     def question(self) -> AttestationQuestion | None:
         """Return the next request for a proof, or None while the last one is recent."""
@@ -193,7 +147,14 @@ class MutualAttestation:
         """Verify and appraise the service's answer.
 
         Raises:
-            AttestError: as ``require``.
+            VerificationError: ``service-evidence-missing``; the evidence is invalid, or bound to another
+                nonce (``nonce-mismatch``), service (``service-identity-mismatch``), statement
+                (``service-statement-mismatch``) or configuration (``service-configuration-mismatch``).
+            BindingError: ``service-tls-key-mismatch``.
+            SignatureError: ``note-signature-invalid``.
+            AppraisalError: ``service-policy-not-met``, with every check.
+            EndorsementError: an endorsement is missing or stale.
+            EvidenceError: the answer is malformed.
         """
         self._proven = self._judge(answer, question.nonce, question.at)
 
@@ -236,7 +197,7 @@ class MutualAttestation:
         )
         if not hmac.compare_digest(text.encode(), expected.encode()):
             raise BindingError(
-                "the service's signature is over another question or another answer",
+                "the service's signature covers another question or another answer",
                 code="service-answer-replayed",
                 field="note",
                 expected=expected[:400],
@@ -244,8 +205,15 @@ class MutualAttestation:
             )
 
     def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
-        expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
-        return verify_service(evidence, expect=self._expect, expected=expected, at=at)
+        return verify_service(
+            evidence,
+            policy=self._expect.policy,
+            anchors=self._expect.anchors,
+            endorsements=self._expect.endorsements,
+            fetch=self._expect.fetch,
+            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce),
+            at=at,
+        )
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)
@@ -292,7 +260,7 @@ class MutualAttestation:
                 field="configuration_sha256",
                 expected=wanted.hex(),
                 got=statement.configuration_sha256.hex(),
-                hint="its log says what changed (settings-changed)",
+                hint="its log has the change (settings-changed)",
             )
 
 
@@ -307,7 +275,7 @@ def _attestation_of(answer: AttestationAnswer) -> ServiceAttestation:
             code="service-evidence-missing",
             expected="evidence of a TEE",
             got=f"{code}: {detail}"[:300],
-            hint="it is turned on with self_evidence, where the service runs inside a TEE",
+            hint="set self_evidence where the service runs inside a TEE",
         )
     raise EndorsementError(
         f"the service cannot prove itself now: {detail[:300]} [{code[:60]}]",

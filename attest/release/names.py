@@ -15,17 +15,6 @@ from dataclasses import dataclass
 
 from attest.errors import ConfigurationError
 
-__all__ = [
-    "DEFAULT_TENANT",
-    "KEY_ID_PATTERN",
-    "KEY_REFERENCE_PATTERN",
-    "TENANT_PATTERN",
-    "KeyName",
-    "KeyReference",
-    "require_key_id",
-    "require_tenant",
-]
-
 DEFAULT_TENANT = "default"
 KEY_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,127}$"
 """The grammar keeps names safe in file systems, shells and queries, although they are never used there as text."""
@@ -42,10 +31,6 @@ _SHOWN = 210
 class KeyName:
     """A key's name, printed as ``KEY`` or ``TENANT/KEY``.
 
-    Attributes:
-        tenant: owner of the key.
-        key_id: its id, unique within the tenant.
-
     Raises:
         ConfigurationError: ``tenant-invalid`` or ``key-id-invalid``.
     """
@@ -54,7 +39,6 @@ class KeyName:
     key_id: str
 
     def __post_init__(self) -> None:
-        """Refuse a name outside the grammar."""
         require_tenant(self.tenant)
         require_key_id(self.key_id)
 
@@ -73,7 +57,6 @@ class KeyName:
         return KeyName(tenant=tenant, key_id=key_id)
 
     def __str__(self) -> str:
-        """Return the canonical spelling."""
         return self.key_id if self.tenant == DEFAULT_TENANT else f"{self.tenant}/{self.key_id}"
 
 
@@ -82,7 +65,6 @@ class KeyReference:
     """A reference to a key, optionally to a version, printed as a name or as ``NAME@VERSION``.
 
     Attributes:
-        name: of the key.
         version: from 1; None for the current one.
     """
 
@@ -107,7 +89,6 @@ class KeyReference:
         return KeyReference(name=KeyName.parse(name), version=int(version) if at else None)
 
     def __str__(self) -> str:
-        """Return the canonical spelling."""
         return str(self.name) if self.version is None else f"{self.name}@{self.version}"
 
 

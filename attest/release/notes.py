@@ -22,19 +22,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from attest.encoding import base64_bytes
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 
-__all__ = [
-    "COSIGNATURE",
-    "MAX_NOTE_BYTES",
-    "SignatureLine",
-    "VerifierKey",
-    "key_id",
-    "open_note",
-    "parse_key",
-    "require_name",
-    "sign_note",
-    "verifier_key",
-]
-
 MAX_NOTE_BYTES = 1024 * 1024
 MAX_SIGNATURES = 100
 """The limit of Go's reader."""
@@ -103,7 +90,6 @@ class SignatureLine:
     """A signature line of a note, not verified.
 
     Attributes:
-        name: the stated signer.
         key_id: 4 bytes.
         signature: bytes whose form depends on the kind of key.
     """
@@ -129,7 +115,7 @@ def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
 
 
 def _is_plain(note: str) -> bool:
-    """Return whether a note is unambiguous text: valid UTF-8 without control characters."""
+    """Return True for unambiguous text: valid UTF-8 without control characters."""
     return not re.search("[\x00-\x09\x0b-\x1f\ud800-\udfff]", note)
 
 
@@ -199,8 +185,7 @@ def sign_note(text: str, *, name: str, key: Ed25519PrivateKey) -> str:
         ValueError: the text has no newline at its end, or an empty line there.
     """
     if not text.endswith("\n") or "\n\n" in text:
-        msg = "the text of a note ends in one newline and has no empty line"
-        raise ValueError(msg)
+        raise ValueError("the text of a note ends in one newline and has no empty line")
     identity = verifier_key(name, key.public_key())
     signature = key.sign(text.encode())
     return f"{text}\n— {name} {_base64(identity.key_id + signature)}\n"

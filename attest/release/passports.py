@@ -24,9 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value
 from attest.errors import EvidenceError, SignatureError
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
-from attest.release.wire import asked_in
-
-__all__ = ["MAX_EAR_BYTES", "BoundKeys", "Passport", "PassportKey", "PassportRequest", "read_bound_keys"]
+from attest.release.wire import read_request, request_members
 
 MAX_EAR_BYTES: Final = 256 * 1024
 MAX_BOUND_BYTES: Final = 4096
@@ -76,11 +74,7 @@ def _message(*, audience: str, nonce: bytes, ear_digest: bytes, key_ids: Sequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportKey:
-    """A workload's key pairs for the passport model. The private halves never leave this object.
-
-    Attributes:
-        recipient: key pair for sealing.
-    """
+    """A workload's key pairs for the passport model. The private halves never leave this object."""
 
     recipient: WorkloadKey
     _signer: Ed25519PrivateKey = field(repr=False)
@@ -114,9 +108,7 @@ class PassportKey:
         return Passport(ear=ear, key=self.bound, signature=self._signer.sign(message))
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
-        msg = "a PassportKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a PassportKey does not leave its process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +117,6 @@ class Passport:
 
     Attributes:
         ear: the EAR, a JWT or a CWT as the Verifier issued it.
-        key: the ``key`` of the binding.
         signature: over this request, 64 bytes.
     """
 
@@ -158,7 +149,7 @@ class Passport:
                 field="passport.signature",
                 expected="a signature over this service, challenge, EAR, keys and leases",
                 clause="must-check.md 20",
-                hint="an EAR is of use to the workload alone whose key it names, and each request is signed anew",
+                hint="only the workload whose key an EAR names can use it, and it signs each request anew",
             ) from exc
         return keys
 
@@ -187,14 +178,7 @@ class Passport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportRequest:
-    """A request for keys with a passport.
-
-    Attributes:
-        challenge: the token as received.
-        passport: signed for the nonce, audience, keys and leases of this request.
-        key_ids: as of ``ReleaseRequest``.
-        renews: as of ``ReleaseRequest``.
-    """
+    """A request for keys with a passport that is signed for it; the other members are those of ``ReleaseRequest``."""
 
     challenge: str
     passport: Passport
@@ -208,13 +192,7 @@ class PassportRequest:
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members."""
-        renews: dict[str, JsonValue] = {"renews": list(self.renews)} if self.renews else {}
-        return {
-            "challenge": self.challenge,
-            "passport": self.passport.to_json(),
-            "keys": list(self.key_ids),
-            **renews,
-        }
+        return request_members(self.challenge, {"passport": self.passport.to_json()}, self.key_ids, self.renews)
 
     @staticmethod
     def from_json(document: JsonValue) -> PassportRequest:
@@ -223,12 +201,10 @@ class PassportRequest:
         Raises:
             EvidenceError: ``wire-invalid``, ``passport-malformed`` or ``base64-invalid``.
         """
-        asked = asked_in(document, proof="passport")
+        request = read_request(document, proof="passport")
+        passport = Passport.from_json(request.proof)
         return PassportRequest(
-            challenge=asked.challenge,
-            passport=Passport.from_json(asked.proof),
-            key_ids=asked.key_ids,
-            renews=asked.renews,
+            challenge=request.challenge, passport=passport, key_ids=request.key_ids, renews=request.renews
         )
 
 

@@ -14,9 +14,8 @@ and not a key made for one sender.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,17 +26,7 @@ from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, WorkloadKey, seal
 from attest.release.tlog import leaf_hash
-
-__all__ = [
-    "PROMPT_ALGORITHMS",
-    "PUBLISHED",
-    "PromptKey",
-    "PromptKeyNote",
-    "PublishedPromptKey",
-    "SealedPrompt",
-    "open_prompt",
-    "verify_prompt_key",
-]
+from attest.release.wire import digest_of, read_signed_text, signed_text, texts_of, wire_invalid
 
 PROMPT_ALGORITHMS: Final = {"hpke-x25519": KEM_X25519, "hpke-mlkem768-x25519": KEM_HYBRID}
 """Algorithms by name, with their HPKE KEMs."""
@@ -46,7 +35,8 @@ CONTEXT: Final = "attest-prompt/v1"
 SKEW_SECONDS: Final = 60
 """How much a sender's clock may be slow."""
 _HEAD = "attest-prompt-key/v1"
-_DIGEST_BYTES = 32
+_TEXTS = ("tenant", "key_id", "algorithm", "public_key", "policy_sha256", "not_before", "use_until", "logged")
+_PROMPT = "prompt key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +44,6 @@ class PromptKeyNote:
     """A service's statement about a prompt key.
 
     Attributes:
-        name: of the key.
         version: from 1.
         algorithm: one of ``PROMPT_ALGORITHMS``.
         public_key: two bytes of KEM id, big-endian, and the raw public key.
@@ -80,7 +69,7 @@ class PromptKeyNote:
             "use_until": rfc3339_text(self.use_until),
             "logged": self.logged.hex(),
         }
-        return f"{_HEAD}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+        return signed_text(_HEAD, document)
 
     def logged_members(self) -> dict[str, JsonValue]:
         """Return the log entry's members about the key."""
@@ -101,13 +90,11 @@ class PromptKeyNote:
         Raises:
             EvidenceError: ``wire-invalid``, ``json-invalid``, ``base64-invalid`` or ``time-invalid``.
         """
-        head, _, body = text.partition("\n")
-        document = json_value(body.encode(), what="prompt key") if head == _HEAD else None
-        members = dict(document) if isinstance(document, dict) else {}
+        members = read_signed_text(text, _HEAD, what=_PROMPT)
         version = members.pop("version", None)
-        texts = {name: value for name, value in members.items() if isinstance(value, str)}
-        if set(texts) != _TEXTS or len(texts) != len(members) or type(version) is not int or version < 1:
-            raise _invalid(f"expected {_HEAD} with exactly a version and the texts {', '.join(sorted(_TEXTS))}")
+        texts = texts_of(members, _TEXTS, what=_PROMPT)
+        if type(version) is not int or version < 1:
+            raise _invalid("version: expected an integer from 1")
         try:
             name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
         except ConfigurationError as exc:
@@ -119,34 +106,16 @@ class PromptKeyNote:
             version=version,
             algorithm=texts["algorithm"],
             public_key=base64url_bytes(texts["public_key"], what="public_key"),
-            policy_digest=_digest(texts["policy_sha256"], "policy_sha256"),
+            policy_digest=digest_of(texts["policy_sha256"], "policy_sha256", what=_PROMPT),
             not_before=rfc3339(texts["not_before"], what="not_before"),
             use_until=rfc3339(texts["use_until"], what="use_until"),
-            logged=_digest(texts["logged"], "logged"),
+            logged=digest_of(texts["logged"], "logged", what=_PROMPT),
         )
-
-
-_TEXTS = {
-    "tenant",
-    "key_id",
-    "algorithm",
-    "public_key",
-    "policy_sha256",
-    "not_before",
-    "use_until",
-    "logged",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedPromptKey:
-    """A published prompt key, not verified.
-
-    Attributes:
-        note: signed.
-        entry: the log entry that published it.
-        proof: of the entry's inclusion in the log.
-    """
+    """A published prompt key, not verified: a signed note, the log entry that published it, and proof of inclusion."""
 
     note: str
     entry: bytes
@@ -163,7 +132,7 @@ class PublishedPromptKey:
         Raises:
             EvidenceError: ``wire-invalid`` or ``base64-invalid``.
         """
-        texts = _texts(document, {field.name for field in fields(PublishedPromptKey)})
+        texts = texts_of(document, ("note", "entry", "proof"), what=_PROMPT)
         entry = base64url_bytes(texts["entry"], what="entry")
         return PublishedPromptKey(note=texts["note"], entry=entry, proof=texts["proof"])
 
@@ -173,7 +142,6 @@ class SealedPrompt:
     """A ciphertext under a prompt key.
 
     Attributes:
-        name: of the key.
         version: of the key; a workload requests the private half of this one.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
@@ -198,7 +166,7 @@ class SealedPrompt:
         Raises:
             EvidenceError: ``wire-invalid`` or ``base64-invalid``.
         """
-        texts = _texts(document, {"key", "sealed"})
+        texts = texts_of(document, ("key", "sealed"), what=_PROMPT)
         try:
             reference = KeyReference.parse(texts["key"])
         except ConfigurationError as exc:
@@ -240,7 +208,7 @@ class PromptKey:
 def verify_prompt_key(
     published: PublishedPromptKey,
     *,
-    asked: KeyReference,
+    requested: KeyReference,
     policies: Collection[bytes],
     service: VerifierKey,
     watch: LogWatch,
@@ -251,7 +219,7 @@ def verify_prompt_key(
 
     Args:
         published: as received.
-        asked: the requested key.
+        requested: the key, with or without a version.
         policies: digests of accepted policies; an empty set accepts no key.
         service: the service's verifier key, from configuration.
         watch: monitors the service's log.
@@ -269,8 +237,8 @@ def verify_prompt_key(
     # (1) The service signed it.
     note = PromptKeyNote.parse(service.verify(published.note))
     # (2) It is the requested key, under an accepted policy, and current.
-    if (note.name, asked.version or note.version) != (asked.name, note.version):
-        raise _mismatch("key", str(asked), f"{note.name}@{note.version}")
+    if (note.name, requested.version or note.version) != (requested.name, note.version):
+        raise _mismatch("key", str(requested), f"{note.name}@{note.version}")
     if note.policy_digest not in policies:
         accepted = ", ".join(sorted(digest.hex() for digest in policies)) or "none"
         raise _mismatch("policy_sha256", accepted, note.policy_digest.hex())
@@ -311,20 +279,20 @@ def _require_current(note: PromptKeyNote, *, at: datetime) -> None:
     if note.not_before - timedelta(seconds=SKEW_SECONDS) <= at < note.use_until:
         return
     raise VerificationError(
-        "the prompt key is not to be used now",
+        "the prompt key is not valid now",
         code="prompt-key-not-current",
         expected=f"from {rfc3339_text(note.not_before)} to before {rfc3339_text(note.use_until)}",
         got=rfc3339_text(at),
-        hint="ask the service for the key again",
+        hint="request the key from the service again",
     )
 
 
 def _require_logged(note: PromptKeyNote, entry: bytes) -> None:
     document = json_value(entry, what="entry of the log")
-    said = document if isinstance(document, dict) else {}
+    members = document if isinstance(document, dict) else {}
     for name, expected in {"kind": PUBLISHED, **note.logged_members()}.items():
-        if said.get(name) != expected:
-            raise _mismatch(name, str(expected)[:200], str(said.get(name))[:200])
+        if members.get(name) != expected:
+            raise _mismatch(name, str(expected)[:200], str(members.get(name))[:200])
     if leaf_hash(entry) != note.logged:
         raise _mismatch("logged", note.logged.hex(), leaf_hash(entry).hex())
 
@@ -342,31 +310,13 @@ def _info(audience: str, name: KeyName, version: int, policy_digest: bytes) -> b
     )
 
 
-def _texts(document: JsonValue, names: set[str]) -> dict[str, str]:
-    members = document if isinstance(document, dict) else {}
-    texts = {name: value for name, value in members.items() if isinstance(value, str)}
-    if set(members) != names or len(texts) != len(members):
-        raise _invalid(f"expected exactly the texts {', '.join(sorted(names))}")
-    return texts
-
-
-def _digest(text: str, name: str) -> bytes:
-    try:
-        digest = bytes.fromhex(text)
-    except ValueError as exc:
-        raise _invalid(f"{name}: expected hex") from exc
-    if len(digest) != _DIGEST_BYTES or digest.hex() != text:
-        raise _invalid(f"{name}: expected 32 bytes in lower-case hex")
-    return digest
-
-
 def _invalid(problem: str) -> EvidenceError:
-    return EvidenceError(f"prompt key: {problem}", code="wire-invalid", field="prompt key")
+    return wire_invalid(_PROMPT, problem)
 
 
 def _mismatch(field: str, expected: str, got: str) -> BindingError:
     return BindingError(
-        f"the prompt key is not the one that is wanted: {field}",
+        f"the prompt key is not the required one: {field}",
         code="prompt-key-mismatch",
         field=field,
         expected=expected,

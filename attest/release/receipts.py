@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 
-from attest.encoding import (
-    JsonValue,
-    json_value,
-    rfc3339_text,
-)
-from attest.release.wire import SealedKey, wire_invalid
-
-__all__ = ["key_members", "read_receipt", "receipt_text"]
+from attest.encoding import JsonValue, rfc3339_text
+from attest.release.wire import SealedKey, read_signed_text, signed_text
 
 RECEIPT = "attest-release-receipt/v1"
 
@@ -41,7 +34,7 @@ def receipt_text(
         "simulated": simulated,
         **({"break_glass": True} if break_glass else {}),
     }
-    return f"{RECEIPT}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+    return signed_text(RECEIPT, document)
 
 
 def read_receipt(text: str) -> dict[str, JsonValue]:
@@ -50,13 +43,7 @@ def read_receipt(text: str) -> dict[str, JsonValue]:
     Raises:
         EvidenceError: ``wire-invalid`` or ``json-invalid``.
     """
-    head, _, body = text.partition("\n")
-    if head != RECEIPT:
-        raise wire_invalid("receipt", f"expected {RECEIPT}")
-    document = json_value(body.encode(), what="receipt")
-    if not isinstance(document, dict):
-        raise wire_invalid("receipt", "expected an object")
-    return document
+    return read_signed_text(text, RECEIPT, what="receipt")
 
 
 def key_members(key: SealedKey) -> dict[str, JsonValue]:

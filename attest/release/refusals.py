@@ -5,8 +5,6 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import KeyUnknownError, LeaseEndedError, PolicyNotMetError, ReleaseRefusedError
 
-__all__ = ["refused"]
-
 _NEXT = {
     "policy-not-met": "compare this machine with the key's policy: 'attest collect evidence', then 'attest appraise'",
     "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",

@@ -8,24 +8,16 @@ from typing import NoReturn
 
 from attest.release.sealed_key import WorkloadKey
 
-__all__ = ["ReleasedKey"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedKey:
     """A key in the clear. Its repr omits the material, and it cannot be pickled.
 
     Attributes:
-        tenant: owner of the key.
-        key_id: id within the tenant.
-        version: of the key.
-        purpose: of the key.
         policy_digest: SHA-256 of the policy under which it was released.
         receipt: the service's signed receipt, to keep.
         entry: the decision's log entry.
         proof: of the entry's inclusion in the log.
-        material: the key.
-        lease_id: names the lease for its renewal.
         released_at: start of the lease, by the service's clock.
         expires_at: end of the lease, by the service's clock; attest again before it.
         recipient: the one-time key that it was sealed to, presented again at renewal.
@@ -46,11 +38,8 @@ class ReleasedKey:
     recipient: WorkloadKey
 
     def __repr__(self) -> str:
-        """Return the name without the material."""
-        who = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
-        return f"ReleasedKey({who}, material=<{len(self.material)} bytes>)"
+        name = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
+        return f"ReleasedKey({name}, material=<{len(self.material)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
-        msg = "a ReleasedKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a ReleasedKey does not leave its process")

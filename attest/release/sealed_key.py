@@ -12,18 +12,9 @@ from typing import NoReturn
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import (
-    AEAD,
-    KDF,
-    KEM,
-    MLKEM768X25519PrivateKey,
-    MLKEM768X25519PublicKey,
-    Suite,
-)
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, MLKEM768X25519PublicKey, Suite
 
 from attest.errors import BindingError, VerificationError
-
-__all__ = ["KEM_HYBRID", "KEM_X25519", "MATERIAL_BYTES", "WorkloadKey", "seal"]
 
 KEM_HYBRID = 0x647A
 """X-Wing: ML-KEM-768 and X25519 (IANA HPKE KEM id)."""
@@ -71,8 +62,7 @@ class WorkloadKey:
             lattice, curve = MLKEM768PrivateKey.generate(), X25519PrivateKey.generate()
             raw = lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
             return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
-        msg = f"KEM {kem:#06x} is not offered: expected {KEM_HYBRID:#06x} or {KEM_X25519:#06x}"
-        raise ValueError(msg)
+        raise ValueError(f"KEM {kem:#06x} is not offered: expected {KEM_HYBRID:#06x} or {KEM_X25519:#06x}")
 
     @staticmethod
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
@@ -86,8 +76,7 @@ class WorkloadKey:
             ValueError: an unsupported KEM, or another number of bytes.
         """
         if len(material) != MATERIAL_BYTES.get(kem):
-            msg = f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}"
-            raise ValueError(msg)
+            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
         curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
         point = curve.public_key().public_bytes_raw()
         if kem == KEM_X25519:
@@ -113,17 +102,15 @@ class WorkloadKey:
             ) from exc
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
-        msg = "a WorkloadKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a WorkloadKey does not leave its process")
 
 
 def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
     """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
 
     Args:
-        secret: for the workload.
-        recipient: ``WorkloadKey.public`` as it stands in a verified binding.
+        secret: any bytes.
+        recipient: ``WorkloadKey.public`` of a verified binding.
         info: agreed context of the exchange; opening needs the same bytes.
 
     Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from functools import partial
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
@@ -14,62 +14,34 @@ from attest.evidence.envelope import Evidence
 from attest.policy.loader import Policy
 from attest.verification import VerifiedEvidence, verify
 
-__all__ = ["Expectation", "verify_service"]
-
-
-class Expectation(Protocol):
-    """Inputs for the verification of a service's machine."""
-
-    @property
-    def policy(self) -> Policy:
-        """Requirements for the machine, with its relaxations of verification."""
-        ...
-
-    @property
-    def anchors(self) -> TrustAnchors:
-        """Accepted root keys."""
-        ...
-
-    @property
-    def endorsements(self) -> Endorsements:
-        """Endorsements at hand."""
-        ...
-
-    @property
-    def fetch(self) -> Callable[[Evidence, datetime], Endorsements] | None:
-        """Obtains missing endorsements; None disables it."""
-        ...
-
 
 def verify_service(
-    evidence: Evidence, *, expect: Expectation, expected: ExpectedBinding, at: datetime
+    evidence: Evidence,
+    *,
+    policy: Policy,
+    anchors: TrustAnchors,
+    endorsements: Endorsements,
+    fetch: Callable[[Evidence, datetime], Endorsements] | None,
+    expected: ExpectedBinding,
+    at: datetime,
 ) -> VerifiedEvidence:
-    """Verify a service's evidence; vendors are queried only if the endorsements do not suffice.
-
-    Args:
-        evidence: the service's; not trusted yet.
-        expect: the inputs.
-        expected: the required binding.
-        at: the moment of appraisal.
+    """Verify a service's evidence with the policy's relaxations; ``fetch`` runs only if endorsements are missing.
 
     Raises:
-        AttestError: as ``verify``, and as ``expect.fetch``.
+        AttestError: as ``verify``, and as ``fetch``.
     """
-
-    def verified_with(endorsements: Endorsements) -> VerifiedEvidence:
-        return verify(
-            evidence,
-            endorsements=endorsements,
-            anchors=expect.anchors,
-            at=at,
-            expected=expected,
-            unchecked=expect.policy.unchecked,
-            tolerances=expect.policy.tolerances,
-        )
-
+    verified_with = partial(
+        verify,
+        evidence,
+        anchors=anchors,
+        at=at,
+        expected=expected,
+        unchecked=policy.unchecked,
+        tolerances=policy.tolerances,
+    )
     try:
-        return verified_with(expect.endorsements)
+        return verified_with(endorsements=endorsements)
     except EndorsementError:
-        if expect.fetch is None:
+        if fetch is None:
             raise
-    return verified_with(expect.endorsements.merged(expect.fetch(evidence, at)))
+    return verified_with(endorsements=endorsements.merged(fetch(evidence, at)))

@@ -18,8 +18,6 @@ from attest.release.mutual_attestation import AttestationAnswer, tls_key_seen
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MAX_ANSWER_BYTES", "TIMEOUT_SECONDS", "Timeouts", "send", "send_async"]
-
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0
@@ -113,7 +111,7 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
 
 
 def _is_plain(answer: httpx.Response) -> bool:
-    """Return whether a body may be read. Compressed bodies are refused: some expand a thousandfold.
+    """Return True for a body that may be read. Compressed bodies are refused: some expand a thousandfold.
 
     Raises:
         BindingError: ``service-answer-invalid``: a success is compressed.

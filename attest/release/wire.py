@@ -7,35 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from attest.encoding import (
-    JsonValue,
-    base64url_bytes,
-    base64url_text,
-    cbor_bytes,
-    rfc3339,
-    rfc3339_text,
-)
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, json_value, rfc3339, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.release.names import KeyName, KeyReference
-
-__all__ = [
-    "CONTEXT",
-    "MAX_KEYS",
-    "ROLE",
-    "Asked",
-    "Challenge",
-    "Release",
-    "ReleaseRequest",
-    "SealedKey",
-    "asked_in",
-    "release_info",
-    "wire_invalid",
-]
 
 CONTEXT = "kms-release/v1"
 """The binding's context; proofs for other purposes are refused."""
@@ -43,6 +24,7 @@ ROLE = "workload"
 MAX_KEYS = 16
 _SEALED_TEXTS = ("tenant", "key_id", "purpose", "policy_digest", "sealed", "lease_id", "expires_at")
 _LEASE_ID = re.compile(r"[0-9a-f]{32}")
+_DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +59,7 @@ class Challenge:
         Raises:
             EvidenceError: ``wire-invalid``, ``base64-invalid`` or ``time-invalid``.
         """
-        texts = _texts(document, ("challenge", "nonce", "audience", "expires_at"), what="challenge")
+        texts = texts_of(document, ("challenge", "nonce", "audience", "expires_at"), what="challenge")
         nonce = base64url_bytes(texts["nonce"], what="nonce")
         if len(nonce) != NONCE_BYTES:
             raise wire_invalid("challenge", f"nonce: expected {NONCE_BYTES} bytes, got {len(nonce)}")
@@ -94,7 +76,6 @@ class ReleaseRequest:
     """A workload's request for keys, with evidence.
 
     Attributes:
-        challenge: the token as received.
         evidence: of the workload, with a binding under the challenge's nonce.
         key_ids: 1 to ``MAX_KEYS`` different names of keys (``KEY``, ``TENANT/KEY``); all or none are released.
         renews: leases to renew, each once; none for a first release.
@@ -108,8 +89,7 @@ class ReleaseRequest:
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members; the evidence is a CMW collection inside."""
         evidence: JsonValue = json.loads(self.evidence.to_json())
-        renews: dict[str, JsonValue] = {"renews": list(self.renews)} if self.renews else {}
-        return {"challenge": self.challenge, "evidence": evidence, "keys": list(self.key_ids), **renews}
+        return request_members(self.challenge, {"evidence": evidence}, self.key_ids, self.renews)
 
     @staticmethod
     def from_json(document: JsonValue) -> ReleaseRequest:
@@ -118,21 +98,15 @@ class ReleaseRequest:
         Raises:
             EvidenceError: ``wire-invalid``, or as ``parse_envelope``.
         """
-        asked = asked_in(document, proof="evidence")
-        evidence = parse_envelope(json.dumps(asked.proof).encode())
-        return ReleaseRequest(challenge=asked.challenge, evidence=evidence, key_ids=asked.key_ids, renews=asked.renews)
+        request = read_request(document, proof="evidence")
+        evidence = parse_envelope(json.dumps(request.proof).encode())
+        return ReleaseRequest(
+            challenge=request.challenge, evidence=evidence, key_ids=request.key_ids, renews=request.renews
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Members of a request for keys, independent of its proof.
-
-    Attributes:
-        challenge: the token as received.
-        proof: the proof's member, not parsed yet.
-        key_ids: 1 to ``MAX_KEYS`` different names of keys.
-        renews: leases, each once.
-    """
+class RequestMembers(NamedTuple):
+    """Members of a request for keys; the proof's member is not parsed yet."""
 
     challenge: str
     proof: JsonValue
@@ -140,12 +114,16 @@ class Asked:
     renews: tuple[str, ...]
 
 
-def asked_in(document: JsonValue, *, proof: str) -> Asked:
-    """Parse the members of a request for keys.
+def request_members(
+    challenge: str, proof: dict[str, JsonValue], key_ids: tuple[str, ...], renews: tuple[str, ...]
+) -> dict[str, JsonValue]:
+    """Return the JSON members of a request for keys."""
+    members: dict[str, JsonValue] = {"challenge": challenge, **proof, "keys": list(key_ids)}
+    return {**members, "renews": list(renews)} if renews else members
 
-    Args:
-        document: JSON.
-        proof: name of the proof's member.
+
+def read_request(document: JsonValue, *, proof: str) -> RequestMembers:
+    """Read the members of a request for keys; ``proof`` names the member of its proof.
 
     Raises:
         EvidenceError: ``wire-invalid``.
@@ -157,11 +135,13 @@ def asked_in(document: JsonValue, *, proof: str) -> Asked:
         raise wire_invalid("release request", "challenge: expected text")
     key_ids = _each_once(document, "keys")
     for key in key_ids:
-        _require_reference(key)
-    renews = _each_once(document, "renews") if "renews" in document else ()
-    for lease_id in renews:
-        _lease_id(lease_id, "release request")
-    return Asked(challenge=token, proof=document[proof], key_ids=key_ids, renews=renews)
+        try:
+            KeyReference.parse(key)
+        except ConfigurationError as exc:
+            raise wire_invalid("release request", f"keys: {exc.message}") from exc
+    leases = _each_once(document, "renews") if "renews" in document else ()
+    renews = tuple(_lease_id(one, "release request") for one in leases)
+    return RequestMembers(token, document[proof], key_ids, renews)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,13 +149,10 @@ class SealedKey:
     """One released key, sealed to the workload.
 
     Attributes:
-        tenant: owner of the key.
-        key_id: id within the tenant.
         version: from 1.
         purpose: of the key (``model-key``).
         policy_digest: SHA-256 of the policy under which it was released.
         sealed: HPKE ``enc ‖ ciphertext``.
-        lease_id: names the lease for its renewal.
         expires_at: end of the lease, excluded; a workload attests again before it.
     """
 
@@ -215,13 +192,9 @@ class SealedKey:
         """
         members = dict(document) if isinstance(document, dict) else {}
         version = members.pop("version", None)
-        texts = _texts(members, _SEALED_TEXTS, what="sealed key")
+        texts = texts_of(members, _SEALED_TEXTS, what="sealed key")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise wire_invalid("sealed key", "version: expected an integer from 1")
-        try:
-            digest = bytes.fromhex(texts["policy_digest"])
-        except ValueError as exc:
-            raise wire_invalid("sealed key", "policy_digest: expected hex") from exc
         try:
             name = KeyName(tenant=texts["tenant"], key_id=texts["key_id"])
         except ConfigurationError as exc:
@@ -231,7 +204,7 @@ class SealedKey:
             key_id=name.key_id,
             version=version,
             purpose=texts["purpose"],
-            policy_digest=digest,
+            policy_digest=digest_of(texts["policy_digest"], "policy_digest", what="sealed key"),
             sealed=base64url_bytes(texts["sealed"], what="sealed"),
             lease_id=_lease_id(texts["lease_id"], "sealed key"),
             expires_at=rfc3339(texts["expires_at"], what="expires_at"),
@@ -272,7 +245,7 @@ class Release:
         """
         members = dict(document) if isinstance(document, dict) else {}
         keys = members.pop("keys", None)
-        texts = _texts(members, ("receipt", "entry", "proof"), what="release")
+        texts = texts_of(members, ("receipt", "entry", "proof"), what="release")
         if not isinstance(keys, list):
             raise wire_invalid("release", "keys: expected a list")
         return Release(
@@ -316,13 +289,6 @@ def release_info(
     )
 
 
-def _require_reference(text: str) -> None:
-    try:
-        KeyReference.parse(text)
-    except ConfigurationError as exc:
-        raise wire_invalid("release request", f"keys: {exc.message}") from exc
-
-
 def _each_once(document: dict[str, JsonValue], name: str) -> tuple[str, ...]:
     found = document[name]
     if not isinstance(found, list) or not 0 < len(found) <= MAX_KEYS:
@@ -339,12 +305,50 @@ def _lease_id(text: str, what: str) -> str:
     return text
 
 
-def _texts(document: JsonValue, names: tuple[str, ...], *, what: str) -> dict[str, str]:
+def signed_text(head: str, document: dict[str, JsonValue]) -> str:
+    """Return a document as the text of a note: its head and sorted JSON, each on a line."""
+    return f"{head}\n{json.dumps(document, sort_keys=True, separators=(',', ':'))}\n"
+
+
+def read_signed_text(text: str, head: str, *, what: str) -> dict[str, JsonValue]:
+    """Read the document in the text of a note, after verification of its signature.
+
+    Raises:
+        EvidenceError: ``wire-invalid`` or ``json-invalid``.
+    """
+    found, _, body = text.partition("\n")
+    document = json_value(body.encode(), what=what) if found == head else None
+    if not isinstance(document, dict):
+        raise wire_invalid(what, f"expected {head}, and an object")
+    return document
+
+
+def texts_of(document: JsonValue, names: Iterable[str], *, what: str) -> dict[str, str]:
+    """Return the members of an object that has exactly these, all of them texts.
+
+    Raises:
+        EvidenceError: ``wire-invalid``.
+    """
     members = document if isinstance(document, dict) else {}
     texts = {name: value for name, value in members.items() if isinstance(value, str)}
     if set(members) != set(names) or len(texts) != len(members):
         raise wire_invalid(what, f"expected exactly the texts {', '.join(names)}")
     return texts
+
+
+def digest_of(text: str, name: str, *, what: str) -> bytes:
+    """Return the 32 bytes of a digest in lower-case hex.
+
+    Raises:
+        EvidenceError: ``wire-invalid``.
+    """
+    try:
+        digest = bytes.fromhex(text)
+    except ValueError:
+        digest = b""
+    if len(digest) != _DIGEST_BYTES or digest.hex() != text:
+        raise wire_invalid(what, f"{name}: expected {_DIGEST_BYTES} bytes in lower-case hex")
+    return digest
 
 
 def wire_invalid(what: str, problem: str) -> EvidenceError:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from attest.lazy_names import lazy_names
 from attest.results.document import RESULT_SCHEMA, appraised_document, refused_document, verified_document
 from attest.results.ear import Ear, EarAppraisal, TrustVector, VerifierId
 from attest.results.ear_build import build_ear
+from attest.results.ear_details import EarDetails
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, verify_token
 from attest.results.raw_signatures import SigningKey, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.token_facts import TokenFacts, TokenFrame
-
-if TYPE_CHECKING:
-    from attest.results.ear_details import EarDetails
-    from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, verify_token
-    from attest.results.token_policy import judge_ear
+from attest.results.token_policy import judge_ear
 
 __all__ = [
     "MAX_JWKS_BYTES",
@@ -50,17 +45,3 @@ __all__ = [
     "verify_service_token",
     "verify_token",
 ]
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "attest.results.ear_details": ("EarDetails",),
-        "attest.results.jose": (
-            "MAX_JWKS_BYTES",
-            "TokenKey",
-            "read_jwks",
-            "verify_token",
-        ),
-        "attest.results.token_policy": ("judge_ear",),
-    },
-)

@@ -1,9 +1,9 @@
 """CBOR of tokens: maps with integer or text keys, strictly read.
 
-``attest.encoding`` knows text keys only, which is all that this project's own documents have. Claims of CWT and
-headers of COSE have numbers. Other verifiers do not all sort their maps, and COSE does not ask it of them; so the
-reader accepts any order of keys, and refuses every other second spelling: duplicate keys, integers and lengths that
-could be shorter, indefinite lengths, tags, floats, and bytes left over. The writer sorts (RFC 8949, section 4.2.1).
+``attest.encoding`` has text keys only, as this project's own documents do; claims of CWT and headers of COSE have
+numbers. Not all Verifiers sort their maps, and COSE does not require it. So the reader accepts any order of keys, and
+refuses every other second spelling: duplicate keys, integers and lengths that could be shorter, indefinite lengths,
+tags, floats, and trailing bytes. The writer sorts (RFC 8949, section 4.2.1).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import cbor2
 
 from attest.encoding import cbor_bytes
 from attest.errors import EvidenceError
-
-__all__ = ["MAX_DEPTH", "CborClaims", "ClaimsValue", "claims_bytes", "claims_value"]
 
 ClaimsValue: TypeAlias = (
     "bool | int | str | bytes | list[ClaimsValue] | tuple[ClaimsValue, ...] | Mapping[int | str, ClaimsValue] | None"
@@ -37,7 +35,7 @@ def claims_bytes(value: ClaimsValue) -> bytes:
 
 
 def claims_value(data: bytes, *, what: str) -> ClaimsValue:
-    """Decode; keys may stand in any order, everything else has one spelling.
+    """Decode; keys may be in any order, everything else has one spelling.
 
     Raises:
         EvidenceError: ``cbor-invalid``.
@@ -63,8 +61,7 @@ def _encode(value: ClaimsValue, *, ordered: bool) -> bytes:
 
 def _key(key: int | str) -> bytes:
     if isinstance(key, bool) or not isinstance(key, int | str):
-        msg = f"map keys are integers or text, not {type(key).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"map keys are integers or text, not {type(key).__name__}")
     return cbor_bytes(key)
 
 

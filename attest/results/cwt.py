@@ -2,11 +2,11 @@
 
 ::
 
-    COSE_Sign1    = 18([protected: bstr, unprotected: map, payload: bstr, signature: bstr]); tag 61 may stand around it
+    COSE_Sign1    = 18([protected: bstr, unprotected: map, payload: bstr, signature: bstr]); tag 61 may enclose it
     Sig_structure = ["Signature1", protected, external_aad (empty), payload]
 
 Only what EAR needs: one signer, payload attached, and the algorithms ES256, ES384 and Ed25519. The algorithm must be
-in the protected header, and nothing in a header brings a key along.
+in the protected header, and no header may contain a key.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from attest.encoding import base64url_bytes, base64url_text, cbor_bytes
-from attest.errors import EndorsementError, EvidenceError, SignatureError
+from attest.errors import EvidenceError
 from attest.results.cbor import CborClaims, claims_bytes, claims_value
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
 from attest.results.raw_signatures import SigningKey, public_key_of, signature_holds
-
-__all__ = ["COSE_NUMBERS", "CWT_TYPE", "SignedCwt", "is_cwt", "peek_cwt", "sign_cwt", "verify_cwt"]
+from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid
 
 CWT_TYPE: Final = "application/eat+cwt"
 _CWT_TYPES = frozenset({"application/eat+cwt", "application/eat-cwt", "application/cwt"})
@@ -38,13 +37,7 @@ _CLAUSE = "RFC 9052, section 4.2; eat-ear.md 6"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedCwt:
-    """A CWT whose signature verifies; its claims are its issuer's words.
-
-    Attributes:
-        claims: the payload.
-        algorithm: the JWS name of the algorithm that was used.
-        kid: of the key that signed, as its key set has it.
-    """
+    """A CWT whose signature verifies, with the JWS name of the algorithm; its claims are statements of its issuer."""
 
     claims: CborClaims
     algorithm: str
@@ -52,35 +45,21 @@ class SignedCwt:
 
 
 def is_cwt(data: bytes) -> bool:
-    """Return True if this looks like a CWT: COSE_Sign1, perhaps inside tag 61."""
+    """Return True for data that begins like a CWT: COSE_Sign1, perhaps inside tag 61."""
     return data.removeprefix(_TAG_CWT)[:2] == _TAG_SIGN1 + b"\x84"
 
 
-def sign_cwt(claims: CborClaims, key: SigningKey, *, protect_kid: bool = True, tag_61: bool = False) -> bytes:
-    """Sign claims.
-
-    Args:
-        claims: written in deterministic CBOR, in any order.
-        key: its thumbprint, 32 bytes, becomes the ``kid``.
-        protect_kid: put ``kid`` and ``typ`` into the protected header; otherwise ``kid`` stands unprotected and there
-            is no ``typ``, as in older implementations.
-        tag_61: put the CWT tag around.
-    """
+def sign_cwt(claims: CborClaims, key: SigningKey) -> bytes:
+    """Sign claims, in any order, as deterministic CBOR; the thumbprint of the key, 32 bytes, becomes the ``kid``."""
     kid = base64url_bytes(key.kid, what="kid")
-    protected: dict[int | str, int | str | bytes] = {_ALG: COSE_NUMBERS[key.algorithm]}
-    unprotected: dict[int | str, bytes] = {}
-    if protect_kid:
-        protected |= {_KID: kid, _TYPE: CWT_TYPE}
-    else:
-        unprotected[_KID] = kid
-    header, payload = claims_bytes(protected), claims_bytes(claims)
+    header = claims_bytes({_ALG: COSE_NUMBERS[key.algorithm], _KID: kid, _TYPE: CWT_TYPE})
+    payload = claims_bytes(claims)
     signature = key.sign(_sig_structure(header, payload))
-    message = _TAG_SIGN1 + claims_bytes((header, unprotected, payload, signature))
-    return _TAG_CWT + message if tag_61 else message
+    return _TAG_SIGN1 + claims_bytes((header, {}, payload, signature))
 
 
 def peek_cwt(data: bytes) -> CborClaims:
-    """Return the claims without verifying anything, to find out whose keys are to be asked.
+    """Return the claims, unverified: they only select the keys to verify with.
 
     Raises:
         EvidenceError: ``token-malformed`` or ``cbor-invalid``.
@@ -89,12 +68,7 @@ def peek_cwt(data: bytes) -> CborClaims:
 
 
 def verify_cwt(data: bytes, *, keys: Iterable[TokenKey], algorithms: frozenset[str]) -> SignedCwt:
-    """Check that one of these keys signed a CWT.
-
-    Args:
-        data: COSE_Sign1 with its tag.
-        keys: those that the caller trusts for the token's issuer.
-        algorithms: JWS names that the caller accepts of this issuer.
+    """Check that one of these keys signed a CWT: COSE_Sign1 with its tag. Arguments as of ``jose.verify_token``.
 
     Raises:
         EvidenceError: ``token-malformed`` or ``cbor-invalid``.
@@ -104,34 +78,13 @@ def verify_cwt(data: bytes, *, keys: Iterable[TokenKey], algorithms: frozenset[s
     parts = _parts(data)
     algorithm = _ALGORITHMS.get(parts.algorithm)
     if algorithm is None or algorithm not in algorithms:
-        raise SignatureError(
-            "the token is signed with an algorithm that is not accepted of its issuer",
-            code="token-algorithm-refused",
-            field="alg",
-            expected=" or ".join(sorted(algorithms)),
-            got=f"COSE algorithm {parts.algorithm}",
-            clause=_CLAUSE,
-        )
-    named = parts.kid
-    key = next((key for key in keys if named in (key.kid.encode(), _thumbprint(key.kid))), None)
+        got = f"COSE algorithm {parts.algorithm}"
+        raise algorithm_refused("the token", algorithms=algorithms, got=got, clause=_CLAUSE)
+    key = next((key for key in keys if parts.kid in (key.kid.encode(), _thumbprint(key.kid))), None)
     if key is None:
-        raise EndorsementError(
-            "no trusted key may have signed the token",
-            code="token-key-unknown",
-            field="kid",
-            expected="a key of the issuer's key set, given with --trust",
-            got=base64url_text(named)[:120],
-            clause=_CLAUSE,
-            hint="name the key set of the day the token was made: --trust ISSUER=FILE",
-        )
+        raise key_unknown("the token", got=base64url_text(parts.kid), clause=_CLAUSE)
     if not _holds(parts, key, algorithm):
-        raise SignatureError(
-            "the signature of the token does not verify",
-            code="token-signature-invalid",
-            expected=f"{algorithm} by the key {key.kid}",
-            got="a signature that does not verify",
-            clause=_CLAUSE,
-        )
+        raise signature_invalid("the token", expected=f"{algorithm} by the key {key.kid}", clause=_CLAUSE)
     return SignedCwt(claims=parts.claims, algorithm=algorithm, kid=key.kid)
 
 
@@ -170,14 +123,10 @@ def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     header = claims_value(protected, what="the protected header")
     if not isinstance(header, Mapping):
         raise _malformed("the protected header is no map")
-    for labels, allowed, name in (
-        (header, _PROTECTED_LABELS, "protected"),
-        (unprotected, _UNPROTECTED_LABELS, "unprotected"),
-    ):
-        if unknown := [label for label in labels if label not in allowed]:
-            raise _malformed(f"the {name} header has {str(unknown[0])[:40]}, which is not understood or not trusted")
+    _require_labels(header, _PROTECTED_LABELS, "protected")
+    _require_labels(unprotected, _UNPROTECTED_LABELS, "unprotected")
     if _KID in header and _KID in unprotected:
-        raise _malformed("kid stands in both headers")
+        raise _malformed("kid is in both headers")
     algorithm, kid = header.get(_ALG), header.get(_KID, unprotected.get(_KID))
     if isinstance(algorithm, bool) or not isinstance(algorithm, int):
         raise _malformed("the protected header names no algorithm")
@@ -189,8 +138,13 @@ def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     return algorithm, kid
 
 
+def _require_labels(header: CborClaims, allowed: frozenset[int], name: str) -> None:
+    if unknown := [label for label in header if label not in allowed]:
+        raise _malformed(f"the {name} header has {str(unknown[0])[:40]}, which is not understood or not trusted")
+
+
 def _thumbprint(kid: str) -> bytes | None:
-    """Return the bytes of a thumbprint, which is what a CWT carries where a JWT has its text."""
+    """Return the bytes of a thumbprint: a CWT has these where a JWT has the text."""
     try:
         return base64url_bytes(kid, what="kid")
     except EvidenceError:

@@ -1,12 +1,11 @@
 """The versioned JSON result for programs, ``attest.result/1``.
 
-An outcome is never set: it follows from the checks. A refusal carries every check that was made, so that a reader sees
-how far the evidence came.
+An outcome is never set: it follows from the checks. A refusal has every check that was made before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -24,17 +23,6 @@ from attest.results.relied_on import relied_on
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
-
-__all__ = [
-    "RESULT_SCHEMA",
-    "appraised_document",
-    "ear_document",
-    "judged_document",
-    "refused_document",
-    "service_token_document",
-    "token_document",
-    "verified_document",
-]
 
 RESULT_SCHEMA = "attest.result/1"
 
@@ -79,8 +67,7 @@ def token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine token of NVIDIA; with ``policy_checks`` it states whether it is acceptable."""
-    command, outcome, checks = _outcome(token.checks, policy_checks)
+    """Return the document of a genuine token of NVIDIA; with ``policy_checks``, that of its appraisal."""
     submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
@@ -90,14 +77,7 @@ def token_document(
         "submodules": submodules,
         "facts": {facts.name: _facts(facts) for facts in token.facts},
     }
-    return {
-        **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
-        "simulated": False,
-        "freshness": str(token.freshness),
-        "error": None,
-        "items": [{"name": "token", "kind": "token", "claims": claims}],
-        "checks": _checks(checks),
-    }
+    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks)
 
 
 def service_token_document(
@@ -106,8 +86,7 @@ def service_token_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine token of Azure, Intel or Google; ``policy_checks`` state if it is acceptable."""
-    command, outcome, checks = _outcome(token.checks, policy_checks)
+    """Return the document of a token of Azure, Intel or Google; with ``policy_checks``, that of its appraisal."""
     claims: dict[str, JsonValue] = {
         "service": token.frame.service,
         "issuer": token.frame.issuer,
@@ -120,9 +99,26 @@ def service_token_document(
         "facts": {facts.name: _facts(facts) for facts in token.facts},
         "token": dict(token.claims),
     }
+    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks)
+
+
+def _token(
+    token: VerifiedNrasToken | VerifiedServiceToken | VerifiedEar,
+    claims: dict[str, JsonValue],
+    *,
+    unchecked: tuple[Unchecked, ...],
+    policy_checks: tuple[Check, ...] | None,
+    simulated: bool = False,
+) -> dict[str, JsonValue]:
+    """Return the document of a verified token, or of an appraised one; its freshness is then the policy's."""
+    command, outcome, checks = "verify", "verified", token.checks
+    if policy_checks is not None:
+        failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
+        command, outcome = "appraise", "not-affirmed" if failed else "affirmed"
+        checks = (*_but_freshness(checks), *policy_checks)
     return {
         **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
-        "simulated": False,
+        "simulated": simulated,
         "freshness": str(token.freshness),
         "error": None,
         "items": [{"name": "token", "kind": "token", "claims": claims}],
@@ -130,23 +126,18 @@ def service_token_document(
     }
 
 
-def _outcome(verified: tuple[Check, ...], policy: tuple[Check, ...] | None) -> tuple[str, str, tuple[Check, ...]]:
-    """Return the command, its outcome and all checks; the freshness of an appraisal is the policy's."""
-    if policy is None:
-        return "verify", "verified", verified
-    failed = any(check.outcome is Outcome.FAIL for check in policy)
-    checks = (*(check for check in verified if check.id != "freshness"), *policy)
-    return "appraise", "not-affirmed" if failed else "affirmed", checks
+def _but_freshness(checks: Iterable[Check]) -> Iterator[Check]:
+    return (check for check in checks if check.id != "freshness")
 
 
 def _facts(facts: TokenFacts) -> JsonValue:
     """Return a token's facts about one TEE or device: our claims and the Verifier's statements, nested."""
-    told: dict[str, JsonValue] = {
+    document: dict[str, JsonValue] = {
         "kind": facts.kind,
         "claims": nested_document(facts.claims),
         "statements": nested_document(facts.statements),
     }
-    return told if facts.held_data is None else {**told, "held_data": facts.held_data.hex()}
+    return document if facts.held_data is None else {**document, "held_data": facts.held_data.hex()}
 
 
 def judged_document(
@@ -159,7 +150,7 @@ def judged_document(
         judgement: of a policy.
         checks: those of the token's verification. Freshness appears once, as the policy judges it.
     """
-    made = (*(check for check in checks if check.id != "freshness"), *judgement.policy_checks)
+    made = (*_but_freshness(checks), *judgement.policy_checks)
     return {
         **verified,
         "command": "appraise",
@@ -192,8 +183,7 @@ def ear_document(
     unchecked: tuple[Unchecked, ...] = (),
     policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a genuine EAR; with ``policy_checks`` it states whether it is acceptable."""
-    command, outcome, checks = _outcome(token.checks, policy_checks)
+    """Return the document of a genuine EAR; with ``policy_checks``, that of its appraisal."""
     claims: dict[str, JsonValue] = {
         "issuer": token.issuer,
         "key_id": token.key_id,
@@ -204,14 +194,8 @@ def ear_document(
         "ignored": list(token.ear.ignored),
         "ear": ear_to_json(replace(token.ear, profile=EAR_PROFILE)),
     }
-    return {
-        **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
-        "simulated": token.simulated is True,
-        "freshness": str(token.freshness),
-        "error": None,
-        "items": [{"name": "token", "kind": "token", "claims": claims}],
-        "checks": _checks(checks),
-    }
+    simulated = token.simulated is True
+    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks, simulated=simulated)
 
 
 def refused_document(
@@ -253,14 +237,10 @@ def _relied_on(entry: ReliedOn) -> JsonValue:
         "item": entry.item,
         "sha256": None if entry.sha256 is None else entry.sha256.hex(),
         "number": entry.number,
-        "begins": None if entry.begins is None else _second(entry.begins),
-        "ends": None if entry.ends is None else _second(entry.ends),
     }
+    for name, seconds in (("begins", entry.begins), ("ends", entry.ends)):
+        facts[name] = None if seconds is None else rfc3339_text(datetime.fromtimestamp(seconds, tz=UTC))
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _second(seconds: int) -> str:
-    return rfc3339_text(datetime.fromtimestamp(seconds, tz=UTC))
 
 
 def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset()) -> list[JsonValue]:
@@ -281,7 +261,7 @@ def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset())
 
 
 def _only(error: AttestError) -> tuple[Check, ...]:
-    """Return the one check that a refusal without a procedure stands for."""
+    """Return the failed check of a refusal that has no list of checks."""
     default = "freshness" if isinstance(error, BindingError) else "evidence.format"
     return (
         Check(

@@ -1,7 +1,7 @@
 """EAR: an Attestation Result as a claims set, typed (draft-ietf-rats-ear-03 over AR4SI).
 
 This module is the model alone; ``ear_codec`` writes and reads it as JSON and CBOR, ``ear_build`` makes one of an
-appraisal, ``ear_verify`` judges somebody's. Its constructors hold the rules that are the same in both encodings.
+appraisal, ``ear_verify`` verifies a received one. Its constructors hold the rules that are the same in both encodings.
 
 Spec: specs/eat-ear.md, sections 2 to 4.
 """
@@ -14,20 +14,6 @@ from typing import Final
 
 from attest.checks import Tier
 from attest.results.ear_details import EarDetails
-
-__all__ = [
-    "EAR_PROFILE",
-    "LATEST_SECONDS",
-    "LEGACY_PROFILES",
-    "NONCE_BYTES",
-    "VECTOR_LABELS",
-    "Ear",
-    "EarAppraisal",
-    "TrustVector",
-    "VerifierId",
-    "tier_of_value",
-    "worst",
-]
 
 EAR_PROFILE: Final = "tag:ietf.org,2026:rats/ear#03"
 LEGACY_PROFILES: Final = (
@@ -81,7 +67,7 @@ def worst(tiers: Iterable[Tier]) -> Tier:
 class TrustVector:
     """AR4SI trustworthiness vector: a signed byte for each claim, or None where nothing is asserted.
 
-    A value of 0 says the same as None and is kept only so that what was signed can be shown.
+    A value of 0 means the same as None, and is kept only to show what was signed.
 
     Raises:
         ValueError: a value outside a signed byte, or no value at all, which the encoding leaves out instead.
@@ -97,7 +83,6 @@ class TrustVector:
     sourced_data: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no encoding could carry."""
         given = dict(self.items())
         if not given:
             raise ValueError("a trustworthiness vector without any claim is left out")
@@ -131,13 +116,12 @@ class TrustVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifierId:
-    """The Verifier that appraised: its developer and build."""
+    """The Verifier of an appraisal: its developer and build."""
 
     developer: str
     build: str
 
     def __post_init__(self) -> None:
-        """Refuse empty and endless names."""
         _require_text(self.developer, "ear_verifier_id.developer")
         _require_text(self.build, "ear_verifier_id.build")
 
@@ -148,11 +132,11 @@ class EarAppraisal:
 
     Attributes:
         status: as stated; a reader compares it with ``founded``.
-        vector: what it rests on; None when nothing is asserted.
-        policy_ids: the policies that judged, in the order applied.
+        vector: the basis of the status; None when nothing is asserted.
+        policy_ids: the applied policies, in their order.
         profile: of further claims, if they have one.
         nonce: what was found in the Evidence, 8 to 64 bytes each.
-        key_attestation: SubjectPublicKeyInfo in DER of a key that this Attester attested, as Veraison tells it.
+        key_attestation: SubjectPublicKeyInfo in DER of a key that this Attester attested, in Veraison's extension.
     """
 
     status: Tier
@@ -163,7 +147,6 @@ class EarAppraisal:
     key_attestation: bytes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what the draft rules out."""
         if len(self.policy_ids) > MAX_POLICY_IDS:
             raise ValueError(f"ear_appraisal_policy_ids: more than {MAX_POLICY_IDS}")
         for policy_id in self.policy_ids:
@@ -184,20 +167,19 @@ class Ear:
 
     Attributes:
         issued_at: ``iat``.
-        verifier: who appraised.
         submods: the appraisal of each Attester, at least one.
-        profile: as received; an older one tells that names were translated.
-        status: of all together, as stated; None when nothing was stated.
+        profile: as received; under an older one, names were translated.
+        status: of all together, as stated; None if absent.
         issuer: ``iss``.
         subject: ``sub``.
-        audience: ``aud``; empty for anybody.
+        audience: ``aud``; empty for any Relying Party.
         expires: ``exp``, excluded.
         not_before: ``nbf``, included.
         token_id: ``jti``; as ``cti`` its bytes, of which this is the base64url.
         nonce: of the Relying Party, 8 to 64 bytes each.
-        raw_evidence: the evidence, where somebody wants it in the result.
+        raw_evidence: the evidence; None unless requested.
         details: our own extension.
-        ignored: names of claims that were there and are not understood.
+        ignored: names of claims that were present and are not understood.
     """
 
     issued_at: int
@@ -217,7 +199,6 @@ class Ear:
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what the draft and RFC 9711 rule out."""
         if self.profile not in (EAR_PROFILE, *LEGACY_PROFILES):
             raise ValueError("eat_profile: unknown")
         if not 0 < len(self.submods) <= MAX_SUBMODS:

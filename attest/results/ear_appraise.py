@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from attest.checks import Check, Outcome, Tier
 from attest.results.ear_verify import VerifiedEar
 
-__all__ = ["appraise_ear"]
-
 _CLAUSE = "eat-ear.md 9; must-check.md 16"
 
 
 def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[Check, ...]:
-    """Return what the EAR says as checks: each submodule's status, the overall one, and whether it is of hardware.
+    """Return the EAR's statements as checks: the overall status, that of each submodule, and that it is of hardware.
 
     Args:
         token: a genuine EAR. ``attest.appraisal.freshness_check`` makes the check of freshness.

@@ -1,11 +1,11 @@
 """An EAR from appraisals: checks to values, values to tiers, tiers to one status; nothing is set by hand.
 
-``VALUES`` and the exceptions below it are the mapping that AR4SI asks a Verifier to publish; ``docs/tokens.md`` has it
-for people. Every check of verification and policy that speaks about an Attester yields at most one value for one
-claim of its vector, and of several the gravest stays.
+``VALUES`` and the exceptions below it are the mapping that AR4SI requires a Verifier to publish; ``docs/tokens.md``
+explains it. Every check of verification and policy about an Attester yields at most one value for one claim of its
+vector; of several values the gravest counts.
 
-A check that was left out by somebody's decision yields a warning value, not an affirming one: the operator's reason
-is his own, and a Relying Party that never heard it must not read "affirming". Neither may it from simulated evidence.
+A check that an operator left out yields a warning value, not an affirming one: a Relying Party that does not know the
+operator's reason must not read "affirming". Simulated evidence yields no affirming value either.
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ from attest.results.ear import (
 from attest.results.ear_details import BoundKey, CheckRef, EarDetails, PolicyRef, Relaxation
 from attest.results.relied_on import relied_on, seconds, tcb_states
 from attest.verification import VerifiedItem
-
-__all__ = ["RELAXED", "VALUES", "build_ear", "policy_id_of"]
 
 RELAXED: Final = -33
 """Private warning value: a check of this claim was left out, by name and with a reason."""
@@ -98,13 +96,13 @@ def build_ear(
 
     Args:
         results: one for each policy, in the order applied; of one moment, which becomes ``iat``.
-        verifier: who appraised.
-        issuer: who will sign.
+        verifier: of the appraisals.
+        issuer: ``iss``.
         lifetime: from the moment of appraisal; None for a result without an end.
         token_id: random, from the caller; base64url.
         nonce: the Relying Party's, as received, 8 to 64 bytes.
-        audience: whom the result is for.
-        raw_evidence: whether the evidence goes along, as its JSON collection; with GPUs some 100 KiB.
+        audience: names of Relying Parties.
+        raw_evidence: include the evidence, as its JSON collection; with GPUs some 100 KiB.
 
     Raises:
         ValueError: no result, results of different evidence or moments, or a value that no EAR may have.
@@ -159,7 +157,7 @@ def _appraisal(item: VerifiedItem, results: Sequence[AttestationResult], policy_
 
 
 def _values(item: VerifiedItem, about: list[tuple[AttestationResult, Check]]) -> Iterator[tuple[str, int]]:
-    """Yield claim and value for each check that says something about a claim."""
+    """Yield claim and value for each check about a claim."""
     for result, check in about:
         for label, value in _of_check(item, result, check):
             affirming = tier_of_value(value) is Tier.AFFIRMING
@@ -204,7 +202,7 @@ def _of_fixed_check(check: Check) -> Iterator[tuple[str, int]]:
 
 
 def _gravity(value: int) -> tuple[int, int]:
-    """Order values as AR4SI demands: by tier, standard before private; then the one that says less."""
+    """Order values as AR4SI demands: by tier, standard before private; then by size."""
     tier = (Tier.NONE, Tier.AFFIRMING, Tier.WARNING, Tier.CONTRAINDICATED).index(tier_of_value(value))
     return 2 * tier + (value > 0), abs(value)
 

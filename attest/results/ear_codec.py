@@ -4,7 +4,7 @@ A row names a claim in both: its text in JSON, its number in CBOR. Other differe
 are base64url text in JSON; tiers are words in JSON and numbers in CBOR. So a conversion between both keeps every value.
 
 Maps that the draft closes (verifier id, vector, our extension) refuse unknown members; claims that are not understood
-elsewhere are passed over and their names kept. Names of older profiles are accepted under an older profile only.
+elsewhere are ignored and their names kept. Names of older profiles are accepted under an older profile only.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ from typing import Any, Final
 from attest.encoding import JsonValue
 from attest.errors import UnsupportedError
 from attest.results.cbor import CborClaims
-from attest.results.ear import (
-    EAR_PROFILE,
-    LEGACY_PROFILES,
-    Ear,
-    EarAppraisal,
-    VerifierId,
-)
+from attest.results.ear import EAR_PROFILE, LEGACY_PROFILES, Ear, EarAppraisal, VerifierId
 from attest.results.ear_details import (
     DETAILS_VERSION,
     BoundKey,
@@ -57,17 +51,6 @@ from attest.results.ear_kinds import (
     write_bytes,
     write_record,
 )
-
-__all__ = [
-    "APPRAISAL_CLAIMS",
-    "DETAILS_KEY",
-    "DETAILS_NAME",
-    "EAR_CLAIMS",
-    "ear_from_cbor",
-    "ear_from_json",
-    "ear_to_cbor",
-    "ear_to_json",
-]
 
 DETAILS_NAME: Final = "attest_kms_result"
 DETAILS_KEY: Final = -76110
@@ -157,7 +140,7 @@ def _modern(claims: Mapping[str, JsonValue], form: EarEncoding, path: str) -> Ma
             raise malformed(f"{path}{name[:60]}: a name of another profile")
         new = "ear_appraisal_policy_ids" if name == _OLD_POLICY_ID else _new_name(name) if old else name
         if new in modern:
-            raise malformed(f"{path}{name[:60]}: stands there under two names")
+            raise malformed(f"{path}{name[:60]}: is present under two names")
         modern[new] = [value] if name == _OLD_POLICY_ID else value
     return modern
 

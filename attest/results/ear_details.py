@@ -8,17 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "DETAILS_VERSION",
-    "BoundKey",
-    "CheckRef",
-    "EarDetails",
-    "PolicyRef",
-    "Relaxation",
-    "ReliedOn",
-    "TcbState",
-]
-
 DETAILS_VERSION = 1
 
 
@@ -27,8 +16,6 @@ class PolicyRef:
     """A policy that judged.
 
     Attributes:
-        name: its author's name for it.
-        version: its author's number.
         digest: SHA-256 of its canonical JSON.
         references: SHA-256 over the reference values that counted for it; documents bring some that ``digest`` does not
             cover. None where the issuer does not say.
@@ -46,7 +33,7 @@ class ReliedOn:
 
     Attributes:
         kind: ``vcek``, ``crl``, ``tcb-info``, ``rim``, ``ocsp`` and so on.
-        item: the evidence item that it vouches for.
+        item: the evidence item that it endorses.
         sha256: of the document as it was received, where it was kept.
         begins: first second at which it counts, if it has one.
         ends: last or next-update second, if it has one.
@@ -92,10 +79,8 @@ class TcbState:
     """The vendor's statement about a platform's TCB.
 
     Attributes:
-        item: the evidence item.
         status: as the vendor states it (``UpToDate``).
         date: the date that the vendor gives the TCB level, seconds since 1970.
-        advisories: that apply to it.
     """
 
     item: str
@@ -110,16 +95,12 @@ class EarDetails:
 
     Attributes:
         version: of this map; a reader that does not know it refuses.
-        simulated: whether any part rests on the simulator's roots and says nothing about hardware.
-        affirmed: whether every policy affirmed. A relaxed check leaves this true and the status not affirming.
+        simulated: true if any part rests on the simulator's roots; the result then proves nothing about hardware.
+        affirmed: true if every policy affirmed. A relaxed check leaves this true and the status not affirming.
         freshness: ``matched``, or ``not evaluated``.
         evidence: digest of the evidence as a whole.
         policies: in the order applied.
         endorsements: in the order of the evidence items.
-        binding: None for evidence without one.
-        failed: the failed checks.
-        not_evaluated: the checks that were not evaluated.
-        relaxed: the checks that were left out, with the reasons.
         tcb: of each platform whose vendor states one.
         ignored_items: names of evidence items from which nothing was concluded.
     """

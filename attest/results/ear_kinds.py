@@ -11,31 +11,6 @@ from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import EvidenceError
 from attest.results.ear import VECTOR_LABELS, TrustVector
 
-__all__ = [
-    "AUDIENCE",
-    "BOOL",
-    "BYTES",
-    "DIGEST",
-    "INT",
-    "NONCE",
-    "TEXT",
-    "TIER",
-    "TOKEN_ID",
-    "VECTOR",
-    "EarEncoding",
-    "Row",
-    "ValueKind",
-    "list_of",
-    "malformed",
-    "read_bytes",
-    "read_int",
-    "read_record",
-    "read_text",
-    "record",
-    "write_bytes",
-    "write_record",
-]
-
 _CLAUSE = "draft-ietf-rats-ear-03, section 4; eat-ear.md 3"
 _MAX_LIST = 1024
 _INT64 = 1 << 63
@@ -70,8 +45,6 @@ class Row:
         name: in JSON.
         key: in CBOR.
         member: of the model.
-        kind: of its value.
-        required: whether it must be there.
     """
 
     name: str

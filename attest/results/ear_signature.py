@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
-from attest.encoding import base64url_bytes, json_value
+from attest.encoding import JsonValue, base64url_bytes
 from attest.errors import EndorsementError, EvidenceError, SignatureError
 from attest.results.cwt import is_cwt, peek_cwt, verify_cwt
 from attest.results.ear import Ear
 from attest.results.ear_codec import ear_from_cbor, ear_from_json
-from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, verify_token
-from attest.results.jwt import JWT_TYPES
+from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, unverified_claims, verify_token
 from attest.results.raw_signatures import SIGNING_ALGORITHMS
-
-__all__ = ["EAR_ALGORITHMS", "SignedEar", "unverified_jwt_claims", "verify_ear_signature"]
+from attest.results.token_refusal import issuer_untrusted
 
 EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
+_JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})
+"""Accepted values of ``typ``, in lower case; None for a header without it."""
 _TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
 _CLAUSE = "eat-ear.md 9"
 
@@ -43,13 +44,7 @@ def verify_ear_signature(
         EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
         SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
     """
-    if len(token) > MAX_TOKEN_BYTES:
-        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
-    if isinstance(token, bytes) and not is_cwt(token):
-        try:
-            token = token.decode("ascii").strip()
-        except UnicodeDecodeError as exc:
-            raise _malformed("neither a JWT nor a CWT") from exc
+    token = _by_form(token)
     stated = peek_cwt(token).get(1) if isinstance(token, bytes) else unverified_jwt_claims(token).get("iss")
     if stated is not None and not isinstance(stated, str):
         raise _malformed("iss: expected text")
@@ -58,7 +53,7 @@ def verify_ear_signature(
     for issuer in (name for name in trusted if trusted[name]) if stated is None else (stated,):
         keys, names = trusted.get(issuer, ()), algorithms.get(issuer, EAR_ALGORITHMS)
         if not keys:
-            raise _untrusted(issuer, trusted)
+            raise issuer_untrusted(issuer, trusted, clause=_CLAUSE)
         try:
             found.append(_verified(token, issuer, keys, names))
         except (EndorsementError, SignatureError) as exc:
@@ -67,7 +62,19 @@ def verify_ear_signature(
         return found[0]
     if failures and not found:
         raise min(failures, key=lambda failure: failure.exit_code)
-    raise _untrusted("none", trusted)
+    raise issuer_untrusted("none", trusted, clause=_CLAUSE, problem=", or one key for two issuers")
+
+
+def _by_form(token: bytes | str) -> bytes | str:
+    """Return a CWT as bytes, and a JWT as text."""
+    if len(token) > MAX_TOKEN_BYTES:
+        raise _malformed(f"{len(token)} bytes, more than {MAX_TOKEN_BYTES}")
+    if isinstance(token, str) or is_cwt(token):
+        return token
+    try:
+        return token.decode("ascii").strip()
+    except UnicodeDecodeError as exc:
+        raise _malformed("neither a JWT nor a CWT") from exc
 
 
 def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
@@ -76,32 +83,27 @@ def _verified(token: bytes | str, issuer: str, keys: tuple[TokenKey, ...], names
     Raises:
         SignatureError: as ``verify_token`` and ``verify_cwt``; also for a key that its set keeps for another use.
     """
-    if isinstance(token, bytes):
-        cwt = verify_cwt(token, keys=keys, algorithms=names)
-        found = SignedEar(
-            issuer=issuer,
-            kid=cwt.kid,
-            algorithm=cwt.algorithm,
-            form="cwt",
-            read=lambda: ear_from_cbor(cwt.claims),
-        )
-    else:
-        # Trustee sends its own key along; it is passed over, and only a key that the caller trusts is used.
-        sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
-        ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
-        jwt = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
-        if (None if jwt.typ is None else jwt.typ.lower()) not in JWT_TYPES:
-            raise _malformed("typ: another kind of token")
-        base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
-        found = SignedEar(
-            issuer=issuer,
-            kid=jwt.kid,
-            algorithm=jwt.algorithm,
-            form="jwt",
-            read=lambda: ear_from_json(jwt.claims),
-        )
+    found = _cwt(token, issuer, keys, names) if isinstance(token, bytes) else _jwt(token, issuer, keys, names)
     _require_use(next(key for key in keys if key.kid == found.kid), found.algorithm)
     return found
+
+
+def _cwt(token: bytes, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
+    signed = verify_cwt(token, keys=keys, algorithms=names)
+    read = partial(ear_from_cbor, signed.claims)
+    return SignedEar(issuer=issuer, kid=signed.kid, algorithm=signed.algorithm, form="cwt", read=read)
+
+
+def _jwt(token: str, issuer: str, keys: tuple[TokenKey, ...], names: frozenset[str]) -> SignedEar:
+    # Trustee puts its own key into the header; it is ignored, and only a key that the caller trusts is used.
+    sends_key = unverified_jwt_claims(token).get("eat_profile") == _TRUSTEE
+    ignored = frozenset({"jwk", "x5c"}) if sends_key else frozenset()
+    signed = verify_token(token, keys=keys, algorithms=names, what="the token", ignored_header=ignored)
+    if (None if signed.typ is None else signed.typ.lower()) not in _JWT_TYPES:
+        raise _malformed("typ: another kind of token")
+    base64url_bytes(token.rpartition(".")[2], what="the signature")  # one spelling, so that one token is one text
+    read = partial(ear_from_json, signed.claims)
+    return SignedEar(issuer=issuer, kid=signed.kid, algorithm=signed.algorithm, form="jwt", read=read)
 
 
 def _require_use(key: TokenKey, algorithm: str) -> None:
@@ -119,27 +121,9 @@ def _require_use(key: TokenKey, algorithm: str) -> None:
         )
 
 
-def unverified_jwt_claims(token: str) -> dict[str, object]:
-    """Return the claims of a JWT, unverified: they only select the keys to verify it with."""
-    words = token.split(".")
-    if len(words) != 3:
-        raise _malformed("neither a JWT nor a CWT")
-    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
-    if not isinstance(claims, dict):
-        raise _malformed("the payload is no object")
-    return dict(claims)
-
-
-def _untrusted(issuer: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> EndorsementError:
-    return EndorsementError(
-        f"no keys are trusted for the issuer {issuer[:120]!r}, or one key for two issuers",
-        code="token-issuer-untrusted",
-        field="iss",
-        expected=" or ".join(trusted) or "an issuer named with --trust",
-        got=issuer[:120],
-        clause=_CLAUSE,
-        hint="say which keys may sign for it: --trust ISSUER=jwks.json",
-    )
+def unverified_jwt_claims(token: str) -> dict[str, JsonValue]:
+    """Return the claims of a JWT; as ``unverified_claims``."""
+    return unverified_claims(token, what="the token", refusal=_malformed)
 
 
 def _malformed(problem: str) -> EvidenceError:

@@ -1,29 +1,27 @@
 """Verification of an EAR: issuer, signature, time, consistency, and the expected values (eat-ear.md, section 9).
 
 The stated status is never accepted as such: it is computed again from the vectors, and a token that states a better one
-is refused. The Relying Party's further demands on a genuine token (submodules, policies, a key) are part of the same
-procedure; an appraisal policy over the claims comes after.
+is refused. Further requirements of the Relying Party (submodules, policies, a key) are part of the same procedure; an
+appraisal policy for the claims is applied afterwards.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from attest.checks import Check, Tier
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, BindingError, EvidenceError, VerificationError
+from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.results.cwt import is_cwt
 from attest.results.ear import NONCE_BYTES, Ear, worst
 from attest.results.ear_signature import unverified_jwt_claims, verify_ear_signature
 from attest.results.jose import TokenKey
-from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
+from attest.results.token_refusal import TokenChecks, not_in_time
 from attest.verification import Freshness
-
-__all__ = ["DEFAULT_MAX_AGE", "SKEW", "ExpectedEar", "VerifiedEar", "is_ear", "verify_ear"]
 
 SKEW: Final = timedelta(seconds=60)
 """Tolerance for an issuer's clock that is ahead."""
@@ -33,14 +31,14 @@ _CLAUSE = "eat-ear.md 9"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedEar:
-    """Demands of a Relying Party on a token; None or an empty value: no demand.
+    """Requirements of a Relying Party for a token; None or an empty value: no requirement.
 
     Attributes:
-        nonce: the one that was handed out, 8 to 64 bytes; single use is the caller's to keep.
-        audience: who the Relying Party is. A token with an audience is refused to everybody who is not in it.
-        max_age: the oldest ``iat`` that counts, even if ``exp`` is later; None demands ``exp`` instead.
-        submods: exactly the submodules that must be there.
-        policy_digests: SHA-256 of policies, each of which must have judged.
+        nonce: the issued one, 8 to 64 bytes; the caller ensures its single use.
+        audience: name of the Relying Party. A token with an audience is refused unless it contains this name.
+        max_age: greatest accepted age of ``iat``, even if ``exp`` is later; None requires ``exp`` instead.
+        submods: exactly the required submodules.
+        policy_digests: SHA-256 of policies, each of which must have been applied.
         bound_key: SHA-256 of the workload's public key, as a binding holds it.
 
     Raises:
@@ -55,7 +53,6 @@ class ExpectedEar:
     bound_key: bytes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a nonce that no token can carry."""
         if self.nonce is not None and len(self.nonce) not in NONCE_BYTES:
             raise ValueError(f"a nonce of an EAR has {NONCE_BYTES.start} to {NONCE_BYTES.stop - 1} bytes")
 
@@ -65,14 +62,10 @@ class VerifiedEar:
     """An EAR that a trusted Verifier signed, in time and consistent. Built by ``verify_ear`` only.
 
     Attributes:
-        ear: what it says.
         issuer: the name under which the key that signed is trusted.
-        key_id: that key.
         algorithm: JWS name of what it signed with.
-        form: JWT or CWT.
         at: the moment for which all this holds.
-        freshness: whether the nonce is the expected one.
-        checks: every check of the procedure.
+        freshness: outcome of the comparison with the expected nonce.
     """
 
     ear: Ear
@@ -138,13 +131,11 @@ def verify_ear(
     """
     if at.tzinfo is None:
         raise ValueError("the moment of appraisal needs a time zone")
-    run = _Procedure(at=at, expected=expected or ExpectedEar())
-    try:
-        return run.verify(token, trusted, algorithms or {})
-    except AttestError as exc:
-        told = "an EAR of a known profile"
-        tell_failed(exc, run.checks, check_of=_CHECK_OF, otherwise="token.format", expected=told, clause=_CLAUSE)
-        raise
+    checks = TokenChecks(clause=_CLAUSE)
+    with checks.reported(_CHECK_OF, otherwise="token.format", expected="an EAR of a known profile"):
+        return _Procedure(at=at, expected=expected or ExpectedEar(), checks=checks).verify(
+            token, trusted, algorithms or {}
+        )
 
 
 _CHECK_OF = {
@@ -172,7 +163,7 @@ class _Procedure:
 
     at: datetime
     expected: ExpectedEar
-    checks: list[Check] = field(default_factory=list)
+    checks: TokenChecks
 
     def verify(
         self,
@@ -183,19 +174,21 @@ class _Procedure:
         """Run the steps in the order of the clause; the first refusal ends it."""
         # (1) Size, algorithm, key and signature.
         signed = verify_ear_signature(token, trusted, algorithms)
-        self._passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
+        self.checks.passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
         # (2) Profile, mandatory members and types.
         ear = signed.read()
-        self._passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
+        self.checks.passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
         # (3) Time.
         self._require_in_time(ear)
-        self._passed("token.time", "issued, and not expired", rfc3339_text(self.at))
+        self.checks.passed("token.time", "issued, and not expired", rfc3339_text(self.at))
         # (4) Audience and nonce.
         self._require_audience(ear)
         freshness = self._require_nonce(ear)
         # (5) No status is better than what it rests on.
         _require_founded(ear)
-        self._passed("ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4")
+        self.checks.passed(
+            "ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4"
+        )
         # (6) What the Relying Party demands by name.
         self._require_submods(ear)
         self._require_policies(ear)
@@ -208,11 +201,8 @@ class _Procedure:
             form=signed.form,
             at=self.at,
             freshness=freshness,
-            checks=tuple(self.checks),
+            checks=tuple(self.checks.made),
         )
-
-    def _passed(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-        self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, ear: Ear) -> None:
         at, max_age = self.at, self.expected.max_age
@@ -233,7 +223,7 @@ class _Procedure:
     def _require_audience(self, ear: Ear) -> None:
         wanted = self.expected.audience
         if wanted in ear.audience:
-            self._passed("token.audience", str(wanted), ", ".join(ear.audience))
+            self.checks.passed("token.audience", str(wanted), ", ".join(ear.audience))
             return
         if not ear.audience and wanted is None:
             return
@@ -247,8 +237,7 @@ class _Procedure:
         )
 
     def _require_nonce(self, ear: Ear) -> Freshness:
-        return require_nonce(
-            self.checks,
+        return self.checks.require_nonce(
             self.expected.nonce,
             # A token that answers several questions at once could be shown to several parties.
             answers=lambda nonce: len(ear.nonce) == 1 and hmac.compare_digest(nonce, ear.nonce[0]),
@@ -263,14 +252,14 @@ class _Procedure:
         expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
         if set(ear.submods) != wanted:
             raise VerificationError(
-                "the token is not about exactly the devices that are demanded",
+                "the token is not about exactly the required devices",
                 code="ear-submodules-mismatch",
                 field="submods",
                 expected=expected,
                 got=got,
                 clause=_CLAUSE,
             )
-        self._passed("ear.submodules", expected, got)
+        self.checks.passed("ear.submodules", expected, got)
 
     def _require_policies(self, ear: Ear) -> None:
         wanted = self.expected.policy_digests
@@ -280,14 +269,14 @@ class _Procedure:
         expected, got = (", ".join(digest.hex() for digest in digests) or "none" for digests in (wanted, judged))
         if not set(wanted) <= set(judged):
             raise VerificationError(
-                "the Verifier did not judge by the policy that is demanded",
+                "the Verifier did not apply the required policy",
                 code="ear-policy-mismatch",
                 field="policies",
                 expected=expected,
                 got=got,
                 clause=_CLAUSE,
             )
-        self._passed("ear.policies", expected, got)
+        self.checks.passed("ear.policies", expected, got)
 
     def _require_bound_key(self, ear: Ear) -> None:
         wanted = self.expected.bound_key
@@ -296,14 +285,14 @@ class _Procedure:
         bound = None if ear.details is None or ear.details.binding is None else ear.details.binding.key
         if bound is None or not hmac.compare_digest(wanted, bound):
             raise BindingError(
-                "the token does not vouch for the key that the secret would be sealed to",
+                "the token does not name the key that the secret would be sealed to",
                 code="ear-key-mismatch",
                 field="binding.key",
                 expected=wanted.hex(),
                 got="none" if bound is None else bound.hex(),
                 clause=f"{_CLAUSE}; must-check.md 18",
             )
-        self._passed("ear.bound_key", wanted.hex(), bound.hex())
+        self.checks.passed("ear.bound_key", wanted.hex(), bound.hex())
 
 
 def _require_founded(ear: Ear) -> None:

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attest.errors import UnsupportedError
 from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import present
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
-
-__all__ = ["google_facts", "google_nonces"]
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, kind_unsupported
 
 _CLAUSE = "Google Cloud, attestation token claims"
 _KINDS: Mapping[str, TokenKind] = {
@@ -29,7 +26,7 @@ _KINDS: Mapping[str, TokenKind] = {
     "GCP_SHIELDED_VM": "vm",
 }
 _MODES: Mapping[str, tuple[bool, bool]] = {"ON": (True, False), "OFF": (False, False), "DEVTOOLS": (True, True)}
-"""``cc_mode``: whether confidential computing is on, and whether developer tools are."""
+"""``cc_mode``: true if confidential computing is on, true if developer tools are."""
 _ARCHITECTURES = (("GCP_NVIDIA_H", "hopper"), ("GCP_NVIDIA_B", "blackwell"))
 MAX_NONCES = 6
 NONCE_BYTES = range(8, 89)
@@ -56,14 +53,7 @@ def google_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...
     model = token.required("hwmodel", token.text("hwmodel"))
     kind = _KINDS.get(model)
     if kind is None:
-        raise UnsupportedError(
-            f"token: hardware {model[:40]!r} is not known here",
-            code="token-kind-unsupported",
-            field="hwmodel",
-            expected=", ".join(_KINDS),
-            got=model[:40],
-            clause=_CLAUSE,
-        )
+        raise kind_unsupported("hardware", model, field="hwmodel", expected=", ".join(_KINDS), clause=_CLAUSE)
     nonces = google_nonces(token)
     submodules = token.object("submods") or ClaimReader(members={}, path="submods")
     claims, statements = _tcb(token)
@@ -118,47 +108,42 @@ def _workload(submodules: ClaimReader) -> dict[str, ClaimTree]:
     """Return the software: the container, the image around it, and the instance."""
     empty = ClaimReader(members={})
     container, space = (submodules.object(name) or empty for name in ("container", "confidential_space"))
-    digest = container.text("image_digest")
-    if digest is not None:
-        algorithm, _, text = digest.partition(":")
-        if algorithm != "sha256":
-            raise claim_invalid(container.where("image_digest"), "sha256: and 64 hex digits", digest)
-        ClaimReader(members={"image_digest": text}, path=container.path).hexadecimal("image_digest", 32)
-    gce, gpu = submodules.object("gce"), submodules.object("nvidia_gpu")
+    gpu = submodules.object("nvidia_gpu")
     return present(
         {
-            "container.image_digest": digest,
+            "container.image_digest": _image_digest(container),
             "container.image_reference": container.text("image_reference"),
             "container.image_id": container.text("image_id"),
             "container.restart_policy": container.text("restart_policy"),
             "container.args": container.texts("args"),
-            "container.env": _tree(container, "env"),
-            "container.env_override": _tree(container, "env_override"),
+            "container.env": container.tree("env"),
+            "container.env_override": container.tree("env_override"),
             "confidential_space.support_attributes": space.texts("support_attributes"),
-            "confidential_space.monitoring_enabled": _tree(space, "monitoring_enabled"),
-            "gce": None if gce is None else claim_tree(dict(gce.members), gce.path),
+            "confidential_space.monitoring_enabled": space.tree("monitoring_enabled"),
+            "gce": submodules.tree("gce"),
             "nvidia_gpu.cc_mode": None if gpu is None else gpu.text("cc_mode"),
         }
     )
 
 
-def _tree(part: ClaimReader, name: str) -> ClaimTree | None:
-    member = part.object(name)
-    return None if member is None else claim_tree(dict(member.members), member.path)
+def _image_digest(container: ClaimReader) -> str | None:
+    digest = container.text("image_digest")
+    if digest is None:
+        return None
+    algorithm, _, text = digest.partition(":")
+    if algorithm != "sha256":
+        raise claim_invalid(container.where("image_digest"), "sha256: and 64 hex digits", digest)
+    ClaimReader(members={"image_digest": text}, path=container.path).hexadecimal("image_digest", 32)
+    return digest
 
 
 def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]) -> tuple[TokenFacts, ...]:
-    """Return the facts of each GPU; of GPUs that are on and not listed, those of one."""
+    """Return the facts of each GPU."""
     if part is None:
         return ()
     mode = part.required("cc_mode", part.text("cc_mode"))
     if mode not in _MODES:
         raise claim_invalid(part.where("cc_mode"), ", ".join(_MODES), mode)
-    listed = part.objects("gpus")
-    if listed is None:
-        listed = () if mode == "OFF" else (ClaimReader(members={}),)
-    if len(listed) > MAX_GPUS:
-        raise claim_invalid(part.where("gpus"), f"at most {MAX_GPUS} GPUs", part.members["gpus"])
     feature = part.text("cc_feature")
     return tuple(
         TokenFacts(
@@ -169,8 +154,18 @@ def _gpus(part: ClaimReader | None, frame: TokenFrame, nonces: tuple[bytes, ...]
             statements=present({"hwmodel": gpu.text("hwmodel"), "cc_mode": mode, "cc_feature": feature}),
             nonces=nonces,
         )
-        for index, gpu in enumerate(listed)
+        for index, gpu in enumerate(_listed(part, mode))
     )
+
+
+def _listed(part: ClaimReader, mode: str) -> tuple[ClaimReader, ...]:
+    """Return the listed GPUs; of GPUs that are on and not listed, one without claims."""
+    listed = part.objects("gpus")
+    if listed is None:
+        return () if mode == "OFF" else (ClaimReader(members={}),)
+    if len(listed) > MAX_GPUS:
+        raise claim_invalid(part.where("gpus"), f"at most {MAX_GPUS} GPUs", part.members["gpus"])
+    return listed
 
 
 def _gpu_claims(gpu: ClaimReader, mode: str) -> dict[str, ClaimTree]:

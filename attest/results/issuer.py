@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -21,21 +21,20 @@ from attest.results.cwt import COSE_NUMBERS, sign_cwt
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.results.ear_codec import ear_to_cbor, ear_to_json
-from attest.results.jwt import sign_jwt
 from attest.results.raw_signatures import SigningKey, public_jwk
-
-__all__ = ["DEFAULT_LIFETIME", "MIN_TOKEN_ID_BYTES", "IssuerKey", "SigningKeyState", "TokenForm", "TokenIssuer"]
 
 TokenForm = Literal["jwt", "cwt"]
 DEFAULT_LIFETIME: Final = timedelta(minutes=5)
 MAX_LIFETIME: Final = timedelta(days=1)
 MIN_TOKEN_ID_BYTES: Final = 16
+_JWT_TYPE: Final = "eat+jwt"
+"""RFC 9782, without ``application/`` as RFC 7515 recommends."""
 _COSE_CURVES = {"P-256": (2, 1), "P-384": (2, 2), "Ed25519": (1, 6)}
 """JWK curve to COSE key type and curve (RFC 9053, section 7)."""
 
 
 class SigningKeyState(enum.StrEnum):
-    """The state of a signing key in its life cycle."""
+    """State of a signing key in its life cycle."""
 
     NEXT = "next"
     CURRENT = "current"
@@ -47,8 +46,6 @@ class IssuerKey:
     """A signing key in its state.
 
     Attributes:
-        key: signs, or did.
-        state: which.
         until: of a retired key, when the last token that it signed has expired; published before that moment.
 
     Raises:
@@ -85,11 +82,10 @@ class TokenIssuer:
     max_lifetime: timedelta = MAX_LIFETIME
 
     def __post_init__(self) -> None:
-        """Refuse a set of keys that could not sign, or whose names are ambiguous."""
         if [entry.state for entry in self.keys].count(SigningKeyState.CURRENT) != 1:
             raise ValueError("exactly one key of an issuer is the current one")
         if len({entry.key.kid for entry in self.keys}) != len(self.keys):
-            raise ValueError("one key stands in two states")
+            raise ValueError("one key has two states")
         if self.max_lifetime <= timedelta(0):
             raise ValueError("a token lives for a positive time")
 
@@ -118,7 +114,7 @@ class TokenIssuer:
             nonce: the Relying Party's, as received, 8 to 64 bytes.
             audience: the Relying Parties that it is for; empty for any.
             form: JWT (ASCII text), or CWT (COSE_Sign1 with tag 18).
-            raw_evidence: whether the evidence itself goes along.
+            raw_evidence: include the evidence itself.
 
         Raises:
             ValueError: a value that no token may have.
@@ -155,15 +151,6 @@ class TokenIssuer:
         """Return the same as a COSE_KeySet (RFC 9052, section 7), for readers of CWT alone."""
         return claims_bytes(tuple(_cose_key(key) for key in self.published(at)))
 
-    def discovery(self, jwks_uri: str) -> dict[str, JsonValue]:
-        """Return the document of ``/.well-known/openid-configuration``, by which key sets are found."""
-        return {
-            "issuer": self.issuer,
-            "jwks_uri": jwks_uri,
-            "response_types_supported": ["none"],
-            "id_token_signing_alg_values_supported": list(dict.fromkeys(entry.key.algorithm for entry in self.keys)),
-        }
-
     def with_next(self, key: SigningKey) -> TokenIssuer:
         """Return the issuer that publishes one more key, which does not sign yet."""
         return replace(self, keys=(*self.keys, IssuerKey(key=key, state=SigningKeyState.NEXT)))
@@ -187,6 +174,18 @@ class TokenIssuer:
                 *kept,
             ),
         )
+
+
+def sign_jwt(claims: Mapping[str, JsonValue], key: SigningKey) -> str:
+    """Return the compact serialisation (RFC 7515); members are in the given order."""
+    header: dict[str, JsonValue] = {"alg": key.algorithm, "typ": _JWT_TYPE, "kid": key.kid}
+    message = f"{_word(header)}.{_word(dict(claims))}"
+    return f"{message}.{base64url_text(key.sign(message.encode()))}"
+
+
+def _word(value: JsonValue) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64url_text(text.encode())
 
 
 def _cose_key(key: SigningKey) -> ClaimsValue:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attest.errors import BindingError, UnsupportedError
+from attest.errors import BindingError
 from attest.evidence.claims import ClaimTree
 from attest.results.nvidia_token_claims import nvidia_token_claims
 from attest.results.tee_token_claims import evaluation_claims, present, sgx_claims, tdx_claims
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, claim_tree
-
-__all__ = ["ita_facts", "ita_nonces"]
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_invalid, kind_unsupported
 
 _Read = Callable[[ClaimReader], dict[str, ClaimTree]]
 _CLAUSE = "Intel Trust Authority, EAT profile 1.0.1"
@@ -46,18 +44,18 @@ _TEES = ("tdx", "sgx")
 def ita_nonces(token: ClaimReader) -> tuple[bytes, ...]:
     """Return the nonce that ITA handed out, and the data that the TEE holds, which may be a Relying Party's nonce.
 
-    A GPU holds no data: its report has room for a nonce of ITA's, and whoever sends it could write any beside it.
+    A GPU holds no data: its report has room for ITA's nonce only, and its sender could write anything beside it.
 
     Raises:
         EvidenceError: ``token-claim-invalid``.
-        BindingError: ``token-nonce-mismatch``, parts of the token answer different questions.
+        BindingError: ``token-nonce-mismatch``: parts of the token have different nonces.
     """
     sections = [section for section in map(token.object, _SECTIONS) if section is not None]
     parts = (token, *sections)
     stated = dict.fromkeys(nonce for nonce in map(_verifier_nonce, parts) if nonce is not None)
     if len(stated) > 1:
         raise BindingError(
-            "the parts of the token answer different questions",
+            "the parts of the token have different nonces",
             code="token-nonce-mismatch",
             field="verifier_nonce",
             expected="one nonce throughout",
@@ -92,7 +90,8 @@ def ita_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
         kind = token.text("attester_type") or "none"
         name = next((name for name, (stated, *_) in _SECTIONS.items() if stated == kind), None)
         if name is None:
-            raise _unsupported(kind)
+            expected = "TDX, SGX, NVGPU, or objects of these names"
+            raise kind_unsupported("attester_type", kind, field="attester_type", expected=expected, clause=_CLAUSE)
         sections = {name: token}
     elif sections.keys() >= {*_TEES}:
         raise claim_invalid("sgx", "one TEE: tdx or sgx", None)
@@ -107,11 +106,10 @@ def _facts(
     stated = section.text("attester_type")
     if stated not in (None, attester):
         raise claim_invalid(section.where("attester_type"), attester, stated)
-    runtime = section.object("attester_runtime_data")
     statements: dict[str, ClaimTree | None] = {
         **shared,
         "debug_status": section.text("dbgstat"),
-        "runtime_data": None if runtime is None else claim_tree(dict(runtime.members), runtime.path),
+        "runtime_data": section.tree("attester_runtime_data"),
     }
     return TokenFacts(
         frame=frame,
@@ -125,14 +123,13 @@ def _facts(
 
 
 def _statements(token: ClaimReader) -> dict[str, ClaimTree]:
-    """Return which of the asked policies matched, and what they added of their own."""
+    """Return the requested policies that matched or not, and the claims that they add."""
     matched, unmatched = (_policies(token, f"policy_ids_{word}") for word in ("matched", "unmatched"))
-    defined = token.object("policy_defined_claims")
     return present(
         {
             "policies_matched": matched,
             "policies_unmatched": unmatched,
-            "policy_defined": None if defined is None else claim_tree(dict(defined.members), defined.path),
+            "policy_defined": token.tree("policy_defined_claims"),
         }
     )
 
@@ -148,15 +145,4 @@ def _policies(token: ClaimReader, name: str) -> tuple[ClaimTree, ...]:
             }
         )
         for policy in token.objects(name) or ()
-    )
-
-
-def _unsupported(kind: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"token: an attester of type {kind[:40]!r} is not read here",
-        code="token-kind-unsupported",
-        field="attester_type",
-        expected="TDX, SGX, NVGPU, or objects of these names",
-        got=kind[:40],
-        clause=_CLAUSE,
     )

@@ -7,7 +7,7 @@ a key or an address along is refused. The signature itself is checked by ``joser
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -19,21 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_text, json_value
-from attest.errors import ConfigurationError, EndorsementError, EvidenceError, SignatureError
+from attest.errors import ConfigurationError, EvidenceError
 from attest.results.raw_signatures import jwk_thumbprint, public_key_of, signature_holds
-
-__all__ = [
-    "CERTIFICATE_ERRORS",
-    "MAX_JWKS_BYTES",
-    "MAX_TOKEN_BYTES",
-    "RSA_BITS",
-    "SignedToken",
-    "TokenKey",
-    "is_jwks",
-    "read_jwks",
-    "rsa_jwk",
-    "verify_token",
-]
+from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid
 
 MAX_TOKEN_BYTES = 1024 * 1024
 """A token that carries the raw evidence of eight GPUs has some 200 KiB."""
@@ -96,13 +84,10 @@ class TokenKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedToken:
-    """A token whose signature verifies. Its claims are its issuer's words; whether they are in time is not judged.
+    """A token whose signature verifies. Its claims are statements of its issuer, and may have expired.
 
     Attributes:
-        claims: the payload.
-        algorithm: the algorithm that was used, one of those that the caller allows.
-        kid: the key that signed.
-        typ: the header's word for what this is, if it has one.
+        typ: of the header, if it has one.
     """
 
     claims: Mapping[str, JsonValue]
@@ -179,8 +164,7 @@ def _agreeing(entry: Mapping[str, JsonValue], certificates: tuple[bytes, ...]) -
     if entry.get("kty") == "RSA" and not {"n", "e"} & set(entry) and isinstance(public, rsa.RSAPublicKey):
         return {**entry, **rsa_jwk(public)}
     if public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != _spki_of(entry):
-        msg = "the key is not the one in its certificate"
-        raise ValueError(msg)
+        raise ValueError("the key is not the one in its certificate")
     return entry
 
 
@@ -193,8 +177,7 @@ def _require_rsa(jwk: Mapping[str, JsonValue]) -> None:
     modulus = jwk.get("n")
     bits = int.from_bytes(base64url_bytes(modulus, what="n"), "big").bit_length() if isinstance(modulus, str) else 0
     if bits not in RSA_BITS:
-        msg = f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}"
-        raise ValueError(msg)
+        raise ValueError(f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}")
 
 
 def rsa_jwk(public: rsa.RSAPublicKey) -> dict[str, JsonValue]:
@@ -247,6 +230,26 @@ def _bad_jwks(problem: str) -> ConfigurationError:
 # -- tokens
 
 
+def unverified_claims(token: str, *, what: str, refusal: Callable[[str], EvidenceError]) -> dict[str, JsonValue]:
+    """Return the claims of a token, unverified: they only select the keys to verify it with.
+
+    Args:
+        token: compact serialisation.
+        what: name of the token in messages.
+        refusal: makes the error of a token that has no claims.
+
+    Raises:
+        EvidenceError: ``json-invalid``, ``base64-invalid``, or as ``refusal``.
+    """
+    words = token.split(".")
+    if len(words) != 3:
+        raise refusal("expected three words with dots between them")
+    claims = json_value(base64url_bytes(words[1], what=what), what=what)
+    if not isinstance(claims, dict):
+        raise refusal("the payload is no object")
+    return claims
+
+
 def verify_token(
     token: str,
     *,
@@ -262,11 +265,11 @@ def verify_token(
         token: compact serialisation.
         keys: those that the caller trusts for the token's issuer.
         algorithms: JWS names that the caller accepts of this issuer (``ES384``); asymmetric ones only.
-        what: what to call the token in messages.
-        ignored_header: header members that this issuer is known to send and that are passed over. With ``jwk`` among
+        what: name of the token in messages.
+        ignored_header: header members that this issuer is known to send and that are ignored. With ``jwk`` among
             them, a token without ``kid`` is looked up by that key's thumbprint; only a trusted key is ever used.
-        by_kid: whether the key has to be the one that the header names. False takes the only one of ``keys``, which
-            the caller found in another way.
+        by_kid: use the key that the header names. False takes the only one of ``keys``, which the caller found in
+            another way.
 
     Raises:
         EvidenceError: ``token-malformed``.
@@ -277,25 +280,10 @@ def verify_token(
     header, claims = _parts(token, what, ignored_header)
     algorithm, kid, typ = header.get("alg"), header.get("kid"), header.get("typ")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
-        raise SignatureError(
-            f"{what} is signed with an algorithm that is not accepted of its issuer",
-            code="token-algorithm-refused",
-            field="alg",
-            expected=" or ".join(sorted(algorithms)),
-            got=str(algorithm)[:40],
-            clause=_CLAUSE,
-        )
+        raise algorithm_refused(what, algorithms=algorithms, got=str(algorithm), clause=_CLAUSE)
     key = _find(keys, header) if by_kid else next(iter(keys))
     if key is None:
-        raise EndorsementError(
-            f"no trusted key may have signed {what}",
-            code="token-key-unknown",
-            field="kid",
-            expected="a key of the issuer's key set, given with --trust",
-            got=str(kid)[:120],
-            clause=_CLAUSE,
-            hint="name the key set of the day the token was made: --trust ISSUER=FILE",
-        )
+        raise key_unknown(what, got=str(kid), clause=_CLAUSE)
     _require_signature(token, key, algorithm, what=what)
     return SignedToken(claims=claims, algorithm=algorithm, kid=key.kid, typ=typ if isinstance(typ, str) else None)
 
@@ -311,13 +299,8 @@ def _require_signature(token: str, key: TokenKey, algorithm: str, *, what: str) 
             registry.max_header_length = registry.max_payload_length = MAX_TOKEN_BYTES
             jose.jws.deserialize_compact(token, jose.jwk.import_key(dict(key.jwk)), registry=registry)
     except (jose.errors.JoseError, EvidenceError, ValueError, TypeError) as exc:
-        raise SignatureError(
-            f"the signature of {what} does not verify",
-            code="token-signature-invalid",
-            expected=f"{algorithm} by the key {key.kid}",
-            got="a signature that does not verify",
-            clause="RFC 7515, section 5.2",
-        ) from exc
+        expected = f"{algorithm} by the key {key.kid}"
+        raise signature_invalid(what, expected=expected, clause="RFC 7515, section 5.2") from exc
 
 
 def _find(keys: Iterable[TokenKey], header: Mapping[str, JsonValue]) -> TokenKey | None:

@@ -1,7 +1,7 @@
 """Claims of Microsoft Azure Attestation (MAA), under our names.
 
 Four shapes: ``sevsnpvm``, ``tdxvm`` and ``sgx`` with the report's fields at the top, and ``azurevm`` of a VM's guest
-agent, where they stand under ``x-ms-isolation-tee`` and the rest is what MAA read from the log of the virtual TPM.
+agent, where they are under ``x-ms-isolation-tee`` and the rest is what MAA read from the log of the virtual TPM.
 
 NOTE: MAA names the components of one TCB only (``bootloader-svn``, ``tee-svn``, ``snpfw-svn``, ``microcode-svn``) and
 does not say which of the report's four it is. In every token seen so far it is REPORTED_TCB, so it is read as that.
@@ -12,13 +12,10 @@ Spec: specs/azure-skr.md, section 12.
 
 from __future__ import annotations
 
-from attest.errors import UnsupportedError
 from attest.evidence.azure.runtime import USER_DATA_BYTES, VM_CONFIGURATION
 from attest.evidence.claims import ClaimTree
 from attest.results.tee_token_claims import evaluation_claims, present, tdx_claims
-from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_tree
-
-__all__ = ["maa_facts", "maa_nonces"]
+from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenKind, claim_tree, kind_unsupported
 
 _GUEST_TOKEN = "azurevm"  # noqa: S105  a type of attestation
 _SNP = "x-ms-sevsnpvm-"
@@ -96,12 +93,11 @@ def maa_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
         case "sgx" if tee is token:
             return (_facts(token, tee, frame, kind="sgx", claims=_sgx_claims(tee)),)
         case _:
-            raise UnsupportedError(
-                f"token: an attestation of type {kind[:40]!r} is not read here",
-                code="token-kind-unsupported",
+            raise kind_unsupported(
+                "x-ms-attestation-type",
+                kind,
                 field=tee.where("x-ms-attestation-type"),
                 expected="sevsnpvm, tdxvm, sgx, or azurevm around one of the first two",
-                got=kind[:40],
                 clause="azure-skr.md 12",
             )
 
@@ -151,7 +147,7 @@ def _statements(token: ClaimReader, tee: ClaimReader) -> dict[str, ClaimTree]:
 
 
 def _configuration(tee: ClaimReader, runtime: ClaimReader | None) -> dict[str, ClaimTree]:
-    """Return the VM's settings, where MAA says that a paravisor of Azure stated them.
+    """Return the VM's settings, where MAA states that a paravisor of Azure stated them.
 
     Every other guest or enclave that makes its own report has runtime data of its own choice, under the same name.
     """

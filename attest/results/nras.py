@@ -16,15 +16,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from attest.checks import Check, Outcome
-from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value, rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
-from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, verify_token
+from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339_text
+from attest.errors import BindingError, EvidenceError, SignatureError, VerificationError
+from attest.results.ear import LATEST_SECONDS
+from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, unverified_claims, verify_token
 from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
-from attest.results.token_refusal import passed, require_nonce, tell_failed
+from attest.results.token_refusal import TokenChecks, issuer_untrusted
 from attest.verification import Freshness
-
-__all__ = ["NRAS_INTERMEDIATE_SPKI", "NRAS_ISSUER", "VerifiedNrasToken", "appraise_nras", "verify_nras_token"]
 
 NRAS_ISSUER = "https://nras.attestation.nvidia.com"
 NRAS_INTERMEDIATE_SPKI = bytes.fromhex("fd32837f954e2c45db073105166dfe6985ae0480bb113fba63b091a75affe896")
@@ -34,8 +33,6 @@ MAX_SUBMODULES = 32
 _ALGORITHMS = frozenset({"ES384"})
 _DIGEST = "SHA-256"
 _NONCE_BYTES = 32
-_LATEST = 253402300799
-"""9999-12-31T23:59:59Z, the last second that has a date."""
 _CLAUSE = "nvidia-gpu.md 17.1"
 
 
@@ -44,15 +41,11 @@ class VerifiedNrasToken:
     """A token of NRAS that is genuine, whole and in time. Built by ``verify_nras_token`` only.
 
     Attributes:
-        issuer: who signed it.
-        claims: the overall claims.
         submodules: the claims of each device (``GPU-0``).
         nonce: the nonce that all of them state, 32 bytes.
-        key_id: the key that signed.
         at: the moment for which all this holds.
-        freshness: whether the nonce is the expected one.
+        freshness: outcome of the comparison with the expected nonce.
         facts: what it states about each device, in the vocabulary of verified evidence.
-        checks: every check of the procedure.
     """
 
     issuer: str
@@ -84,34 +77,44 @@ def verify_nras_token(
         VerificationError: ``token-expired`` or ``token-not-yet-valid``.
         EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
     """
-    checks: list[Check] = []
-    try:
-        # (1) Shape: the overall token, and one token for each device.
-        overall_text, device_texts = _read(data)
-        # (2) Signatures, with keys of the one issuer that the overall token names, which the caller must trust.
-        issuer, keys = _trusted_keys(overall_text, trusted)
-        overall = verify_token(overall_text, keys=keys, algorithms=_ALGORITHMS, what="the overall token")
-        devices = {
-            name: verify_token(text, keys=keys, algorithms=_ALGORITHMS, what=f"the token of {name}")
-            for name, text in device_texts.items()
-        }
-        _pass(checks, "token.signature", f"{', '.join(_ALGORITHMS)} by a key of {issuer}", f"key {overall.kid}")
-        # (3) The overall token names each of the others by digest, and no more.
-        _require_digests(overall, device_texts)
-        _pass(checks, "token.submodules", "the digest of every device's token", ", ".join(device_texts))
-        # (4) All say the same issuer, subject and nonce, and all are in time.
-        stated = _require_alike(overall, devices, issuer)
-        for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
-            _require_in_time(token, what, at)
-        _pass(checks, "token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
-        # (5) Every claim that has a name of ours is of its type.
-        facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
-        # (6) It repeats the expected nonce.
-        freshness = _require_nonce(stated, nonce, checks)
-    except AttestError as exc:
-        told = "a token of NRAS"
-        tell_failed(exc, checks, check_of=_CHECK_OF, otherwise="token.format", expected=told, clause=_CLAUSE)
-        raise
+    checks = TokenChecks(clause=_CLAUSE)
+    with checks.reported(_CHECK_OF, otherwise="token.format", expected="a token of NRAS"):
+        return _verified(data, checks, trusted=trusted, at=at, nonce=nonce)
+
+
+def _verified(
+    data: bytes, checks: TokenChecks, *, trusted: Mapping[str, tuple[TokenKey, ...]], at: datetime, nonce: bytes | None
+) -> VerifiedNrasToken:
+    # (1) Shape: the overall token, and one token for each device.
+    overall_text, device_texts = _read(data)
+    # (2) Signatures, with keys of the one issuer that the overall token names, which the caller must trust.
+    issuer = _unverified_issuer(overall_text)
+    keys = trusted.get(issuer)
+    if not keys:
+        raise issuer_untrusted(issuer, trusted, clause=_CLAUSE)
+    overall = verify_token(overall_text, keys=keys, algorithms=_ALGORITHMS, what="the overall token")
+    devices = {
+        name: verify_token(text, keys=keys, algorithms=_ALGORITHMS, what=f"the token of {name}")
+        for name, text in device_texts.items()
+    }
+    checks.passed("token.signature", f"{', '.join(_ALGORITHMS)} by a key of {issuer}", f"key {overall.kid}")
+    # (3) The overall token names each of the others by digest, and no more.
+    _require_digests(overall, device_texts)
+    checks.passed("token.submodules", "the digest of every device's token", ", ".join(device_texts))
+    # (4) All state the same issuer, subject and nonce, and all are in time.
+    stated = _require_alike(overall, devices, issuer)
+    for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
+        _require_in_time(token, what, at)
+    checks.passed("token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
+    # (5) Every claim that has a name of ours is of its type.
+    facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
+    # (6) It repeats the expected nonce.
+    freshness = checks.require_nonce(
+        nonce,
+        answers=lambda expected: hmac.compare_digest(expected, stated),
+        got=stated.hex(),
+        field="eat_nonce",
+    )
     return VerifiedNrasToken(
         issuer=issuer,
         claims=overall.claims,
@@ -121,7 +124,7 @@ def verify_nras_token(
         at=at,
         freshness=freshness,
         facts=facts,
-        checks=tuple(checks),
+        checks=tuple(checks.made),
     )
 
 
@@ -131,22 +134,21 @@ def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
     A missing claim fails like a negative one.
     """
     overall = token.claims.get("x-nvidia-overall-att-result")
-    found: list[tuple[str, str, bool, JsonValue, str | None]] = [
-        ("policy.token.overall_result", "true", overall is True, overall, None)
-    ]
-    for name, claims in token.submodules.items():
-        result = claims.get("measres")
-        found.append(("policy.token.measres", "success", result == "success", result, name))
-    return tuple(
-        Check(
-            id=check_id,
-            outcome=Outcome.PASS if holds else Outcome.FAIL,
-            expected=expected,
-            got="absent" if got is None else str(got).lower()[:120],
-            clause="nvidia-gpu.md 17.2",
-            item=item,
-        )
-        for check_id, expected, holds, got, item in found
+    results = [(name, claims.get("measres")) for name, claims in token.submodules.items()]
+    return (
+        _stated("policy.token.overall_result", "true", overall, holds=overall is True),
+        *(_stated("policy.token.measres", "success", one, holds=one == "success", item=name) for name, one in results),
+    )
+
+
+def _stated(check_id: str, expected: str, got: JsonValue, *, holds: bool, item: str | None = None) -> Check:
+    return Check(
+        id=check_id,
+        outcome=Outcome.PASS if holds else Outcome.FAIL,
+        expected=expected,
+        got="absent" if got is None else str(got).lower()[:120],
+        clause="nvidia-gpu.md 17.2",
+        item=item,
     )
 
 
@@ -164,29 +166,9 @@ def _read(data: bytes) -> tuple[str, dict[str, str]]:
     raise _malformed(f'expected [["JWT", token], {{name: token}}] with 1 to {MAX_SUBMODULES} devices')
 
 
-def _trusted_keys(overall: str, trusted: Mapping[str, tuple[TokenKey, ...]]) -> tuple[str, tuple[TokenKey, ...]]:
-    """Return the one issuer whose keys may have signed; the claimed issuer only selects among the trusted ones."""
-    issuer = _unverified_issuer(overall)
-    keys = trusted.get(issuer)
-    if not keys:
-        raise EndorsementError(
-            f"no keys are trusted for the issuer {issuer!r}",
-            code="token-issuer-untrusted",
-            field="iss",
-            expected=" or ".join(trusted) or "an issuer named with --trust",
-            got=issuer,
-            clause=_CLAUSE,
-            hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
-        )
-    return issuer, keys
-
-
 def _unverified_issuer(token: str) -> str:
-    words = token.split(".")
-    if len(words) != 3:
-        raise _malformed("the overall token has not three words")
-    claims = json_value(base64url_bytes(words[1], what="the overall token"), what="the overall token")
-    issuer = claims.get("iss") if isinstance(claims, dict) else None
+    """Return the claimed issuer, which only selects among the trusted ones."""
+    issuer = unverified_claims(token, what="the overall token", refusal=_malformed).get("iss")
     if not isinstance(issuer, str) or not 0 < len(issuer) <= 256:
         raise _malformed("the overall token states no issuer")
     return issuer
@@ -195,26 +177,27 @@ def _unverified_issuer(token: str) -> str:
 def _require_digests(overall: SignedToken, devices: Mapping[str, str]) -> None:
     submodules = overall.claims.get("submods")
     if not isinstance(submodules, dict) or set(submodules) != set(devices):
-        named = ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none"
-        raise SignatureError(
-            "the overall token is about other devices than came along",
-            code="token-digest-mismatch",
-            field="submods",
-            expected=named[:200],
-            got=", ".join(sorted(devices))[:200],
-            clause=_CLAUSE,
+        named, got = (
+            ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none",
+            ", ".join(sorted(devices)),
         )
+        raise _digest_mismatch("the overall token is about other devices than came with it", "submods", named, got)
     for name, text in devices.items():
         wanted: JsonValue = ["DIGEST", [_DIGEST, sha256(text.encode()).hexdigest()]]
         if submodules[name] != wanted:
-            raise SignatureError(
-                f"the overall token names another token for {name}",
-                code="token-digest-mismatch",
-                field=f"submods.{name}",
-                expected=str(submodules[name])[:200],
-                got=str(wanted),
-                clause=_CLAUSE,
-            )
+            problem, stated = f"the overall token names another token for {name}", str(submodules[name])
+            raise _digest_mismatch(problem, f"submods.{name}", stated, str(wanted))
+
+
+def _digest_mismatch(problem: str, field: str, expected: str, got: str) -> SignatureError:
+    return SignatureError(
+        problem,
+        code="token-digest-mismatch",
+        field=field,
+        expected=expected[:200],
+        got=got[:200],
+        clause=_CLAUSE,
+    )
 
 
 def _require_alike(overall: SignedToken, devices: Mapping[str, SignedToken], issuer: str) -> bytes:
@@ -253,13 +236,13 @@ def _require_in_time(token: SignedToken, what: str, at: datetime) -> None:
         expected=f"{rfc3339_text(begins)} <= at < {rfc3339_text(ends)}",
         got=rfc3339_text(at),
         clause=_CLAUSE,
-        hint="a token is good for an hour: ask for a new one, or judge it at its time with --at",
+        hint="a token is valid for an hour: request a new one, or judge it at its time with --at",
     )
 
 
 def _moment(token: SignedToken, name: str, what: str) -> datetime:
     value = token.claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LATEST:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LATEST_SECONDS:
         raise _malformed(f"{what}: {name}: expected whole seconds since 1970")
     return datetime.fromtimestamp(value, tz=UTC)
 
@@ -276,20 +259,6 @@ def _facts(overall: SignedToken, name: str, device: SignedToken, *, nonce: bytes
         statements={"overall_result": result} if isinstance(result, bool) else {},
         nonces=(nonce,),
     )
-
-
-def _require_nonce(stated: bytes, nonce: bytes | None, checks: list[Check]) -> Freshness:
-    return require_nonce(
-        checks,
-        nonce,
-        answers=lambda expected: hmac.compare_digest(expected, stated),
-        got=stated.hex(),
-        field="eat_nonce",
-    )
-
-
-def _pass(checks: list[Check], check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-    checks.append(passed(check_id, expected, got, clause=clause))
 
 
 _CHECK_OF = {

@@ -14,8 +14,6 @@ from attest.evidence.claims import ClaimTree, ClaimValue
 from attest.results.tee_token_claims import present
 from attest.results.token_facts import ClaimReader, TokenKind, claim_tree
 
-__all__ = ["MEASUREMENTS_DIFFER", "MEASUREMENTS_MATCH", "members", "nvidia_kind", "nvidia_token_claims"]
-
 MEASUREMENTS_MATCH = frozenset({"success", "comparison-successful"})
 """Values of ``measres`` when nothing differs; the longer one in claims of version 1, which Intel's service repeats."""
 MEASUREMENTS_DIFFER = frozenset({"fail", "comparison-fail"})

@@ -25,17 +25,6 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from attest.encoding import JsonValue, base64url_bytes, base64url_text
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = [
-    "SIGNING_ALGORITHMS",
-    "PublicKey",
-    "SigningKey",
-    "jwk_thumbprint",
-    "public_jwk",
-    "public_key_of",
-    "read_signing_key",
-    "signature_holds",
-]
-
 PublicKey = ec.EllipticCurvePublicKey | Ed25519PublicKey
 
 
@@ -77,10 +66,8 @@ class SigningKey:
     sign: Callable[[bytes], bytes] = field(repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse an algorithm that is not of this key."""
         if self.algorithm not in _names_for(self.public):
-            msg = f"{self.algorithm} is no algorithm of this key"
-            raise ValueError(msg)
+            raise ValueError(f"{self.algorithm} is no algorithm of this key")
 
     @property
     def jwk(self) -> dict[str, JsonValue]:
@@ -102,8 +89,7 @@ class SigningKey:
         public = private.public_key()
         names = _names_for(public)
         if not names:
-            msg = "a token is signed with P-256, P-384 or Ed25519"
-            raise ValueError(msg)
+            raise ValueError("a token is signed with P-256, P-384 or Ed25519")
         return SigningKey(public=public, algorithm=algorithm or names[0], sign=_signer(private))
 
 
@@ -119,7 +105,7 @@ def read_signing_key(pem: bytes, *, algorithm: str | None = None) -> SigningKey:
             return SigningKey.of(private, algorithm=algorithm)
         problem = "another kind of key"
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        problem = "no private key that can be read, or not one for this algorithm"  # says nothing of what was read
+        problem = "no private key that can be read, or not one for this algorithm"  # repeats nothing of the input
     raise ConfigurationError(
         f"token key: {problem}",
         code="token-key-invalid",
@@ -188,8 +174,7 @@ def jwk_thumbprint(jwk: Mapping[str, JsonValue]) -> str:
     """
     names = _REQUIRED.get(cast("str", jwk.get("kty")) if isinstance(jwk.get("kty"), str) else "", ())
     if not names or not all(isinstance(jwk.get(name), str) for name in names):
-        msg = "a JWK of kind EC, OKP or RSA with all its public members was expected"
-        raise ValueError(msg)
+        raise ValueError("a JWK of kind EC, OKP or RSA with all its public members was expected")
     canonical = json.dumps({name: jwk[name] for name in names}, separators=(",", ":"), ensure_ascii=False)
     return base64url_text(sha256(canonical.encode()).digest())
 
@@ -208,8 +193,7 @@ def public_key_of(jwk: Mapping[str, JsonValue]) -> PublicKey:
                 if curve.jwk_name == name:
                     point = b"\x04" + _coordinate(x, curve.size) + _coordinate(y, curve.size)
                     return ec.EllipticCurvePublicKey.from_encoded_point(curve.curve, point)
-    msg = "expected a key on P-256, P-384 or Ed25519"
-    raise ValueError(msg)
+    raise ValueError("expected a key on P-256, P-384 or Ed25519")
 
 
 def _coordinate(text: str, size: int) -> bytes:
@@ -218,6 +202,5 @@ def _coordinate(text: str, size: int) -> bytes:
     except EvidenceError as exc:
         raise ValueError(exc.message) from exc
     if len(data) != size:
-        msg = f"a coordinate of {len(data)} bytes, expected {size}"
-        raise ValueError(msg)
+        raise ValueError(f"a coordinate of {len(data)} bytes, expected {size}")
     return data

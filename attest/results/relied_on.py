@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
 
 from attest.endorsements.ocsp import OcspAnswer
 from attest.endorsements.x509 import Certificate, Crl
-from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.results.ear_details import ReliedOn, TcbState
 from attest.verification import VerifiedEvidence, VerifiedItem
-
-__all__ = ["relied_on", "tcb_states"]
 
 
 def relied_on(verified: VerifiedEvidence) -> tuple[ReliedOn, ...]:
@@ -49,7 +46,7 @@ def _of_item(item: VerifiedItem) -> Iterator[ReliedOn]:
             yield _certificate(str(snp.leaf.kind).lower(), item, snp.leaf.certificate)
             yield _certificate("intermediate", item, snp.intermediate)
             if snp.crl is not None:
-                yield _crl(item, snp.crl)
+                yield _status(item, snp.crl)
         case VerifiedIntelQuote() as quote:
             yield from _of_intel(item, quote)
         case VerifiedGpu() as gpu:
@@ -61,8 +58,8 @@ def _of_intel(item: VerifiedItem, quote: VerifiedIntelQuote) -> Iterator[ReliedO
     yield _certificate("pck", item, chain.pck.certificate)
     yield _certificate("pck-ca", item, chain.issuer)
     if collateral.crls is not None:
-        yield _crl(item, collateral.crls.pck)
-        yield _crl(item, collateral.crls.root)
+        yield _status(item, collateral.crls.pck)
+        yield _status(item, collateral.crls.root)
     for kind, document in (("tcb-info", collateral.tcb_info), ("qe-identity", collateral.qe_identity)):
         if document is not None:
             # Only the content of the document is kept; with its signer, number and dates it still identifies one.
@@ -82,43 +79,25 @@ def _of_gpu(item: VerifiedItem, gpu: VerifiedGpu) -> Iterator[ReliedOn]:
         yield _certificate("device-ca", item, certificate)
     for kind, rim in (("driver-rim", gpu.driver_rim), ("vbios-rim", gpu.vbios_rim)):
         if rim is not None:
-            yield _rim(kind, item, rim)
-    statuses: Iterable[OcspAnswer | Crl] = (*gpu.device_statuses, *gpu.driver_statuses, *gpu.vbios_statuses)
-    for status in statuses:
-        yield _crl(item, status) if isinstance(status, Crl) else _ocsp(item, status)
+            yield _entry(kind, item, rim.sha256, rim.not_before, rim.not_after)
+    for status in (*gpu.device_statuses, *gpu.driver_statuses, *gpu.vbios_statuses):
+        yield _status(item, status)
 
 
 def _certificate(kind: str, item: VerifiedItem, certificate: Certificate) -> ReliedOn:
+    return _entry(kind, item, sha256(certificate.der).digest(), certificate.not_before, certificate.not_after)
+
+
+def _status(item: VerifiedItem, status: OcspAnswer | Crl) -> ReliedOn:
+    kind = "crl" if isinstance(status, Crl) else "ocsp"
+    return _entry(kind, item, sha256(status.der).digest(), status.this_update, status.next_update)
+
+
+def _entry(kind: str, item: VerifiedItem, digest: bytes, begins: datetime, ends: datetime | None) -> ReliedOn:
     return ReliedOn(
         kind=kind,
         item=item.name,
-        sha256=sha256(certificate.der).digest(),
-        begins=seconds(certificate.not_before),
-        ends=seconds(certificate.not_after),
-    )
-
-
-def _crl(item: VerifiedItem, crl: Crl) -> ReliedOn:
-    return ReliedOn(
-        kind="crl",
-        item=item.name,
-        sha256=sha256(crl.der).digest(),
-        begins=seconds(crl.this_update),
-        ends=seconds(crl.next_update),
-    )
-
-
-def _ocsp(item: VerifiedItem, answer: OcspAnswer) -> ReliedOn:
-    return ReliedOn(
-        kind="ocsp",
-        item=item.name,
-        sha256=sha256(answer.der).digest(),
-        begins=seconds(answer.this_update),
-        ends=None if answer.next_update is None else seconds(answer.next_update),
-    )
-
-
-def _rim(kind: str, item: VerifiedItem, rim: VerifiedRim) -> ReliedOn:
-    return ReliedOn(
-        kind=kind, item=item.name, sha256=rim.sha256, begins=seconds(rim.not_before), ends=seconds(rim.not_after)
+        sha256=digest,
+        begins=seconds(begins),
+        ends=None if ends is None else seconds(ends),
     )

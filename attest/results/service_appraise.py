@@ -15,8 +15,6 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 
-__all__ = ["appraise_service_token"]
-
 _CLAUSE = "CLI.md, baseline"
 _WITHOUT_DEBUG: Mapping[str, str] = {
     "sev-snp": "policy.debug",
@@ -113,10 +111,10 @@ def _says_no(words: Mapping[str, ClaimTree]) -> Iterator[str]:
     debug = words.get("dbgstat", "disabled")
     if debug not in _DEBUG_STATUSES:
         yield f"dbgstat: {value_text(debug)}"
-    for told in (words, members(words.get("x-nvidia-attestation-detailed-result"))):
-        yield from (name for name, value in told.items() if value is False and name != _OVERALL)
+    for claims in (words, members(words.get("x-nvidia-attestation-detailed-result"))):
+        yield from (name for name, value in claims.items() if value is False and name != _OVERALL)
         for name in _REPORT_CHAINS:
-            chain = members(told.get(name))
+            chain = members(claims.get(name))
             yield from (f"{name}: {value_text(chain[key])}" for key, good in _SOUND if chain.get(key, good) != good)
 
 

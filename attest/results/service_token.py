@@ -11,32 +11,28 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cryptography.x509 import Certificate
 
 from attest.checks import Check
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError
+from attest.errors import BindingError
+from attest.results.ear import LATEST_SECONDS
 from attest.results.jose import SignedToken, TokenKey, verify_token
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
-from attest.results.token_refusal import not_in_time, passed, require_nonce, tell_failed
+from attest.results.token_refusal import TokenChecks, issuer_untrusted, not_in_time
 from attest.results.token_roots import certified_key
-from attest.results.token_services import TokenServiceProfile, claimed_service, token_malformed, unverified_claims
+from attest.results.token_services import TokenServiceProfile, claimed_service, read_unverified, token_malformed
 from attest.verification import Freshness
-
-__all__ = ["MAX_AGE", "SKEW", "VerifiedServiceToken", "verify_service_token"]
 
 SKEW = timedelta(seconds=60)
 """Tolerance for ``iat`` and ``nbf`` in the future; ``exp`` has none."""
 MAX_AGE = timedelta(days=1)
 """The oldest ``iat``, for any ``exp``. Azure's tokens last eight hours, Google's one, Intel's five minutes."""
 MAX_AUDIENCES = 16
-_LATEST = 253402300799
-"""9999-12-31T23:59:59Z, the last second that has a date."""
 _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
-_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +44,9 @@ class VerifiedServiceToken:
         claims: all claims, as they were signed.
         facts: what it states about each TEE and device, in our vocabulary; at least one.
         audience: the Relying Parties that it is for; empty for any.
-        nonces: the nonces that it repeats.
         key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.
-        algorithm: the algorithm that was used.
         at: the moment for which all this holds.
-        freshness: whether one of the nonces is the expected one.
-        checks: every check of the procedure.
+        freshness: outcome of the comparison with the expected nonce.
     """
 
     frame: TokenFrame
@@ -80,11 +73,11 @@ def verify_service_token(
     """Check that a trusted Verifier issued this token, for this Relying Party and this nonce.
 
     Args:
-        data: the JWT in compact form, ASCII; white space around it is passed over.
+        data: the JWT in compact form, ASCII; white space around it is ignored.
         trusted: for each issuer, as ``iss`` spells it, the keys that may sign for it.
         roots: for each issuer the roots whose certificates may sign for it, when the token carries its chain.
         at: moment of appraisal, aware; ``iat`` and ``nbf`` at most ``SKEW`` later, ``at < exp``.
-        nonce: what the token must answer; None leaves freshness not evaluated. It may stand there as it is, in
+        nonce: what the token must answer; None leaves freshness not evaluated. It may be there as it is, in
             lower-case hex, or in base64, with padding or that of URLs without.
         audience: the name of the Relying Party. A token for another audience is refused, and so is a token without
             audience if this name is given.
@@ -98,13 +91,9 @@ def verify_service_token(
         VerificationError: ``token-expired``, ``token-not-yet-valid`` or ``token-too-old``.
         EndorsementError: ``token-issuer-untrusted`` or ``token-key-unknown``.
     """
-    run = _Procedure(at=at, nonce=nonce, audience=audience)
-    try:
-        return run.verify(data, trusted, roots or {})
-    except AttestError as exc:
-        told = "a token of a known Verifier"
-        tell_failed(exc, run.checks, check_of=_CHECK_OF, otherwise="token.claims", expected=told, clause=_CLAUSE)
-        raise
+    checks = TokenChecks(clause=_CLAUSE)
+    with checks.reported(_CHECK_OF, otherwise="token.claims", expected="a token of a known Verifier"):
+        return _Procedure(at=at, nonce=nonce, audience=audience, checks=checks).verify(data, trusted, roots or {})
 
 
 _CHECK_OF = {
@@ -131,32 +120,33 @@ class _Procedure:
     at: datetime
     nonce: bytes | None
     audience: str | None
-    checks: list[Check] = field(default_factory=list[Check])
+    checks: TokenChecks
 
     def verify(
         self, data: bytes, trusted: Mapping[str, tuple[TokenKey, ...]], roots: Mapping[str, tuple[Certificate, ...]]
     ) -> VerifiedServiceToken:
         """Run the steps; the first refusal ends them."""
         # (1) Shape, and the claimed issuer, which only selects among the keys that the caller trusts.
-        text, unverified = unverified_claims(data)
+        text, unverified = read_unverified(data)
         name, service, issuer = claimed_service(unverified)
         # (2) A key that is trusted for exactly this issuer, an algorithm of this service, and the signature.
         keys, certified = self._keys(text, issuer, trusted, roots)
         signed = _signed(text, service, keys, certified=certified)
-        self._passed("token.signature", f"a key of {issuer}", f"{signed.algorithm} by {signed.kid}")
+        self.checks.passed("token.signature", f"a key of {issuer}", f"{signed.algorithm} by {signed.kid}")
         # (3) Time.
         token = ClaimReader(members=signed.claims)
         issued, expires = self._require_in_time(token)
-        self._passed("token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at))
+        self.checks.passed(
+            "token.time", f"{rfc3339_text(issued)} <= at < {rfc3339_text(expires)}", rfc3339_text(self.at)
+        )
         # (4) Every claim that is read has its type; its subject is of a known kind.
         frame = TokenFrame(service=name, issuer=issuer, issued=issued, expires=expires)
         facts = service.facts(token, frame)
-        self._passed("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
+        self.checks.passed("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
         # (5) It is for this Relying Party, and (6) repeats its nonce.
         stated = self._require_audience(token)
         nonces = service.nonces(token)
-        freshness = require_nonce(
-            self.checks,
+        freshness = self.checks.require_nonce(
             self.nonce,
             answers=lambda expected: _repeats(nonces, expected),
             got=", ".join(nonce.hex() for nonce in nonces)[:200] or "none",
@@ -172,7 +162,7 @@ class _Procedure:
             algorithm=signed.algorithm,
             at=self.at,
             freshness=freshness,
-            checks=tuple(self.checks),
+            checks=tuple(self.checks.made),
         )
 
     def _keys(
@@ -184,24 +174,13 @@ class _Procedure:
     ) -> tuple[tuple[TokenKey, ...], bool]:
         """Return the keys that may have signed, and True if the one key is certified by a chain in the header."""
         if not trusted.get(issuer) and not roots.get(issuer):
-            raise EndorsementError(
-                f"no keys are trusted for the issuer {issuer[:120]!r}",
-                code="token-issuer-untrusted",
-                field="iss",
-                expected=" or ".join({**trusted, **roots}) or "an issuer named with --trust",
-                got=issuer[:120],
-                clause=_CLAUSE,
-                hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
-            )
+            raise issuer_untrusted(issuer, {**trusted, **roots}, clause=_CLAUSE)
         if roots.get(issuer):
             # A chain in the header counts only for an issuer whose root the caller named, and only up to that root.
             key = certified_key(text, roots[issuer], at=self.at)
             if key is not None:
                 return (key,), True
         return trusted.get(issuer, ()), False
-
-    def _passed(self, check_id: str, expected: str, got: str, *, clause: str = _CLAUSE) -> None:
-        self.checks.append(passed(check_id, expected, got, clause=clause))
 
     def _require_in_time(self, token: ClaimReader) -> tuple[datetime, datetime]:
         """Require ``iat`` and ``nbf`` in the past and ``exp`` in the future; return ``iat`` and ``exp``."""
@@ -229,7 +208,7 @@ class _Procedure:
         if len(stated) > MAX_AUDIENCES or ("aud" in token and not stated):
             raise claim_invalid("aud", f"1 to {MAX_AUDIENCES} audiences", value)
         if wanted in stated:
-            self._passed("token.audience", str(wanted), ", ".join(stated)[:200], clause="RFC 7519, section 4.1.3")
+            self.checks.passed("token.audience", str(wanted), ", ".join(stated)[:200], clause="RFC 7519, section 4.1.3")
         elif stated or wanted is not None:
             raise BindingError(
                 "the token is for another Relying Party",
@@ -238,7 +217,7 @@ class _Procedure:
                 expected=wanted or "a token for anybody, or the audience of this Relying Party",
                 got=", ".join(stated)[:200] or "none",
                 clause="RFC 7519, section 4.1.3; must-check.md 20",
-                hint="say who the Relying Party is: --audience NAME" if stated else "leave --audience out: it has none",
+                hint="name the Relying Party: --audience NAME" if stated else "leave --audience out: it has none",
             )
         return stated
 
@@ -282,5 +261,5 @@ def _signed(text: str, service: TokenServiceProfile, keys: tuple[TokenKey, ...],
 
 
 def _moment(token: ClaimReader, name: str) -> datetime:
-    seconds = token.required(name, token.integer(name, most=_LATEST))
+    seconds = token.required(name, token.integer(name, most=LATEST_SECONDS))
     return datetime.fromtimestamp(seconds, tz=UTC)

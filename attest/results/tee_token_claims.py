@@ -1,6 +1,6 @@
 """Fields of Intel's quotes as tokens repeat them: ``tdx_…`` of Azure and of Intel, ``sgx_…`` of Intel.
 
-Both services write a field of the quote as the hex of its bytes, in the order in which they stand there; so a number
+Both services write a field of the quote as the hex of its bytes, in their order there; so a number
 of several bytes is little-endian (``tdx_td_attributes`` ``0000001000000000`` has bit 28 set).
 
 Spec: Azure Attestation, EAT profile for TDX; Intel Trust Authority, EAT profile 1.0.1; azure-skr.md 12.3.
@@ -14,8 +14,6 @@ from attest.errors import EvidenceError
 from attest.evidence.claims import ClaimTree
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, XFAM_FIXED_ONE, XFAM_KNOWN
 from attest.results.token_facts import ClaimReader, claim_invalid
-
-__all__ = ["evaluation_claims", "present", "sgx_claims", "tdx_claims"]
 
 _TD_REGISTERS = {
     "mr_td": "tdx_mrtd",
@@ -53,7 +51,7 @@ def tdx_claims(token: ClaimReader) -> dict[str, ClaimTree]:
     """Return the claims of a TD report.
 
     Raises:
-        EvidenceError: ``token-claim-invalid``; also MRTD or REPORT_DATA is missing, or a bit is told in two ways.
+        EvidenceError: ``token-claim-invalid``; also MRTD or REPORT_DATA is missing, or a bit has two values.
     """
     registers = {ours: token.hexadecimal(theirs, _REGISTER_BYTES) for ours, theirs in _TD_REGISTERS.items()}
     token.required("tdx_mrtd", registers["mr_td"])

@@ -16,19 +16,8 @@ from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, hex_bytes, rfc3339, rfc3339_text
-from attest.errors import EvidenceError
+from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.claims import ClaimTree
-
-__all__ = [
-    "MAX_TEXT_CHARACTERS",
-    "ClaimReader",
-    "TokenFacts",
-    "TokenFrame",
-    "TokenKind",
-    "TokenService",
-    "claim_invalid",
-    "claim_tree",
-]
 
 TokenService: TypeAlias = Literal["nras", "maa", "ita", "google"]
 """The issuing service: NVIDIA's Remote Attestation Service, Microsoft Azure Attestation, Intel Trust Authority, Google
@@ -56,14 +45,14 @@ class TokenFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFacts:
-    """The statements of a token about one TEE or device. They are only as good as their issuer.
+    """The statements of a token about one TEE or device, as reliable as their issuer.
 
     Attributes:
-        frame: whose token, who signed it, and when it counts.
+        frame: service and issuer of the token, and its validity.
         name: of the item: ``cpu``, or a device's name in the token (``GPU-0``).
         kind: what it is; decides in which registry ``claims`` have their meaning.
         claims: dotted names of that registry (``policy.debug``, ``mr_td``) with values of its types.
-        statements: what the Verifier says beyond that, in snake case after its own names (``compliance_status``).
+        statements: those of the Verifier beyond that, in snake case after its own names (``compliance_status``).
         nonces: every nonce that the token repeats, as bytes; texts as UTF-8.
         held_data: what the guest chose and the Verifier found to be bound by ``report_data``.
         simulated: None, because none of these services states it.
@@ -91,14 +80,14 @@ class ClaimReader:
 
     Attributes:
         members: the object.
-        path: where it stands in the token, for messages; empty for the token itself.
+        path: of the object in the token, for messages; empty for the token itself.
     """
 
     members: Mapping[str, JsonValue]
     path: str = ""
 
     def __contains__(self, name: str) -> bool:
-        """Say whether a member is there and not ``null``."""
+        """Return True for a member that is present and not ``null``."""
         return self.members.get(name) is not None
 
     def where(self, name: str) -> str:
@@ -187,6 +176,11 @@ class ClaimReader:
             raise claim_invalid(self.where(name), "an object", value)
         return ClaimReader(members=value, path=self.where(name))
 
+    def tree(self, name: str) -> ClaimTree | None:
+        """Read an object as the claims of evidence hold it."""
+        member = self.object(name)
+        return None if member is None else claim_tree(dict(member.members), member.path)
+
     def required(self, name: str, value: _T | None) -> _T:
         """Return what was read of a member that has to be there."""
         if value is None:
@@ -210,6 +204,18 @@ def claim_invalid(where: str, expected: str, got: JsonValue) -> EvidenceError:
         expected=expected,
         got=found,
         clause=_CLAUSE,
+    )
+
+
+def kind_unsupported(what: str, got: str, *, field: str, expected: str, clause: str) -> UnsupportedError:
+    """Return the refusal of a token about another kind of TEE or device."""
+    return UnsupportedError(
+        f"token: {what} {got[:40]!r} is not supported",
+        code="token-kind-unsupported",
+        field=field,
+        expected=expected,
+        got=got[:40],
+        clause=clause,
     )
 
 

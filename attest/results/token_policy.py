@@ -25,8 +25,6 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_DIFFER, members
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
 
-__all__ = ["judge_ear", "judge_facts"]
-
 _SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
 _REVOKED = frozenset({"Revoked"})
@@ -35,7 +33,7 @@ _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """One TEE or device of a token, as rules look at it."""
+    """One TEE or device of a token, as rules read it."""
 
     name: str
     kind: str
@@ -64,8 +62,8 @@ def judge_facts(
 
     Args:
         facts: of one token, at least one.
-        freshness: whether the token repeats the expected nonce.
-        policy: what is demanded; it has to name the token's issuer among its ``verifiers``.
+        freshness: of the token's nonce.
+        policy: has to name the token's issuer among its ``verifiers``.
         at: moment of appraisal, that of the token's verification.
         baseline: the checks of the token's baseline. The Verifier's own results among them count here too: a policy
             that accepts its claims accepts its refusals.
@@ -106,7 +104,7 @@ def judge_facts(
 
 
 def _negative(facts: Iterable[TokenFacts]) -> Iterator[Check]:
-    """Refuse what no policy can allow in evidence either: to leave something unjudged is not to take a no for a yes."""
+    """Refuse negative statements of the Verifier that no policy can allow in evidence either."""
     for one in facts:
         words = members(one.claims.get("nvidia"))
         for check_id, word, refused in (
@@ -182,26 +180,26 @@ def judge_ear(
 
     Args:
         token: the EAR.
-        policy: what is demanded; it has to name the EAR's issuer among its ``verifiers``.
+        policy: has to name the EAR's issuer among its ``verifiers``.
         at: moment of appraisal, that of the EAR's verification.
         unchecked: the caller's relaxations.
-        freshness: None: whether the EAR repeats the expected nonce. ``MATCHED`` of a caller who had the key that the
-            EAR vouches for sign a challenge of its own.
+        freshness: None takes that of the EAR's nonce. A caller whose own challenge was signed by the key that the
+            EAR names passes ``MATCHED``.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)
-    who = verifier_checks(policy.verifiers, issuer=token.issuer, issued=issued, policy_ids=named, at=at)
+    verifier = verifier_checks(policy.verifiers, issuer=token.issuer, issued=issued, policy_ids=named, at=at)
     details = token.ear.details
     applied = () if details is None else tuple(one for one in details.policies if one.digest == policy.digest)
     if details is not None and applied:
-        # Of a Verifier that applied this very policy no other one is asked.
+        # A Verifier that applied this very policy need not have applied another one.
         outcome = (
-            *(check for check in who if check.id != "policy.verifier.policy_ids"),
+            *(check for check in verifier if check.id != "policy.verifier.policy_ids"),
             _by_our_references(applied, policy),
             *_as_by_ourselves(token, details, policy),
         )
     else:
-        outcome = (*who, _names_another(policy, token.issuer, named), *_affirming(token))
+        outcome = (*verifier, _names_another(policy, token.issuer, named), *_affirming(token))
     simulated = token.simulated
     return Judgement(
         policy=policy,
@@ -220,7 +218,7 @@ def _by_our_references(applied: Iterable[PolicyRef], policy: Policy) -> Check:
     """Require that the policy judged by the reference values that count here.
 
     Its digest does not cover those of documents that it names by their signers: another Verifier may still have the
-    document in which a value stands that a newer one withdraws.
+    document with a value that a newer one withdraws.
     """
     found = [one.references for one in applied]
     return _check(
@@ -238,8 +236,8 @@ def _as_by_ourselves(token: VerifiedEar, details: EarDetails, policy: Policy) ->
     against the EAR: it was not decided here.
     """
     yield _check("policy.verifier.applied", f"this policy, digest {policy.digest.hex()}", "this policy", holds=True)
-    told = "affirmed" if details.affirmed else f"failed {', '.join(one.check for one in details.failed) or 'a check'}"
-    yield _check("policy.verifier.affirmed", "affirmed", told, holds=details.affirmed)
+    stated = "affirmed" if details.affirmed else f"failed {', '.join(one.check for one in details.failed) or 'a check'}"
+    yield _check("policy.verifier.affirmed", "affirmed", stated, holds=details.affirmed)
     own = {(entry.check, entry.reason) for entry in policy.unchecked}
     beyond = [entry for entry in details.relaxed if (entry.check, entry.reason) not in own]
     shown = "; ".join(f"{entry.check}: {entry.reason}" for entry in beyond) or "nothing else"
@@ -253,13 +251,13 @@ def _affirming(token: VerifiedEar) -> Iterator[Check]:
 
 
 def _named_by_all(token: VerifiedEar) -> tuple[str, ...]:
-    """Return the policies that every submodule was judged by: one that judged the CPU alone vouches for no GPU."""
+    """Return the policies that every submodule was judged by: one for the CPU alone does not count for a GPU."""
     first, *others = (one.policy_ids for one in token.ear.submods.values())
     return tuple(name for name in first if all(name in ids for ids in others))
 
 
 def _names_another(policy: Policy, issuer: str, named: tuple[str, ...]) -> Check:
-    """Require that the policy says by which other one its Verifier may judge; whether it did is a check of its own."""
+    """Require that the policy names another one that its Verifier may apply; ``policy_ids`` has a check of its own."""
     stated = any(one.issuer == issuer and one.policy_ids is not None for one in policy.verifiers)
     return _check(
         "policy.verifier.applied",

@@ -1,23 +1,133 @@
-"""Requirements that tokens of every kind share, and the checks of a refused token: those made, and the failed one."""
+"""Checks that tokens of every kind share, and the errors of refused tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.checks import Check, Outcome
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, BindingError, VerificationError
-from attest.verification import Freshness
-
-__all__ = ["not_in_time", "passed", "require_nonce", "tell_failed"]
+from attest.errors import AttestError, BindingError, EndorsementError, SignatureError, VerificationError
+from attest.evidence.freshness import Freshness
 
 _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
 
 
-def passed(check_id: str, expected: str, got: str, *, clause: str) -> Check:
-    """Return a check that passed."""
-    return Check(id=check_id, outcome=Outcome.PASS, expected=expected, got=got, clause=clause)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenChecks:
+    """Checks of one token, as its procedure makes them.
+
+    Attributes:
+        clause: of checks without one of their own.
+        made: in the order of the procedure.
+    """
+
+    clause: str
+    made: list[Check] = field(default_factory=list[Check])
+
+    def passed(self, check_id: str, expected: str, got: str, *, clause: str | None = None) -> None:
+        """Add a check that passed."""
+        self._add(check_id, Outcome.PASS, expected, got, clause or self.clause)
+
+    def require_nonce(
+        self, nonce: bytes | None, *, answers: Callable[[bytes], bool], got: str, field: str
+    ) -> Freshness:
+        """Require that a token answers the expected nonce, and add the check.
+
+        Args:
+            nonce: the expected one; None leaves freshness not evaluated.
+            answers: compares in constant time.
+            got: the nonces of the token, in hex.
+            field: the claim that holds them.
+
+        Raises:
+            BindingError: ``nonce-mismatch``.
+        """
+        if nonce is None:
+            self._add("freshness", Outcome.NOT_EVALUATED, "a nonce to compare with", "none was given", _FRESHNESS)
+            return Freshness.NOT_EVALUATED
+        if not answers(nonce):
+            raise BindingError(
+                "the nonce in the token is not the expected one",
+                code="nonce-mismatch",
+                check="freshness",
+                field=field,
+                expected=nonce.hex(),
+                got=got,
+                clause=_FRESHNESS,
+                hint="this token answers another challenge: an old one, or that of another Relying Party",
+            )
+        self.passed("freshness", nonce.hex(), got, clause=_FRESHNESS)
+        return Freshness.MATCHED
+
+    @contextmanager
+    def reported(self, check_of: Mapping[str, str], *, otherwise: str, expected: str) -> Iterator[None]:
+        """Add all checks to a refusal in the block: those made, and the failed one.
+
+        ``check_of`` has the failed check for the code of a refusal; ``otherwise`` is the check of any other code.
+        """
+        try:
+            yield
+        except AttestError as exc:
+            exc.check = exc.check or check_of.get(exc.code, otherwise)
+            wanted, got = exc.expected or expected, exc.got or exc.message
+            self._add(exc.check, Outcome.FAIL, wanted, got, exc.clause or self.clause)
+            exc.checks = tuple(self.made)
+            raise
+
+    def _add(self, check_id: str, outcome: Outcome, expected: str, got: str, clause: str) -> None:
+        self.made.append(Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=clause))
+
+
+def issuer_untrusted(issuer: str, trusted: Iterable[str], *, clause: str, problem: str = "") -> EndorsementError:
+    """Return the refusal of an issuer without trusted keys; ``problem`` continues the message."""
+    return EndorsementError(
+        f"no keys are trusted for the issuer {issuer[:120]!r}{problem}",
+        code="token-issuer-untrusted",
+        field="iss",
+        expected=" or ".join(trusted) or "an issuer named with --trust",
+        got=issuer[:120],
+        clause=clause,
+        hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
+    )
+
+
+def algorithm_refused(what: str, *, algorithms: Iterable[str], got: str, clause: str) -> SignatureError:
+    """Return the refusal of an algorithm that the caller does not accept of the issuer."""
+    return SignatureError(
+        f"{what} is signed with an algorithm that is not accepted of its issuer",
+        code="token-algorithm-refused",
+        field="alg",
+        expected=" or ".join(sorted(algorithms)),
+        got=got[:40],
+        clause=clause,
+    )
+
+
+def key_unknown(what: str, *, got: str, clause: str) -> EndorsementError:
+    """Return the refusal of a ``kid`` that no trusted key has."""
+    return EndorsementError(
+        f"no trusted key may have signed {what}",
+        code="token-key-unknown",
+        field="kid",
+        expected="a key of the issuer's key set, given with --trust",
+        got=got[:120],
+        clause=clause,
+        hint="name the key set of the day the token was made: --trust ISSUER=FILE",
+    )
+
+
+def signature_invalid(what: str, *, expected: str, clause: str) -> SignatureError:
+    """Return the refusal of a signature that does not verify."""
+    return SignatureError(
+        f"the signature of {what} does not verify",
+        code="token-signature-invalid",
+        expected=expected,
+        got="a signature that does not verify",
+        clause=clause,
+    )
 
 
 def not_in_time(
@@ -31,69 +141,5 @@ def not_in_time(
         expected=expected,
         got=rfc3339_text(at),
         clause=clause,
-        hint="ask for a new one, or judge it at its time with --at",
+        hint="request a new one, or judge it at its time with --at",
     )
-
-
-def require_nonce(
-    checks: list[Check], nonce: bytes | None, *, answers: Callable[[bytes], bool], got: str, field: str
-) -> Freshness:
-    """Require that a token answers the expected nonce, and add the check.
-
-    Args:
-        checks: those made so far; gets one more unless the token is refused.
-        nonce: the expected one; None leaves freshness not evaluated.
-        answers: compares in constant time.
-        got: the nonces of the token, in hex.
-        field: the claim that holds them.
-
-    Raises:
-        BindingError: ``nonce-mismatch``.
-    """
-    if nonce is None:
-        outcome, wanted = Outcome.NOT_EVALUATED, "a nonce to compare with"
-        checks.append(Check(id="freshness", outcome=outcome, expected=wanted, got="none was given", clause=_FRESHNESS))
-        return Freshness.NOT_EVALUATED
-    if not answers(nonce):
-        raise BindingError(
-            "the nonce in the token is not the expected one",
-            code="nonce-mismatch",
-            check="freshness",
-            field=field,
-            expected=nonce.hex(),
-            got=got,
-            clause=_FRESHNESS,
-            hint="this token answers another question: an old one, or somebody else's",
-        )
-    checks.append(passed("freshness", nonce.hex(), got, clause=_FRESHNESS))
-    return Freshness.MATCHED
-
-
-def tell_failed(
-    exc: AttestError,
-    made: Iterable[Check],
-    *,
-    check_of: Mapping[str, str],
-    otherwise: str,
-    expected: str,
-    clause: str,
-) -> None:
-    """Add the checks to a refusal: those that passed, and the one that failed.
-
-    Args:
-        exc: the refusal; it gets ``check`` and ``checks``.
-        made: the checks that were passed.
-        check_of: code of a refusal to the check that it fails.
-        otherwise: the check that any other code fails.
-        expected: used where the refusal states none.
-        clause: likewise.
-    """
-    exc.check = exc.check or check_of.get(exc.code, otherwise)
-    failed = Check(
-        id=exc.check,
-        outcome=Outcome.FAIL,
-        expected=exc.expected or expected,
-        got=exc.got or exc.message,
-        clause=exc.clause or clause,
-    )
-    exc.checks = (*made, failed)

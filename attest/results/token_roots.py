@@ -1,6 +1,6 @@
 """Tokens that bring their signer's chain along (``x5c``), up to a root that the operator named for their issuer.
 
-The chain in a header proves nothing by itself: anybody can write one. It counts only where the operator gave a root
+The chain in a header proves nothing by itself: an attacker can write one. It counts only where the operator gave a root
 certificate instead of a key set (Google's PKI tokens), and only when it ends at the key of that root.
 
 NOTE: revocation is not checked. Google publishes no list for these certificates; withdrawing one means naming another
@@ -28,8 +28,6 @@ from attest.endorsements.x509 import MAX_CERTIFICATE_BYTES, pem_blocks
 from attest.errors import ChainError, ConfigurationError, EvidenceError
 from attest.results.jose import CERTIFICATE_ERRORS, RSA_BITS, TokenKey, rsa_jwk
 
-__all__ = ["certified_key", "is_certificate", "read_token_roots"]
-
 MAX_ROOTS = 8
 CHAIN_CERTIFICATES = range(2, 6)
 """Google sends three: leaf, intermediate, root."""
@@ -42,7 +40,7 @@ _T = TypeVar("_T", x509.BasicConstraints, x509.KeyUsage)
 
 
 def is_certificate(data: bytes) -> bool:
-    """Say whether a file holds certificates rather than a key set: PEM or DER."""
+    """Return True for a file of certificates, PEM or DER, rather than a key set."""
     return data.startswith(b"\x30") or b"-----BEGIN CERTIFICATE-----" in data
 
 

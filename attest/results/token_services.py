@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from attest.encoding import JsonValue, base64url_bytes, json_value
+from attest.encoding import JsonValue
 from attest.errors import EvidenceError
 from attest.results.google import google_facts, google_nonces
 from attest.results.ita import ita_facts, ita_nonces
-from attest.results.jose import MAX_TOKEN_BYTES
+from attest.results.jose import MAX_TOKEN_BYTES, unverified_claims
 from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
-
-__all__ = ["TokenServiceProfile", "claimed_service", "service_of", "token_malformed", "unverified_claims"]
 
 _CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
 
@@ -27,13 +25,9 @@ class TokenServiceProfile:
     """The token format of one service.
 
     Attributes:
-        title: what to call it.
-        algorithms: all that it signs with.
-        ignored: header members that it sends and that are passed over.
+        ignored: header members that it sends and that are ignored.
         issuers: its issuers, as far as they are fixed.
         domains: ends of the host names of those that are not.
-        nonces: reads what the token repeats.
-        facts: reads what it states.
     """
 
     title: str
@@ -45,7 +39,7 @@ class TokenServiceProfile:
     domains: tuple[str, ...] = ()
 
     def owns(self, issuer: str) -> bool:
-        """Say whether an issuer is known to be this service."""
+        """Return True for an issuer that is known to be this service."""
         scheme, _, host = issuer.partition("://")
         return issuer in self.issuers or (scheme == "https" and "/" not in host and host.endswith(self.domains))
 
@@ -96,15 +90,15 @@ _BY_INTEL_FOR_GOOGLE = TokenServiceProfile(
 
 
 def service_of(data: bytes) -> TokenService | None:
-    """Say whose token this looks like, by its claims; None for any other. Nothing is verified."""
+    """Return the service whose claims a token has; None for any other. Nothing is verified."""
     try:
-        _, claims = unverified_claims(data)
+        _, claims = read_unverified(data)
     except EvidenceError:
         return None
     return _shape(claims)
 
 
-def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
+def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
     """Return the token's text and its claims, unverified.
 
     Args:
@@ -119,17 +113,11 @@ def unverified_claims(data: bytes) -> tuple[str, dict[str, JsonValue]]:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError as exc:
         raise token_malformed("it is no ASCII text") from exc
-    words = text.split(".")
-    if len(words) != 3:
-        raise token_malformed("expected three words with dots between them")
-    claims = json_value(base64url_bytes(words[1], what="the token"), what="the token")
-    if not isinstance(claims, dict):
-        raise token_malformed("the payload is no object")
-    return text, claims
+    return text, unverified_claims(text, what="the token", refusal=token_malformed)
 
 
 def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
-    """Say whose claims these are, if they are those of exactly one service."""
+    """Return the service that these claims are of, if it is exactly one."""
     there = {name for name, value in claims.items() if value is not None}
     sections = any(isinstance(claims.get(name), dict) for name in ("tdx", "sgx", "nvgpu", "tpm"))
     found: list[TokenService] = []

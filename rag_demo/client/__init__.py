@@ -1,15 +1,6 @@
-"""Clients of the service: a Python library, and a chat in the terminal.
+"""Clients of the service: a Python library (``RagClient``), and a chat in the terminal (``python -m rag_demo.client``).
 
 Neither sends content before the machine has met its user's policy.
-
-::
-
-    demands.py    the user's demands: policy, roots, endorsements
-    trust.py      the machine's evidence: one proof at a time, appraised by the policy in force
-    exchange.py   one message and its answer, sealed both ways
-    client.py     ``RagClient``: documents and questions
-    monitor.py    the same proof again, at intervals
-    chat.py       ``python -m rag_demo.client URL --policy FILE``
 """
 
 from rag_demo.client.answers import Answer, AnswerText, Citation, Document, Passage, Reply, ServiceState, UploadProgress

@@ -12,23 +12,6 @@ from attest.encoding import JsonValue, rfc3339
 from attest.errors import AttestError
 from rag_demo.client.events import Event, malformed
 
-__all__ = [
-    "Answer",
-    "AnswerText",
-    "Citation",
-    "Document",
-    "Passage",
-    "Reply",
-    "ServiceState",
-    "UploadProgress",
-    "answer_of",
-    "document_of",
-    "documents_of",
-    "is_document_id",
-    "reply_of",
-    "state_of",
-]
-
 MAX_TEXT: Final = 256 * 1024
 MAX_LIST: Final = 10_000
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -58,12 +41,8 @@ class Document:
 
     Attributes:
         id: 32 hexadecimal digits.
-        name: its file name.
-        media_type: of the uploaded file.
         size: bytes.
         pages: number of pages with text.
-        passages: number of its passages.
-        added: time of the upload.
     """
 
     id: str
@@ -80,7 +59,6 @@ class UploadProgress:
     """Progress of an upload.
 
     Attributes:
-        pages: number of pages read.
         of: total number of pages; None until it is known.
         passages: number of embedded passages, once all pages are read; this takes most of the time.
         of_passages: total number of passages; None until all pages are read.
@@ -120,7 +98,6 @@ class Citation:
     """The passage that a ``[n]`` in an answer cites.
 
     Attributes:
-        number: n.
         document: the document's id.
         name: the document's name.
         page: from 1.
@@ -134,11 +111,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerText:
-    """The next piece of an answer that is being written.
-
-    Attributes:
-        delta: the piece.
-    """
+    """The next piece of an answer that is being written."""
 
     delta: str
 
@@ -150,8 +123,6 @@ class Answer:
     Attributes:
         known: true if the documents hold an answer.
         kind: ``passages``: sentences of the documents; ``generated``: written by a language model in the machine.
-        text: the text of the answer.
-        citations: its sources.
     """
 
     known: bool
@@ -166,8 +137,10 @@ Reply: TypeAlias = Passage | AnswerText | Answer
 class _Members:
     """Members of an object, read with their types."""
 
-    def __init__(self, members: Mapping[str, JsonValue], what: str) -> None:
-        self._members = members
+    def __init__(self, document: JsonValue | Mapping[str, JsonValue], what: str) -> None:
+        if not isinstance(document, Mapping):
+            raise malformed(f"{what}: expected an object")
+        self._members = document
         self._what = what
 
     def text(self, name: str) -> str:
@@ -197,9 +170,6 @@ class _Members:
             raise malformed(f"{self._what}.{name}: more than {MAX_LIST}")
         return value
 
-    def object(self, name: str) -> Mapping[str, JsonValue]:
-        return self._take(name, dict)
-
     def get(self, name: str) -> JsonValue:
         return self._members.get(name)
 
@@ -216,7 +186,7 @@ def state_of(document: JsonValue) -> ServiceState:
     Raises:
         RagAnswerError: ``rag-answer-malformed``.
     """
-    members = _Members(_object(document, "state"), "state")
+    members = _Members(document, "state")
     if members.text("schema") != "rag.state/1":
         raise malformed("state.schema: expected rag.state/1")
     return ServiceState(
@@ -230,7 +200,7 @@ def state_of(document: JsonValue) -> ServiceState:
 def _why(value: JsonValue) -> str:
     if value is None:
         return ""
-    members = _Members(_object(value, "state.why"), "state.why")
+    members = _Members(value, "state.why")
     detail, code = members.text("detail"), members.text("code")
     more = [code, ", ".join(one for one in members.several("failed_checks") if isinstance(one, str))]
     more = [one for one in more if one and one not in detail]  # not repeated where the detail contains them
@@ -239,7 +209,7 @@ def _why(value: JsonValue) -> str:
 
 def documents_of(document: JsonValue) -> tuple[Document, ...]:
     """Read a list of documents; errors as ``state_of``."""
-    members = _Members(_object(document, "documents"), "documents")
+    members = _Members(document, "documents")
     return tuple(document_of(one) for one in members.several("documents"))
 
 
@@ -250,7 +220,7 @@ def is_document_id(text: str) -> bool:
 
 def document_of(document: JsonValue) -> Document:
     """Read a document; errors as ``state_of``."""
-    members = _Members(_object(document, "document"), "document")
+    members = _Members(document, "document")
     identity = members.text("id")
     if not is_document_id(identity):
         raise malformed("document.id: expected 32 hexadecimal digits")
@@ -319,7 +289,7 @@ def _passage(members: _Members) -> Passage:
 
 
 def _citation(value: JsonValue) -> Citation:
-    members = _Members(_object(value, "answer.citations"), "answer.citations")
+    members = _Members(value, "answer.citations")
     return Citation(
         number=members.count("number", least=1),
         document=members.text("document"),
@@ -332,9 +302,3 @@ def _sentence(value: JsonValue) -> str:
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise malformed("passage.sentences: expected texts")
     return value
-
-
-def _object(document: JsonValue, what: str) -> Mapping[str, JsonValue]:
-    if not isinstance(document, dict):
-        raise malformed(f"{what}: expected an object")
-    return document

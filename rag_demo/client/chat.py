@@ -1,4 +1,4 @@
-"""The conversation in the terminal: questions, commands behind a slash, and the machine's standing always there."""
+"""The conversation in the terminal: questions, commands after a slash, and the machine's standing in each prompt."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from rag_demo.client.answers import AnswerText, Document, ServiceState
 from rag_demo.client.client import RagClient, ReplyStream
 from rag_demo.client.monitor import Watch
 from rag_demo.client.screen import Screen, facts_of
-
-__all__ = ["Chat"]
 
 _HELP: Final = (
     "a line without a slash is a question",
@@ -42,27 +40,25 @@ class Chat:
     """
 
     def __init__(self, client: RagClient, screen: Screen, lines: TextIO, *, watch_seconds: float) -> None:
-        """Wait for the first line."""
         self._client = client
         self._screen = screen
         self._lines = lines
         self._watch_seconds = watch_seconds
         self._listed: tuple[Document, ...] = ()
         self._shown = ""
-        self._commands: dict[str, Callable[[str], object]] = {
+        self._commands: dict[str, Callable[[], object]] = {
             "check": self._check,
-            "delete": self._delete,
             "documents": self._documents,
             "evidence": self._evidence,
             "help": self._help,
             "policy": self._policy,
-            "upload": self._upload,
             "why": self._why,
         }
+        self._commands_with_argument = {"delete": self._delete, "upload": self._upload}
 
     def run(self) -> None:
         """Run the conversation until the user ends it."""
-        self._attempt(self._check, "")
+        self._attempt(self._obey, "/check")
         self._screen.line("ask, or /help")
         with Watch(self._client, seconds=self._watch_seconds, heard=self._heard):
             while (line := self._read()) is not None and line not in {"/quit", "/exit", "/q"}:
@@ -96,11 +92,12 @@ class Chat:
 
     def _obey(self, line: str) -> None:
         word, _, rest = line[1:].partition(" ")
-        command = self._commands.get(word)
-        if command is None:
-            self._screen.line(f"there is no command /{word}: /help lists them", "odd")
+        if word in self._commands:
+            self._commands[word]()
+        elif word in self._commands_with_argument:
+            self._commands_with_argument[word](rest.strip())
         else:
-            command(rest.strip())
+            self._screen.line(f"there is no command /{word}: /help lists them", "odd")
 
     def _heard(self, found: ServiceState | AttestError) -> None:
         """Report at once when the machine's standing changes."""
@@ -140,13 +137,11 @@ class Chat:
 
     # -- commands
 
-    def _help(self, rest: str) -> None:
-        del rest
+    def _help(self) -> None:
         for one in _HELP:
             self._screen.line(f"  {one}")
 
-    def _check(self, rest: str) -> None:
-        del rest
+    def _check(self) -> None:
         try:
             state = self._client.check()
         finally:
@@ -166,8 +161,7 @@ class Chat:
             f"stored {document.name}: {document.pages} pages, {document.passages} passages (sealed to {stored.sent_to})"
         )
 
-    def _documents(self, rest: str) -> None:
-        del rest
+    def _documents(self) -> None:
         self._listed = self._client.documents()
         self._screen.documents(self._listed)
 
@@ -187,8 +181,7 @@ class Chat:
         self._client.delete(document)
         self._screen.line("deleted")
 
-    def _policy(self, rest: str) -> None:
-        del rest
+    def _policy(self) -> None:
         policy = self._client.demands.reader()().policy
         source = self._client.demands.policy
         if isinstance(source, Path):
@@ -201,8 +194,7 @@ class Chat:
             for rule in rules:
                 self._screen.line(f"  {kind}: {rule.id}")
 
-    def _evidence(self, rest: str) -> None:
-        del rest
+    def _evidence(self) -> None:
         standing = self._client.standing
         self._screen.standing(standing)
         if standing.result is None:
@@ -211,8 +203,7 @@ class Chat:
             self._screen.line(f"{item.name}: {item.kind}")
             self._screen.facts(facts_of(item.claims))
 
-    def _why(self, rest: str) -> None:
-        del rest
+    def _why(self) -> None:
         standing = self._client.standing
         self._screen.standing(standing)
         checks = standing.result.checks if standing.result is not None else ()

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -23,15 +24,13 @@ from attest.clock import system_clock
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from attest.terminal import ExampleCommand, ExampleGroup, ReaderGoneError, guarded
-from rag_demo.client.answers import Answer, Document, Passage
+from rag_demo.client.answers import Document, Passage
 from rag_demo.client.chat import Chat
 from rag_demo.client.client import RagClient, checked_url
 from rag_demo.client.demands import RECORD_SECONDS, read_demands
 from rag_demo.client.screen import Screen
 from rag_demo.client.token import default_token_file, token_in
 from rag_demo.client.trust import SentTo
-
-__all__ = ["cli", "main"]
 
 _COMMANDS: Final = ("ask", "chat", "check", "delete", "documents", "upload")
 _Command = Callable[..., Any]  # Any: a command takes what its options give
@@ -152,8 +151,8 @@ def ask(*, client: RagClient, screen: Screen, question: str, as_json: bool) -> i
         return _print(
             "rag.client.answer/1",
             client,
-            **_answer(answer),
-            passages=[_passage(one) for one in passages.values()],
+            **asdict(answer),
+            passages=[asdict(one) for one in passages.values()],
             sent_to=_sent_to(asking.sent_to),
         )
     screen.headline(client.standing)
@@ -219,7 +218,7 @@ def delete(*, client: RagClient, screen: Screen, document: str, as_json: bool) -
 
 
 def _print(schema: str, client: RagClient, **members: JsonValue) -> int:
-    """Print one document; every answer says how the machine stood."""
+    """Print one document, with the machine's standing."""
     standing = client.standing
     machine: dict[str, JsonValue] = {"affirmed": standing.affirmed, "simulated": standing.simulated}
     if standing.result is not None:
@@ -240,37 +239,5 @@ def _sent_to(sent_to: SentTo) -> dict[str, JsonValue]:
     return {"key_id": sent_to.key_id, "digest": sent_to.digest.hex()}
 
 
-def _answer(answer: Answer) -> dict[str, JsonValue]:
-    return {
-        "known": answer.known,
-        "kind": answer.kind,
-        "text": answer.text,
-        "citations": [
-            {"number": one.number, "document": one.document, "name": one.name, "page": one.page}
-            for one in answer.citations
-        ],
-    }
-
-
-def _passage(passage: Passage) -> dict[str, JsonValue]:
-    return {
-        "number": passage.number,
-        "document": passage.document,
-        "name": passage.name,
-        "page": passage.page,
-        "score": passage.score,
-        "text": passage.text,
-        "sentences": list(passage.sentences),
-    }
-
-
 def _document(document: Document) -> dict[str, JsonValue]:
-    return {
-        "id": document.id,
-        "name": document.name,
-        "media_type": document.media_type,
-        "size": document.size,
-        "pages": document.pages,
-        "passages": document.passages,
-        "added": rfc3339_text(document.added),
-    }
+    return {**asdict(document), "added": rfc3339_text(document.added)}

@@ -21,14 +21,15 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlencode
 
 import httpx
 
 from attest.clock import system_clock
+from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.session import trusting
 from rag_demo.client.answers import (
@@ -36,31 +37,28 @@ from rag_demo.client.answers import (
     Document,
     Reply,
     ServiceState,
-    UploadProgress,
     documents_of,
     is_document_id,
     reply_of,
     state_of,
 )
 from rag_demo.client.demands import Demands
-from rag_demo.client.errors import RagRefusedError, refused
+from rag_demo.client.errors import RagRefusedError
 from rag_demo.client.events import malformed
 from rag_demo.client.exchange import ClientExchange, Messenger
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustStatus
 from rag_demo.client.uploads import (
-    Sent,
+    Progress,
     document_name,
+    ignore_progress,
     incomplete,
     media_type_of,
     pieces_of,
+    refused_by,
     size_of,
-    status_of,
     stored_by,
-    unheard,
 )
-
-__all__ = ["RagClient", "ReplyStream", "Stored", "checked_url"]
 
 TIMEOUT: Final = httpx.Timeout(connect=10.0, read=150.0, write=60.0, pool=10.0)
 _HOST: Final = re.compile(r"(?:[a-z0-9_.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -69,26 +67,20 @@ _STALE: Final = "evidence-stale"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A stored document.
-
-    Attributes:
-        document: its description.
-        sent_to: the key that it was sealed to.
-    """
+    """A stored document, and the key that it was sealed to."""
 
     document: Document
     sent_to: SentTo
 
 
-class ReplyStream:
-    """The replies to one question, as they come. Iterate to the end; what came before it may not be all.
+class ReplyStream(ClosedOnExit):
+    """The replies to one question, as they come. They are complete only at the end of the iteration.
 
     Args:
         exchange: the question, sent.
     """
 
     def __init__(self, exchange: ClientExchange) -> None:
-        """Wait for the first reply."""
         self._exchange = exchange
         self._replies = _until_answered(exchange)
         self._answer: Answer | None = None
@@ -123,18 +115,8 @@ class ReplyStream:
         self._replies.close()
         self._exchange.close()
 
-    def __enter__(self) -> Self:
-        """Return the replies."""
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Read no more."""
-        self.close()
-
-
-class RagClient:
+class RagClient(ClosedOnExit):
     """Client of one service for one user. Safe to use from several threads.
 
     Args:
@@ -206,30 +188,23 @@ class RagClient:
 
     # -- documents
 
-    def upload(
-        self, file: Path, *, name: str | None = None, progress: Callable[[Sent | UploadProgress], object] | None = None
-    ) -> Stored:
-        """Send a document, after a new proof of the machine.
-
-        Args:
-            file: its file.
-            name: its name in the service; None is the file's name.
-            progress: called with each step.
+    def upload(self, file: Path, *, name: str | None = None, progress: Progress | None = None) -> Stored:
+        """Send a document, after a new proof of the machine; without a name it has that of its file.
 
         Raises:
             RagRefusedError: the service does not take it; see ``code``.
             ConfigurationError: ``file-unreadable``, ``rag-name-invalid``.
             AttestError: as ``check``; or the answer was cut, and whether the document is stored is not known.
         """
-        called = document_name(file.name if name is None else name)
-        upload = _Upload(file=file, name=called, size=size_of(file), told=progress or unheard)
+        name, progress = document_name(file.name if name is None else name), progress or ignore_progress
+        content = partial(pieces_of, file, size_of(file), progress)
         try:
-            return self._upload(upload)
+            return self._upload(name, content, progress)
         except RagRefusedError as exc:
             # The service no longer has the key of that proof, and saw nothing of the document: one retry.
             if exc.code != _STALE:
                 raise
-        return self._upload(upload)
+        return self._upload(name, content, progress)
 
     def documents(self) -> tuple[Document, ...]:
         """Return the user's documents, oldest first.
@@ -241,10 +216,7 @@ class RagClient:
             return documents_of(exchange.whole())
 
     def delete(self, document: str) -> None:
-        """Delete a document.
-
-        Args:
-            document: its id.
+        """Delete a document by its id.
 
         Raises:
             ConfigurationError: ``rag-document-invalid``: no id of a document.
@@ -253,7 +225,7 @@ class RagClient:
         """
         if not is_document_id(document):
             raise ConfigurationError(
-                "that is no id of a document",
+                "this is not the id of a document",
                 code="rag-document-invalid",
                 field="document",
                 expected="32 hexadecimal digits",
@@ -275,10 +247,7 @@ class RagClient:
     # -- questions
 
     def ask(self, question: str) -> ReplyStream:
-        """Ask, and return the replies as they come.
-
-        Args:
-            question: the service says how long it may be.
+        """Ask a question, and return the replies as they come.
 
         Raises:
             RagRefusedError: the service does not answer it.
@@ -292,36 +261,10 @@ class RagClient:
         """Close the connections."""
         self._network.close()
 
-    def __enter__(self) -> Self:
-        """Return the client."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the connections."""
-        self.close()
-
-    def _upload(self, upload: _Upload) -> Stored:
-        opened = self._messenger.open(
-            "POST",
-            "/v1/documents?" + urlencode({"name": upload.name}),
-            lambda: pieces_of(upload.file, upload.size, upload.told),
-            media_type=media_type_of(upload.name),
-            anew=True,
-        )
-        with opened as exchange:
-            return Stored(document=stored_by(exchange.events(), upload.told), sent_to=exchange.sent_to)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Upload:
-    """A document to send, with the callback for its progress."""
-
-    file: Path
-    name: str
-    size: int
-    told: Callable[[Sent | UploadProgress], object]
+    def _upload(self, name: str, content: Callable[[], Iterator[bytes]], progress: Progress) -> Stored:
+        target = "/v1/documents?" + urlencode({"name": name})
+        with self._messenger.open("POST", target, content, media_type=media_type_of(name), anew=True) as exchange:
+            return Stored(document=stored_by(exchange.events(), progress), sent_to=exchange.sent_to)
 
 
 def checked_url(url: str) -> str:
@@ -338,7 +281,7 @@ def checked_url(url: str) -> str:
         good = False
     if not good:
         raise ConfigurationError(
-            f"{ascii(url)[:120]} is no address of a service",
+            f"{ascii(url)[:120]} is not the address of a service",
             code="url-invalid",
             field="url",
             expected="http:// or https://, a host, and perhaps a port",
@@ -352,16 +295,13 @@ def _authority(name: str) -> str:
     host = name.partition("/")[0]
     if not _HOST.fullmatch(host):
         raise ConfigurationError(
-            f"{ascii(name)[:120]} is no name of a service",
+            f"{ascii(name)[:120]} is not the name of a service",
             code="rag-service-name-invalid",
             field="service",
             expected="a host in lower case, perhaps with a port or a path",
-            hint="--service says what the service's evidence has to name; its operator tells it",
+            hint="--service is the name in the service's evidence; ask its operator for it",
         )
     return host
-
-
-# -- what comes back
 
 
 def _until_answered(exchange: ClientExchange) -> Generator[Reply]:
@@ -371,7 +311,7 @@ def _until_answered(exchange: ClientExchange) -> Generator[Reply]:
             if over:
                 raise malformed("events behind the answer")
             if event.name == "refused":
-                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+                raise refused_by(event)
             reply = reply_of(event)
             over = isinstance(reply, Answer)
             yield reply

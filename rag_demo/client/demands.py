@@ -15,8 +15,6 @@ from attest.evidence import Evidence
 from attest.policy import MAX_POLICY_BYTES, Policy, load_policy
 from attest.session import anchors_given, asking_vendors, endorsements_given, unreadable
 
-__all__ = ["RECORD_SECONDS", "Demands", "read_demands"]
-
 RECORD_SECONDS: Final = 300.0
 """Default lifetime of a proof."""
 _Identity = tuple[int, int, int, int]
@@ -30,7 +28,6 @@ class Demands:
         audience: the service's name, which its evidence has to contain.
         policy: a policy, or the file that holds it.
         anchors: roots of the accepted hardware.
-        endorsements: the endorsements at hand.
         fetch: fetches missing endorsements; None fetches none.
         max_age: lifetime of a proof.
     """

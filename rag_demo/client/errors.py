@@ -21,34 +21,19 @@ import httpx
 from attest.encoding import JsonValue
 from attest.errors import AppraisalError, AttestError, ChannelError, EndorsementError, VerificationError
 
-__all__ = [
-    "RagAnswerError",
-    "RagRefusedError",
-    "RagUnreachableError",
-    "refused",
-    "unjudged",
-    "unproven_hint",
-    "unreachable",
-]
-
 _MAX_TEXT: Final = 500
-"""Characters that are kept of what a service says for people."""
+"""Characters that are kept of a service's text."""
 _MAX_REASON: Final = 160
 _ERRNO: Final = re.compile(r"^\[Errno -?\d+\] ")
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
 class RagRefusedError(AttestError):
-    """The service said no, inside the encryption, so it is the service's own word.
-
-    Attributes:
-        status: of its answer.
-    """
+    """The service refused, inside the encryption, so the refusal is its own."""
 
     exit_code = 1
 
     def __init__(self, message: str, *, code: str, status: int, hint: str | None = None) -> None:
-        """Keep the status."""
         super().__init__(message, code=code, hint=hint, retryable=status in _PASSING)
         self.status = status
 
@@ -69,9 +54,9 @@ def refused(document: JsonValue, status: int) -> RagRefusedError:
         value = members.get(name)
         return value[:_MAX_TEXT] if isinstance(value, str) and value else None
 
-    said = text("detail") or text("title") or f"status {status}"
+    detail = text("detail") or text("title") or f"status {status}"
     return RagRefusedError(
-        f"the service refused: {said}", code=text("code") or "rag-refused", status=status, hint=text("hint")
+        f"the service refused: {detail}", code=text("code") or "rag-refused", status=status, hint=text("hint")
     )
 
 
@@ -89,25 +74,25 @@ def unreachable(url: str, exc: httpx.HTTPError) -> RagUnreachableError:
 
 def _reason(exc: httpx.HTTPError) -> str:
     """Return the system's reason, where there is one: connection refused, unknown name, wrong certificate."""
-    told = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
-    return _ERRNO.sub("", told)[:_MAX_REASON] or type(exc).__name__
+    reason = str(exc).strip() if isinstance(exc, httpx.ConnectError) else ""
+    return _ERRNO.sub("", reason)[:_MAX_REASON] or type(exc).__name__
 
 
 def unjudged(exc: Exception) -> VerificationError:
     """Return the error for evidence that could not be appraised because of a defect in this client."""
     return VerificationError(
-        f"what the machine showed could not be judged: {type(exc).__name__}",
+        f"the evidence of the machine could not be appraised: {type(exc).__name__}",
         code="rag-proof-unjudged",
-        hint="nothing was sent: this is a defect of this client; it trusts the machine no more",
+        hint="nothing was sent, and the machine is no longer trusted: this is a defect of this client",
     )
 
 
 def unproven_hint(error: AttestError) -> str:
     """Return a hint for a machine that did not prove itself, where the error has none."""
     if isinstance(error, AppraisalError):
-        return "nothing was sent: this machine is not what your policy asks for; /why and 'check' show every check"
+        return "nothing was sent: this machine does not meet your policy; /why and 'check' show every check"
     if isinstance(error, VerificationError):
         return "nothing was sent: the answering machine is not the expected one, or the connection is intercepted"
     if isinstance(error, EndorsementError):
-        return "nothing was sent: leave out --offline, or name what vendors say with --endorsements"
-    return "nothing was sent: the service does not say what it should, or something else answers there"
+        return "nothing was sent: omit --offline, or name the vendors' endorsements with --endorsements"
+    return "nothing was sent: the answer is not that of the expected service"

@@ -10,20 +10,13 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
 from rag_demo.client.errors import RagAnswerError
 
-__all__ = ["MAX_EVENT_BYTES", "Event", "read_events"]
-
 MAX_EVENT_BYTES: Final = 1024 * 1024
 """One event, filler not counted. The longest holds a passage of a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event.
-
-    Attributes:
-        name: its kind.
-        members: its content.
-    """
+    """One event."""
 
     name: str
     members: Mapping[str, JsonValue]
@@ -96,7 +89,7 @@ def _text(value: bytes) -> str:
 def malformed(problem: str) -> RagAnswerError:
     """Return the error for a malformed answer of the service."""
     return RagAnswerError(
-        f"the service answers otherwise than its interface says: {problem}",
+        f"the answer of the service violates its interface: {problem}",
         code="rag-answer-malformed",
         hint="the service and this client are of different versions, or one of them has a defect",
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import httpx
 
 from attest.channel import ChannelTransport
+from attest.context_managers import ClosedOnExit
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError
 from rag_demo.client.errors import RagAnswerError, refused, unjudged, unproven_hint, unreachable
@@ -20,15 +20,13 @@ from rag_demo.client.events import Event, malformed, read_events
 from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
 
-__all__ = ["MAX_WHOLE_BYTES", "ClientExchange", "Messenger"]
-
 MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
 """An answer that is no stream: a list of documents, say."""
 _EVENTS: Final = "text/event-stream"
 _REFUSED: Final = 400
 
 
-class ClientExchange:
+class ClientExchange(ClosedOnExit):
     """A message that was answered; close it, or read it to its end.
 
     Attributes:
@@ -36,7 +34,6 @@ class ClientExchange:
     """
 
     def __init__(self, response: httpx.Response, sent_to: SentTo, *, url: str) -> None:
-        """Wait for content."""
         self.sent_to = sent_to
         self._response = response
         self._url = url
@@ -64,7 +61,7 @@ class ClientExchange:
         kind = self._response.headers.get("content-type", "").partition(";")[0].strip()
         if kind != _EVENTS:
             raise malformed(f"expected a stream of events, got {ascii(kind)[:60]}")
-        with _told(self._url):
+        with _translated(self._url):
             yield from read_events(self._response.iter_raw())
 
     def require_accepted(self) -> None:
@@ -77,30 +74,20 @@ class ClientExchange:
         if status < _REFUSED:
             return
         try:
-            said = json_value(self._bytes(), what="refusal")
+            problem = json_value(self._bytes(), what="refusal")
         except RagAnswerError:
             raise
-        except AttestError:  # no JSON: the status says enough
-            said = None
-        raise refused(said, status)
+        except AttestError:  # no JSON: the status suffices
+            problem = None
+        raise refused(problem, status)
 
     def close(self) -> None:
         """Stop reading."""
         self._response.close()
 
-    def __enter__(self) -> Self:
-        """Return the exchange."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
     def _bytes(self) -> bytes:
         found = bytearray()
-        with _told(self._url):
+        with _translated(self._url):
             for piece in self._response.iter_raw():
                 found += piece
                 if len(found) > MAX_WHOLE_BYTES:
@@ -116,9 +103,6 @@ class Messenger:
         url: address of the service.
         service: its name in its evidence.
         authority: the host inside the encryption.
-        token: of the user.
-        trust: the trusted keys.
-        network: transport of the sealed messages.
         clock: returns the present moment, aware.
         timeout: of the network.
     """
@@ -156,9 +140,9 @@ class Messenger:
             AttestError: the machine does not prove itself or does not meet the policy, and nothing was sent; or the
                 answer is altered, cut or malformed.
         """
-        view = self.trust.view(anew=anew)
+        view = TrustView(self.trust, anew=anew)
         transport = ChannelTransport(self.url, view, clock=self.clock, transport=self.network)
-        with self._noted(view), _told(self.url):
+        with self._noted(view), _translated(self.url):
             response = transport.handle_request(self._request(view, method, target, content, media_type))
         exchange = ClientExchange(response, _known(view), url=self.url)
         try:
@@ -212,7 +196,7 @@ class Messenger:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _translated(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as exc:
@@ -221,6 +205,5 @@ def _told(url: str) -> Iterator[None]:
 
 def _known(view: TrustView) -> SentTo:
     if view.sent_to is None:  # the transport always seals to a key of the view
-        msg = "a message was sent without a key"
-        raise AssertionError(msg)
+        raise AssertionError("a message was sent without a key")
     return view.sent_to

@@ -1,4 +1,4 @@
-"""A clock that lets the machine prove itself again and again, so that one that changed is noticed unasked."""
+"""Repeated verification of the machine, so that a change is noticed between messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from attest.errors import AttestError
 from rag_demo.client.answers import ServiceState
 from rag_demo.client.client import RagClient
 
-__all__ = ["Watch"]
-
 
 class Watch:
     """Checks the machine in a thread of its own until the block ends.
@@ -20,13 +18,12 @@ class Watch:
     Args:
         client: of the monitored machine.
         seconds: between the end of one check and the beginning of the next.
-        heard: called after each check with what the service says of itself, or with why it is not to be trusted.
+        heard: called after each check with the service's state, or with the reason why it is not trusted.
     """
 
     def __init__(
         self, client: RagClient, *, seconds: float, heard: Callable[[ServiceState | AttestError], object]
     ) -> None:
-        """Wait for the block to begin."""
         self._client = client
         self._seconds = seconds
         self._heard = heard
@@ -34,7 +31,6 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="rag-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 

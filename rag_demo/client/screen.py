@@ -20,8 +20,6 @@ from rag_demo.client.answers import Answer, Document, UploadProgress
 from rag_demo.client.trust import TrustStatus
 from rag_demo.client.uploads import Sent
 
-__all__ = ["Screen", "facts_of", "status_of", "word_of"]
-
 _COLOURS: Final = {"good": "\x1b[32m", "bad": "\x1b[1;31m", "odd": "\x1b[33m", "dim": "\x1b[2m", "": ""}
 _RESET: Final = "\x1b[0m"
 _WIDTH: Final = 100
@@ -56,8 +54,8 @@ def status_of(standing: TrustStatus) -> Iterator[tuple[str, str]]:
         yield "policy", f"{policy.name}, version {policy.version}, digest {policy.digest.hex()}"
         passed = sum(check.outcome is Outcome.PASS for check in standing.result.checks)
         left = sum(check.outcome is Outcome.NOT_EVALUATED for check in standing.result.checks)
-        told = f"{passed} of {len(standing.result.checks)} passed"
-        yield "checks", f"{told}, {left} not evaluated" if left else told
+        counted = f"{passed} of {len(standing.result.checks)} passed"
+        yield "checks", f"{counted}, {left} not evaluated" if left else counted
         for one in standing.result.unchecked:
             yield "unchecked", f"{one.check}: {one.reason}"
         if standing.simulated:
@@ -89,7 +87,6 @@ class Screen:
     """
 
     def __init__(self, out: TextIO, *, colour: bool = True) -> None:
-        """Look at what can be shown."""
         plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
         self.out = out
         self.colour = colour and self.terminal and not plain
@@ -194,8 +191,8 @@ class Screen:
         """Write the sources of an answer, and its kind."""
         for one in answer.citations:
             self.line(f"  [{one.number}] {one.name} p. {one.page}", "dim")
-        told = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
-        self.line(f"  ({told})", "dim")
+        kind = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
+        self.line(f"  ({kind})", "dim")
 
     def progress(self, step: Sent | UploadProgress) -> None:
         """Show the progress of an upload: a bar on a terminal, nothing elsewhere."""

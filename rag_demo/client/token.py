@@ -13,8 +13,6 @@ from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import AttestError, ConfigurationError, OutputError
 from attest.files import write_file
 
-__all__ = ["TOKEN_BYTES", "UserToken", "default_token_file", "token_in"]
-
 TOKEN_BYTES: Final = 32
 _MAX_FILE_BYTES: Final = 256
 _EXPECTED: Final = "a file that its owner can read and write"
@@ -40,10 +38,8 @@ class UserToken:
     __slots__ = ("_value",)
 
     def __init__(self, value: bytes) -> None:
-        """Keep the value."""
         if len(value) != TOKEN_BYTES:
-            msg = f"a token has {TOKEN_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"a token has {TOKEN_BYTES} bytes")
         self._value = value
 
     def header(self, service: str) -> str:
@@ -52,13 +48,10 @@ class UserToken:
         return f"Bearer {base64url_text(shown)}"
 
     def __repr__(self) -> str:
-        """Hide the token."""
         return "UserToken(…)"
 
     def __reduce__(self) -> str:
-        """Refuse to be pickled."""
-        msg = "a token is not pickled"
-        raise TypeError(msg)
+        raise TypeError("a token is not pickled")
 
 
 def default_token_file(environ: Mapping[str, str]) -> Path:
@@ -126,5 +119,5 @@ def _unusable(file: Path, got: str, expected: str) -> ConfigurationError:
         field="token",
         expected=expected,
         got=got,
-        hint="your documents hang on it: repair the file, or name another with --token to begin anew",
+        hint="your documents need this token: repair the file, or name another with --token to start without them",
     )

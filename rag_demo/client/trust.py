@@ -12,21 +12,10 @@ from datetime import datetime
 from typing import Final
 
 from attest.appraisal import AttestationResult
-from attest.channel import (
-    ChannelExpectation,
-    ChannelRecord,
-    KeyDocument,
-    KeyOffer,
-    KeyQuestion,
-    TrustedKeys,
-    choose,
-    verify_offer,
-)
+from attest.channel import ChannelExpectation, ChannelRecord, KeyOffer, KeyQuestion, TrustedKeys, choose, verify_offer
 from attest.encoding import base64url_text, json_value
 from attest.errors import AttestError, VerificationError
 from attest.evidence import NONCE_BYTES
-
-__all__ = ["MachineTrust", "SentTo", "TrustStatus", "TrustView"]
 
 _SHORT: Final = 16
 
@@ -44,7 +33,6 @@ class SentTo:
     digest: bytes
 
     def __str__(self) -> str:
-        """Write it for people."""
         return f"key {self.key_id} of {self.digest.hex()[:_SHORT]}…"
 
 
@@ -86,7 +74,6 @@ class MachineTrust:
     """
 
     def __init__(self, demands: Callable[[], ChannelExpectation], *, random: Callable[[int], bytes]) -> None:
-        """Begin without a record."""
         self._demands = demands
         self._random = random
         self._lock = threading.Lock()
@@ -98,20 +85,6 @@ class MachineTrust:
         """Standing of the machine now."""
         with self._lock:
             return self._standing
-
-    @property
-    def record(self) -> ChannelRecord | None:
-        """The held record, valid or not."""
-        with self._lock:
-            return self._record
-
-    def view(self, *, anew: bool = False) -> TrustView:
-        """Return this trust for one message, which remembers what the message was sealed to.
-
-        Args:
-            anew: verify the machine again for this message, even if a record is held.
-        """
-        return TrustView(self, anew=anew)
 
     # -- the protocol of the transport
 
@@ -161,10 +134,6 @@ class MachineTrust:
         with self._lock:
             self._dropped()
 
-    def doubt(self) -> None:
-        """Drop the record: a new proof costs little."""
-        self.drop()
-
     # -- for the client
 
     def failed(self, error: AttestError, at: datetime) -> None:
@@ -176,8 +145,7 @@ class MachineTrust:
     def require_still(self, used: ChannelRecord) -> None:
         """Require that nothing has contradicted the machine since the message began: a long one takes minutes to send.
 
-        Args:
-            used: the record that the message is sealed to. Its expiry meanwhile is no reason to stop.
+        The expiry of the used record meanwhile is no reason to stop.
 
         Raises:
             VerificationError: ``rag-trust-lost``: the machine failed to prove itself, or the policy is another one.
@@ -192,9 +160,9 @@ class MachineTrust:
                 self._dropped()
         why = "the policy was changed" if error is None else error.message
         raise VerificationError(
-            f"what was being sent was broken off: {why}",
+            f"the message was stopped while it was sent: {why}",
             code="rag-trust-lost",
-            hint="the service does not act on a part; 'check' shows how the machine stands now",
+            hint="the service does not act on part of a message; 'check' shows the machine's standing",
         ) from error
 
     def _expected(self) -> ChannelExpectation:
@@ -210,15 +178,14 @@ class MachineTrust:
 
 
 class TrustView:
-    """Trust for one message.
+    """Trust for one message, which remembers the key that the message was sealed to.
 
     Args:
         trust: the trust in the recipient.
-        anew: true if the held record counts only after a new proof.
+        anew: verify the machine again for this message, even if a record is held.
     """
 
     def __init__(self, trust: MachineTrust, *, anew: bool) -> None:
-        """Begin with nothing sent."""
         self._trust = trust
         self._anew = anew
         self._proven: ChannelRecord | None = None
@@ -257,10 +224,8 @@ class TrustView:
         self._proven = None
         self._trust.drop()
 
-    def doubt(self) -> None:
-        """Drop the record."""
-        self._proven = None
-        self._trust.doubt()
+    doubt = drop
+    """A new proof costs little."""
 
 
 def _counts(held: ChannelRecord, expected: ChannelExpectation, at: datetime) -> bool:
@@ -277,5 +242,4 @@ def sent_to(trusted: TrustedKeys) -> SentTo:
     Raises:
         ChannelError: ``channel-keys-unsupported``.
     """
-    keys: KeyDocument = trusted.keys
-    return SentTo(key_id=choose(keys).config.key_id, digest=keys.digest)
+    return SentTo(key_id=choose(trusted.keys).config.key_id, digest=trusted.keys.digest)

@@ -7,39 +7,26 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from mimetypes import guess_type
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from attest.errors import ConfigurationError
 from rag_demo.client.answers import Document, UploadProgress, document_of, progress_of
-from rag_demo.client.errors import RagAnswerError, refused
+from rag_demo.client.errors import RagAnswerError, RagRefusedError, refused
 from rag_demo.client.events import Event, malformed
-
-__all__ = [
-    "Sent",
-    "document_name",
-    "incomplete",
-    "media_type_of",
-    "pieces_of",
-    "size_of",
-    "status_of",
-    "stored_by",
-    "unheard",
-]
 
 _PIECE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Progress of sealing and sending an upload.
-
-    Attributes:
-        sent: bytes of the file.
-        of: bytes of the whole file.
-    """
+    """Progress of sealing and sending an upload, in bytes of its file."""
 
     sent: int
     of: int
+
+
+Progress: TypeAlias = Callable[[Sent | UploadProgress], object]
+"""Receives each step of an upload."""
 
 
 def document_name(text: str) -> str:
@@ -83,7 +70,7 @@ def size_of(file: Path) -> int:
     return facts.st_size
 
 
-def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], object]) -> Iterator[bytes]:
+def pieces_of(file: Path, size: int, progress: Progress) -> Iterator[bytes]:
     """Yield a file in pieces, and report the progress; errors as ``size_of``."""
     sent = 0
     try:
@@ -91,7 +78,7 @@ def pieces_of(file: Path, size: int, told: Callable[[Sent | UploadProgress], obj
             while data := stream.read(_PIECE):
                 yield data
                 sent += len(data)
-                told(Sent(sent=sent, of=max(size, sent)))
+                progress(Sent(sent=sent, of=max(size, sent)))
     except OSError as exc:
         raise _unreadable(file, exc.strerror or str(exc)) from exc
 
@@ -100,12 +87,12 @@ def _unreadable(file: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(f"{file} cannot be read: {problem}", code="file-unreadable", field=str(file), got=problem)
 
 
-def unheard(step: Sent | UploadProgress) -> None:
+def ignore_progress(step: Sent | UploadProgress) -> None:
     """Ignore the progress."""
     del step
 
 
-def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], object]) -> Document:
+def stored_by(events: Iterable[Event], progress: Progress) -> Document:
     """Return the stored document, after the whole stream was read.
 
     Raises:
@@ -118,29 +105,30 @@ def stored_by(events: Iterable[Event], told: Callable[[Sent | UploadProgress], o
             raise malformed("events behind the last one")
         match event.name:
             case "progress":
-                told(progress_of(event))
+                progress(progress_of(event))
             case "stored":
                 document = document_of(event.members.get("document"))
             case "refused":
-                raise refused(event.members.get("problem"), status_of(event.members.get("problem")))
+                raise refused_by(event)
             case _:
                 raise malformed(f"an event {ascii(event.name)[:40]} in an upload")
     if document is None:
-        raise incomplete("how the upload ended")
+        raise incomplete("the outcome of the upload")
     return document
 
 
-def status_of(problem: object) -> int:
-    """Return the status in problem details; 422 where there is none."""
+def refused_by(event: Event) -> RagRefusedError:
+    """Return the error for the event of a refusal; its status is 422 where the problem details have none."""
+    problem = event.members.get("problem")
     status = problem.get("status") if isinstance(problem, dict) else None
-    return status if isinstance(status, int) and not isinstance(status, bool) else 422
+    return refused(problem, status if isinstance(status, int) and not isinstance(status, bool) else 422)
 
 
 def incomplete(what: str) -> RagAnswerError:
     """Return the error for a well-formed answer without its end."""
     return RagAnswerError(
-        f"the service ended its answer before it said {what}",
+        f"the answer of the service ended without {what}",
         code="rag-answer-incomplete",
-        hint="it may have been stopped; ask it how it is, and ask again",
+        hint="the service may have been stopped; check its state, and try again",
         retryable=True,
     )

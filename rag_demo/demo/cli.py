@@ -17,8 +17,6 @@ from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Options, Stage, staged
 from rag_demo.demo.story import ready, tell
 
-__all__ = ["demo", "main"]
-
 SCRIPT_LEASE_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 0.5
 """Interval at which ended programs are detected."""
@@ -74,7 +72,7 @@ def demo(
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
     out.warn(_SIMULATED)
     options = Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)
-    with stopped_by_signals(), staged(options, told=out.tell) as stage:
+    with stopped_by_signals(), staged(options, report=out.tell) as stage:
         if keep:
             out.tell(f"folders: {stage.folder}")
         if script:
@@ -94,7 +92,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         f"  --endorsements {owner / 'vendors'}",
         f"  --token {owner / 'token'}",
     ]
-    told = stage.told["documents"]
+    facts = stage.facts["documents"]
     out.title("Three parties, each with a folder of its own")
     out.tell(f"the model's owner      {stage.model_owner}", folder=str(stage.model_owner))
     out.tell(f"the documents' owner   {stage.document_owner}", folder=str(stage.document_owner))
@@ -113,7 +111,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         out.tell(part)
     out.title("Take the documents' key back, from another terminal", proves="the service stops within its lease")
     out.tell(
-        f"{_near(Path(sys.executable).with_name('kms'))} key disable {told['key']} --config {told['config']}",
+        f"{_near(Path(sys.executable).with_name('kms'))} key disable {facts['key']} --config {facts['config']}",
     )
     out.tell("")
     out.tell("Ctrl-C ends everything, and " + ("leaves" if stage.options.keep else "removes") + " the folders")

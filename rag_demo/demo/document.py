@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ANSWER_HAS", "DOCUMENT_NAME", "DOCUMENT_TEXT", "QUESTION", "SENTENCES", "UNRELATED_QUESTION"]
-
 DOCUMENT_NAME: Final = "lighthouse-handbook.md"
 DOCUMENT_TEXT: Final = """\
 # Handbook of the lighthouse at Quarrel Point

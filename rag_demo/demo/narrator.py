@@ -6,13 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 from attest.encoding import JsonValue
 from attest.terminal import ReaderGoneError, visible
-
-__all__ = ["Narrator"]
 
 SCHEMA: Final = "rag.demo/1"
 _GREEN, _RED, _YELLOW, _DIM, _RESET = "\x1b[32m", "\x1b[1;31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
@@ -23,8 +21,6 @@ class Narrator:
     """Writer of the story's lines.
 
     Attributes:
-        out: the terminal or file.
-        as_json: for programs.
         colour: false for no colours; there are none without a terminal.
         ticks: seconds that never run backwards.
         failed: number of steps with an unexpected outcome.
@@ -38,10 +34,8 @@ class Narrator:
     _began: float = 0.0
     _step: int = 0
     _title: str = ""
-    _told: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        """Start the clock."""
         self._began = self.ticks()
         self.colour = self.colour and self.out.isatty() and not os.environ.get("NO_COLOR")
 
@@ -93,11 +87,11 @@ class Narrator:
         if self.as_json:
             self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)
         else:
-            said = (
+            outcome = (
                 f"{self.failed} did NOT come out as they should" if self.failed else "everything came out as it should"
             )
             self._write("")
-            self._write(self._painted(f"{said} ({seconds:.0f} s)", _RED if self.failed else _GREEN))
+            self._write(self._painted(f"{outcome} ({seconds:.0f} s)", _RED if self.failed else _GREEN))
         return 1 if self.failed else 0
 
     def _outcome(self, outcome: str, text: str, **members: JsonValue) -> None:

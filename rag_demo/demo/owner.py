@@ -27,8 +27,6 @@ from attest.sealed import SealingNames, seal_directory
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.programs import KMS, run
 
-__all__ = ["CERTIFIED", "DATABASE_KEY", "MODEL_KEY", "ORIGINS", "machine_of", "main", "model_folder"]
-
 MODEL_KEY: Final = "minilm"
 DATABASE_KEY: Final = "rag-database"
 ORIGINS: Final = {"model": "kms.model-owner.example/demo", "documents": "kms.document-owner.example/demo"}
@@ -65,8 +63,8 @@ def main(arguments: list[str]) -> None:
     role, folder, kind, gpus, lease_seconds = arguments
     owner = {"model": _Owner.model, "documents": _Owner.documents}[role]
     machine = machine_of(next(one for one in get_args(MachineKind) if one == kind), int(gpus))
-    told = owner(_Owner(role, Path(folder), machine, lease_seconds=int(lease_seconds)))
-    sys.stdout.write(json.dumps(told) + "\n")
+    facts = owner(_Owner(role, Path(folder), machine, lease_seconds=int(lease_seconds)))
+    sys.stdout.write(json.dumps(facts) + "\n")
 
 
 class _Owner:

@@ -6,8 +6,8 @@
     <folder>/document-owner/    token, policy.json, kms/ …        what only the documents' owner has
     <folder>/operator/          minilm.sealed, enclave.toml, documents.db, logs, wire/ …       what the operator sees
 
-    client ──tap──▶ enclave ──tap──▶ the model owner's service
-                            ──tap──▶ the document owner's service
+    client ──relay──▶ enclave ──relay──▶ the model owner's service
+                              ──relay──▶ the document owner's service
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from rag_demo.client import RagClient, read_demands, token_in
 from rag_demo.demo.programs import KMS, Program, environment, finish, run, start
 from rag_demo.demo.recording_relay import RecordingRelay
 
-__all__ = ["NAME", "Options", "Stage", "staged"]
-
 NAME: Final = "rag.example"
 """The service's name for clients and in evidence."""
 PREFIX: Final = "attest-rag-demo-"
@@ -46,7 +44,6 @@ class Options:
 
     Attributes:
         machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
-        gpus: number of its GPUs.
         lease_seconds: lifetime of the keys' leases.
         keep: leave the folder behind.
     """
@@ -62,18 +59,16 @@ class Stage:
     """The parties, once they are there.
 
     Attributes:
-        options: of the demonstration.
-        folder: of all of them.
         front: through which clients reach the enclave.
         programs: the running programs, by name.
-        told: each owner's public facts: identity, key, config.
+        facts: each owner's public facts: identity, key, config.
     """
 
     options: Options
     folder: Path
     front: RecordingRelay
     programs: dict[str, Program] = field(default_factory=dict)
-    told: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def model_owner(self) -> Path:
@@ -123,22 +118,22 @@ class Stage:
         policy = self.document_owner / "policy.json"
         document = json_value(policy.read_bytes(), what="policy")
         rule = _tightened(document)
-        beside = self.document_owner / "policy-2.json"
-        beside.write_text(json.dumps(document, indent=1))
-        told = self.told["documents"]
-        words = ("key", "policy", "set", told["key"], "--policy", str(beside), "--config", told["config"])
+        stricter = self.document_owner / "policy-2.json"
+        stricter.write_text(json.dumps(document, indent=1))
+        facts = self.facts["documents"]
+        words = ("key", "policy", "set", facts["key"], "--policy", str(stricter), "--config", facts["config"])
         run("kms-policy", (*KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
-        beside.replace(policy)
+        stricter.replace(policy)
         return rule
 
 
 @contextmanager
-def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
+def staged(options: Options, *, report: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
     """Put the parties together, and take everything away in the end, however it comes.
 
     Args:
         options: of the demonstration.
-        told: called with each step, for people who wait.
+        report: called with each step.
 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.
@@ -152,20 +147,16 @@ def staged(options: Options, *, told: Callable[[str], object] = lambda _: None) 
         stage = Stage(
             options=options, folder=folder, front=ending.enter_context(RecordingRelay("client", port=0, folder=wire))
         )
-        told("both owners make a key-release service and a key; the model's owner seals the model")
+        report("both owners make a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
-        told("the services and the operator's machine start")
-        for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
-            words = ("serve", "--config", stage.told[role]["config"], "--port", "0")
-            program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
-            ending.callback(program.stop)
-            stage.programs[f"kms-{role}"] = program
-        taps = {}
+        report("the services and the operator's machine start")
+        _start_services(stage, ending)
+        relays: dict[str, str] = {}
         for role in ("model", "documents"):
             address = stage.programs[f"kms-{role}"].facts("listening", "identity")["listening"]
-            tap = RecordingRelay(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
-            taps[role] = ending.enter_context(tap).url
-        _start_enclave(stage, taps, ending)
+            relay = RecordingRelay(f"kms-{role}", port=urlsplit(address).port or 0, folder=wire)
+            relays[role] = ending.enter_context(relay).url
+        _start_enclave(stage, relays, ending)
         yield stage
 
 
@@ -179,14 +170,23 @@ def _make_owners(stage: Stage) -> None:
             words = ("-m", "rag_demo.demo.owner", role, str(owner), *rest)
             making[role] = start("owner", words, folder=owner, env=_home(owner))
         for role, program in making.items():
-            told = json_value(finish(program).encode(), what="owner")
-            stage.told[role] = {name: str(value) for name, value in told.items()} if isinstance(told, dict) else {}
+            facts = json_value(finish(program).encode(), what="owner")
+            stage.facts[role] = {name: str(value) for name, value in facts.items()} if isinstance(facts, dict) else {}
     finally:
         for program in making.values():
             program.stop()
     # The model's owner hands over the sealed model, and the public key of its signature.
     (stage.model_owner / "minilm.sealed").rename(stage.operator / "minilm.sealed")
     shutil.copy(stage.model_owner / "owner.pub", stage.operator / "model-owner.pub")
+
+
+def _start_services(stage: Stage, ending: ExitStack) -> None:
+    """Start both key-release services at the same time."""
+    for role, owner in (("model", stage.model_owner), ("documents", stage.document_owner)):
+        words = ("serve", "--config", stage.facts[role]["config"], "--port", "0")
+        program = start(f"kms-{role}", (*KMS, *words), folder=owner, env=_home(owner))
+        ending.callback(program.stop)
+        stage.programs[f"kms-{role}"] = program
 
 
 def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack) -> None:
@@ -197,7 +197,7 @@ def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack)
         ("model", "model", 'place = "minilm.sealed"\ntrust = ["model-owner.pub"]'),
         ("database", "documents", 'file = "documents.db"'),
     ):
-        key = f'name = "{stage.told[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.told[role]["identity"]}"'
+        key = f'name = "{stage.facts[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.facts[role]["identity"]}"'
         sections.append(f"[{table}]\n{lines}\n[{table}.key]\n{key}\n")
     (operator / "enclave.toml").write_text("".join(sections))
     words = ["-m", "rag_demo.enclave", "--config", "enclave.toml", "--simulate", options.machine]

@@ -14,8 +14,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["KMS", "Program", "environment", "finish", "run", "start"]
-
 KMS: Final = ("-m", "kms")
 """The key-release service and its command line, as arguments of Python."""
 START_SECONDS: Final = 60.0
@@ -28,14 +26,7 @@ _TIED: Final = Path(__file__).with_name("bound_process.py")
 
 @dataclass(slots=True, kw_only=True)
 class Program:
-    """A running process.
-
-    Attributes:
-        name: for messages.
-        process: the process.
-        out: file of its standard output.
-        err: file of its standard error.
-    """
+    """A running process, and the files of its standard output and error."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -66,8 +57,8 @@ class Program:
             ConfigurationError: ``demo-program-failed``, with its last words.
         """
         if self.process.poll() is not None:
-            said = self.err.read_text(errors="replace")
-            raise _failed(self.name, f"{said}\n{_ended(self.process.returncode)}")
+            errors = self.err.read_text(errors="replace")
+            raise _failed(self.name, f"{errors}\n{_ended(self.process.returncode)}")
 
     def stop(self) -> int:
         """Terminate the process, and kill it after a delay; return its exit code."""
@@ -106,7 +97,7 @@ def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str
     """
     out, err = folder / f"{name}.out", folder / f"{name}.log"
     command = [sys.executable, "-S", "-E", str(_TIED), str(os.getpid()), sys.executable, *arguments]
-    with out.open("wb") as says, err.open("wb") as complains:
+    with out.open("wb") as output, err.open("wb") as errors:
         try:
             # A session of its own: an interrupt from the keyboard reaches this process alone, which stops the program.
             process = subprocess.Popen(  # noqa: S603  this project's own programs
@@ -114,8 +105,8 @@ def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str
                 cwd=folder,
                 env=dict(env),
                 stdin=subprocess.DEVNULL,
-                stdout=says,
-                stderr=complains,
+                stdout=output,
+                stderr=errors,
                 start_new_session=True,
             )
         except OSError as exc:
@@ -153,6 +144,6 @@ def _ended(code: int) -> str:
     return f"it was ended by {known.get(-code, f'signal {-code}')}"
 
 
-def _failed(what: str, said: str) -> ConfigurationError:
-    last = " | ".join(said.strip().splitlines()[-4:])
+def _failed(what: str, output: str) -> ConfigurationError:
+    last = " | ".join(output.strip().splitlines()[-4:])
     return ConfigurationError(f"{what} failed: {last or 'it said nothing'}", code="demo-program-failed")

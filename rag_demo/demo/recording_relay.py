@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-__all__ = ["RecordingRelay"]
-
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Limit for one direction of one connection; bytes beyond it are relayed, not recorded."""
 _PIECE: Final = 64 * 1024
@@ -24,13 +22,9 @@ class RecordingRelay:
         name: of the files.
         port: target; 0 refuses until ``to`` is called.
         folder: for the recorded bytes, one file for each connection and direction.
-
-    Attributes:
-        port: of the listening socket.
     """
 
     def __init__(self, name: str, *, port: int, folder: Path) -> None:
-        """Listen, and wait for the block to begin."""
         self._name = name
         self._target = port
         self._folder = folder
@@ -52,14 +46,12 @@ class RecordingRelay:
         self._target = port
 
     def __enter__(self) -> Self:
-        """Begin."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End every connection."""
         with self._lock:
             self._over = True
             sockets = [self._server, *self._open]

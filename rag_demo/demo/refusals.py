@@ -11,15 +11,13 @@ from typing import Final, get_args
 import httpx
 
 from attest.encoding import json_value
-from attest.errors import AttestError
+from attest.errors import AttestError, ReleaseRefusedError
 from attest.evidence import Binding, Evidence
-from attest.release import KeyReleaseClient, ReleaseRefusedError, VerifierKey
+from attest.release import KeyReleaseClient, VerifierKey
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.owner import machine_of
 from rag_demo.demo.parties import Stage
-
-__all__ = ["show_refusals"]
 
 _RELEASES: Final = "/v1/releases"
 _SECONDS: Final = 20.0
@@ -30,7 +28,7 @@ def show_refusals(out: Narrator, stage: Stage) -> None:
     out.title(
         "Others ask for the documents' key", proves="it goes to that machine, whole, for one question, and only once"
     )
-    owner, options = stage.told["documents"], stage.options
+    owner, options = stage.facts["documents"], stage.options
     kind = next(one for one in get_args(MachineKind) if one == options.machine)
     machine = machine_of(kind, options.gpus)
     sent: list[bytes] = []

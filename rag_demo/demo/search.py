@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from rag_demo.demo.secret_forms import MIN_BYTES, Needle
 
-__all__ = ["Haystack", "Hit", "Searcher", "process_haystacks"]
-
 _CHUNK: Final = 4 * 1024 * 1024
 MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
 """Limit for one compressed stream."""
@@ -36,12 +34,7 @@ _Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Haystack:
-    """Bytes that a party can see.
-
-    Attributes:
-        name: of the place.
-        read: returns the bytes.
-    """
+    """Bytes that a party can see."""
 
     name: str
     read: Callable[[], bytes]
@@ -65,9 +58,7 @@ class Hit:
     """A visible secret.
 
     Attributes:
-        where: name of the haystack, and through what was looked.
-        offset: in it.
-        needle: the secret, in the form found.
+        where: name of the haystack, and the compressed streams around it.
     """
 
     where: str
@@ -90,11 +81,9 @@ class Searcher:
     """
 
     def __init__(self, needles: Iterable[Needle]) -> None:
-        """Prepare the tables."""
         self.needles = tuple(needles)
         if not self.needles or any(len(one.pattern) < MIN_BYTES for one in self.needles):
-            msg = f"expected needles of at least {MIN_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"expected needles of at least {MIN_BYTES} bytes")
         self._longest = max(len(one.pattern) for one in self.needles)
         self._by_head: dict[int, list[Needle]] = {}
         self._table = np.zeros(1 << 16, dtype=np.bool_)
@@ -110,7 +99,7 @@ class Searcher:
         """Yield each needle in a haystack, and in its compressed parts.
 
         Raises:
-            ValueError: more places look compressed than can be looked into.
+            ValueError: more places look compressed than can be searched.
         """
         yield from self._search(haystack.name, haystack.read(), depth=0)
 
@@ -153,8 +142,7 @@ class Searcher:
             yield 0, found
         for number, match in enumerate(_MAGIC.finditer(data)):
             if number >= MAX_STREAMS:
-                msg = f"{name}: more than {MAX_STREAMS} places look compressed"
-                raise ValueError(msg)
+                raise ValueError(f"{name}: more than {MAX_STREAMS} places look compressed")
             mark, place = match.group(), match.start()
             if mark == b"\r\n\r\n":
                 place, found = match.end(), _inflate(data, match.end(), wbits=-zlib.MAX_WBITS)

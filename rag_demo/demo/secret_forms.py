@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MIN_BYTES", "Needle", "bytes_needles", "text_needles", "weight_windows"]
-
 MIN_BYTES: Final = 8
 """Shorter forms would be found by chance."""
 PIECE: Final = 16
 """Length in characters of the searched pieces of a text, so that half a sentence is found too."""
 _STEP: Final = 8
 WINDOW: Final = 32
-"""Bytes of weights that are looked for: eight numbers in a row."""
+"""Bytes of weights in one needle: eight numbers in a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,7 @@ def text_needles(what: str, texts: Iterable[str]) -> Iterator[Needle]:
     """
     for text in texts:
         if len(text) < PIECE:
-            msg = f"{what}: a text of {len(text)} characters would be found by chance"
-            raise ValueError(msg)
+            raise ValueError(f"{what}: a text of {len(text)} characters would be found by chance")
         begins = [*range(0, len(text) - PIECE, _STEP), len(text) - PIECE]
         for begin in begins:
             yield from _text(what, text[begin : begin + PIECE])
@@ -57,8 +54,7 @@ def bytes_needles(what: str, data: bytes) -> Iterator[Needle]:
         ValueError: fewer than 16 bytes.
     """
     if len(data) < PIECE:
-        msg = f"{what}: {len(data)} bytes would be found by chance"
-        raise ValueError(msg)
+        raise ValueError(f"{what}: {len(data)} bytes would be found by chance")
     yield from _unique(what, _bytes(data))
 
 

@@ -9,22 +9,13 @@ from typing import Final
 
 from attest.errors import AppraisalError, AttestError
 from rag_demo.client import Passage, RagClient, RagRefusedError, ReplyStream, token_in
-from rag_demo.demo.document import (
-    ANSWER_HAS,
-    DOCUMENT_NAME,
-    DOCUMENT_TEXT,
-    QUESTION,
-    SENTENCES,
-    UNRELATED_QUESTION,
-)
+from rag_demo.demo.document import ANSWER_HAS, DOCUMENT_NAME, DOCUMENT_TEXT, QUESTION, SENTENCES, UNRELATED_QUESTION
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Stage
 from rag_demo.demo.refusals import show_refusals
 from rag_demo.demo.search import Haystack, Hit, Searcher, process_haystacks
 from rag_demo.demo.secret_forms import Needle, bytes_needles, text_needles
 from rag_demo.demo.weights import weight_needles
-
-__all__ = ["document_needles", "operator_haystacks", "ready", "tell"]
 
 READY_SECONDS: Final = 45.0
 _POLL_SECONDS: Final = 0.2
@@ -55,7 +46,7 @@ def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
         proves="neither key leaves its owner's service before the machine has met that owner's policy",
     )
     for role, owned in (("model", "the key of the sealed model"), ("documents", "the key of the database")):
-        out.tell(f"{owned} is with {stage.told[role]['identity'].partition('+')[0]}")
+        out.tell(f"{owned} is with {stage.facts[role]['identity'].partition('+')[0]}")
     found = _wait(lambda: _state(owner) == "ready", READY_SECONDS)
     out.expect("both services released their keys to it; it opened model and database", holds=found, got=_state(owner))
     standing = owner.standing
@@ -180,7 +171,7 @@ def _refused(out: Narrator, owner: RagClient) -> None:
         out.bad("the client still sends")
 
 
-# -- what is looked for, and where
+# -- the search
 
 
 def document_needles(stage: Stage) -> tuple[Needle, ...]:

@@ -9,8 +9,6 @@ from typing import Final
 from rag_demo.demo.owner import model_folder
 from rag_demo.demo.secret_forms import Needle, bytes_needles, weight_windows
 
-__all__ = ["weight_needles"]
-
 TENSORS: Final = (
     "embeddings.word_embeddings.weight",
     "embeddings.position_embeddings.weight",
@@ -37,14 +35,12 @@ def weight_needles() -> tuple[Needle, ...]:
         header = json.loads(file.read(length))
         for name in TENSORS:
             if name not in header:
-                msg = f"the model has no tensor {name}"
-                raise ValueError(msg)
+                raise ValueError(f"the model has no tensor {name}")
             begin, end = header[name]["data_offsets"]
             file.seek(_HEADER_LENGTH + length + begin)
             windows = weight_windows(file.read(end - begin), count=SAMPLES)
             if not windows:
-                msg = f"{name} has no window that could be found"
-                raise ValueError(msg)
+                raise ValueError(f"{name} has no window that could be found")
             for window in windows:
                 found += bytes_needles(f"weights of {name}", window)
     return tuple(found)

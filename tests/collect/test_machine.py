@@ -23,7 +23,7 @@ from attest.evidence.envelope import (
     Evidence,
     parse_envelope,
 )
-from attest.release.client import Attester
+from attest.release.exchange import Attester
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from attest_simulator.nvidia.device import device_endorsements
 from tests.collect.fake_machine import (

@@ -87,3 +87,10 @@ class Proving:
             audience="unit/test client",
         )
         return replace(base, **changes)
+
+
+def require_proof(mutual: MutualAttestation, ask: Callable[[str], AttestationAnswer]) -> None:
+    """Ask the service as a client does: only when its last proof is no longer recent."""
+    question = mutual.question()
+    if question is not None:
+        mutual.answered(question, ask(question.path))

@@ -8,8 +8,10 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
-from attest.release.client import KeyReleaseClient, ReleasedKey, ReleaseRefusedError
-from attest.release.leases import LeaseClocks, LeaseKeeper, LeaseLostError
+from attest.errors import LeaseLostError, ReleaseRefusedError
+from attest.release.client import KeyReleaseClient
+from attest.release.leases import LeaseClocks, LeaseKeeper
+from attest.release.released_key import ReleasedKey
 from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
@@ -186,7 +188,7 @@ def test_an_answer_that_got_lost_costs_no_lease(harness: Harness, web: TestClien
 
 
 def test_nothing_is_renewed_before_anything_was_obtained(harness: Harness, web: TestClient, waiting: Waiting) -> None:
-    with pytest.raises(ValueError, match=r"obtain\(\) comes first"):
+    with pytest.raises(ValueError, match=r"call obtain\(\) first"):
         next(keeper_of(harness, web, waiting).renewals())
 
 

@@ -9,9 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from attest.encoding import JsonValue, base64url_text
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError, ConfigurationError, ReleaseRefusedError
 from attest.release import KeyName
-from attest.release.client import KeyReleaseClient, ReleaseRefusedError
+from attest.release.client import KeyReleaseClient
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, PromptKeyNote, SealedPrompt, open_prompt
 from kms.api.app import create_app
 from kms.domain.errors import KeyConflictError, KeyUnknownError

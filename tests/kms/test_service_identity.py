@@ -43,7 +43,7 @@ from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.running.self_evidence import SelfEvidenceService, open_source
 from kms.running.self_evidence.service import MAX_REMEMBERED, MAX_WAITING, REPEAT_SECONDS
 from tests.collect.fake_machine import plain_machine, snp_machine, tdx_machine
-from tests.kms.proving import POLICIES, SOURCES, TLS_KEY, Proving
+from tests.kms.proving import POLICIES, SOURCES, TLS_KEY, Proving, require_proof
 from tests.kms.support import GUEST, MATERIAL, ORIGIN, Harness, Workload, policy_text, settings_for
 
 STRANGER = Ed25519PrivateKey.from_private_bytes(b"\x07" * 32)
@@ -58,7 +58,7 @@ def proving(request: pytest.FixtureRequest, harness: Harness) -> Proving:
 def refused(proving: Proving, **changes: Any) -> AttestError:  # noqa: ANN401  fields of an expectation
     mutual = proving.expecting(**changes)
     with pytest.raises(AttestError) as caught:
-        mutual.require(proving.ask)
+        require_proof(mutual, proving.ask)
     assert mutual.proven is None
     return caught.value
 
@@ -68,7 +68,7 @@ def refused(proving: Proving, **changes: Any) -> AttestError:  # noqa: ANN401  f
 
 def test_mc_30_a_service_proves_its_machine_its_tls_key_and_its_configuration(proving: Proving) -> None:
     mutual = proving.expecting()
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     proven = mutual.proven
     assert proven is not None
     assert proven.statement.verifier_key == proving.harness.audience
@@ -83,29 +83,29 @@ def test_mc_30_a_service_proves_its_machine_its_tls_key_and_its_configuration(pr
 
 def test_the_configuration_can_be_demanded(proving: Proving) -> None:
     digest = read_configuration(proving.harness.settings, proving.harness.services.anchors).digest
-    proving.expecting(configuration=digest).require(proving.ask)
+    require_proof(proving.expecting(configuration=digest), proving.ask)
     error = refused(proving, configuration=b"\x01" * 32)
     assert (error.code, error.got) == ("service-configuration-mismatch", digest.hex())
 
 
 def test_a_proof_counts_for_a_while_and_is_asked_for_again_then(proving: Proving) -> None:
     mutual = proving.expecting(max_age=timedelta(seconds=60))
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     proving.harness.clock.forward(seconds=59)
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     assert len(proving.asked) == 1
     proving.harness.clock.forward(seconds=1)
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     assert len(proving.asked) == 2
     proving.harness.clock.forward(seconds=-1)
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     assert len(proving.asked) == 3
 
 
 def test_every_question_has_a_nonce_of_its_own(proving: Proving) -> None:
     mutual = proving.expecting(max_age=timedelta(0))
     for _ in range(3):
-        mutual.require(proving.ask)
+        require_proof(mutual, proving.ask)
     assert len(set(proving.asked)) == 3
 
 
@@ -208,9 +208,9 @@ def test_mc_1_an_answer_to_another_question_is_refused(proving: Proving) -> None
 
     proving.answered = replayed
     mutual = proving.expecting(max_age=timedelta(0))
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     with pytest.raises(BindingError) as caught:
-        mutual.require(proving.ask)
+        require_proof(mutual, proving.ask)
     assert caught.value.code == "service-answer-replayed"
 
 
@@ -223,9 +223,9 @@ def test_old_evidence_under_a_new_signature_is_refused(proving: Proving) -> None
 
     proving.answered = replayed
     mutual = proving.expecting(max_age=timedelta(0))
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     with pytest.raises(BindingError) as caught:
-        mutual.require(proving.ask)
+        require_proof(mutual, proving.ask)
     assert caught.value.code == "nonce-mismatch"
 
 
@@ -260,16 +260,16 @@ def test_another_tls_key_than_the_one_that_is_proved_is_refused(proving: Proving
 def test_a_service_without_tls_is_refused_unless_that_is_allowed_by_name(harness: Harness) -> None:
     proving = Proving(harness=harness, tls=None, seen=None)
     assert refused(proving).code == "service-tls-key-mismatch"
-    proving.expecting(unchecked_tls="a test on the loopback address").require(proving.ask)
+    require_proof(proving.expecting(unchecked_tls="a test on the loopback address"), proving.ask)
     for reason in ("", "  "):
-        with pytest.raises(ValueError, match="say why"):
+        with pytest.raises(ValueError, match="unchecked_tls needs a reason"):
             proving.expecting(unchecked_tls=reason)
 
 
 def test_an_answer_over_another_channel_than_the_proved_one_does_not_count(proving: Proving) -> None:
     mutual = proving.expecting()
     mutual.require_same_channel(None)  # nothing is proved yet; what asks for a proof comes first
-    mutual.require(proving.ask)
+    require_proof(mutual, proving.ask)
     mutual.require_same_channel(TLS_KEY)
     with pytest.raises(BindingError):
         mutual.require_same_channel(b"\x52" * 32)
@@ -303,7 +303,7 @@ def test_missing_endorsements_are_asked_for_where_that_is_allowed(proving: Provi
         asked.append(evidence)
         return endorsements()
 
-    proving.expecting(endorsements=none, fetch=fetch).require(proving.ask)
+    require_proof(proving.expecting(endorsements=none, fetch=fetch), proving.ask)
     assert len(asked) == 1
 
 
@@ -312,16 +312,16 @@ def test_a_service_without_evidence_is_refused(harness: Harness) -> None:
     mutual = proving.expecting()
     off = AttestationAnswer(status=404, document={"code": "attestation-off", "detail": "no"}, tls_key=TLS_KEY)
     with pytest.raises(VerificationError) as caught:
-        mutual.require(lambda _: off)
+        require_proof(mutual, lambda _: off)
     assert caught.value.code == "service-evidence-missing"
     busy = replace(off, status=503, document={"code": "attestation-busy", "detail": "later"})
     with pytest.raises(EndorsementError) as later:
-        mutual.require(lambda _: busy)
+        require_proof(mutual, lambda _: busy)
     assert (later.value.code, later.value.retryable) == ("service-evidence-unavailable", True)
     strange: tuple[Any, ...] = ({}, [], None, {"statement": 1, "evidence": {}, "note": ""})
     for document in strange:
         with pytest.raises(AttestError):
-            mutual.require(lambda _, d=document: AttestationAnswer(status=200, document=d, tls_key=TLS_KEY))  # type: ignore[misc]
+            require_proof(mutual, lambda _, d=document: AttestationAnswer(status=200, document=d, tls_key=TLS_KEY))  # type: ignore[misc]
 
 
 # -- over HTTP

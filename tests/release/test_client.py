@@ -20,6 +20,7 @@ from attest.errors import (
     EndorsementError,
     EvidenceError,
     LogForkedError,
+    ReleaseRefusedError,
     SignatureError,
     VerificationError,
 )
@@ -36,10 +37,13 @@ from attest.release import (
     sign_note,
     verifier_key,
 )
-from attest.release.client import MAX_ANSWER_BYTES, KeyReleaseClient, ReleasedKey, ReleaseRefusedError
+from attest.release.client import KeyReleaseClient, driven
+from attest.release.exchange import Exchange
 from attest.release.log_monitor import FileMemory, LogWatch, ProcessMemory
 from attest.release.receipts import receipt_text
+from attest.release.released_key import ReleasedKey
 from attest.release.tlog import LogProof, WitnessKey, WitnessPolicy, cosign, leaf_hash, read_checkpoint, sign_checkpoint
+from attest.release.transport import MAX_ANSWER_BYTES
 from tests.release.test_tlog import path_of, proof_of, root_of
 from tests.samples import AT, NONCE, bound_evidence, scene
 
@@ -301,7 +305,7 @@ def test_a_service_that_cannot_be_reached_is_worth_another_try() -> None:
         httpx.Client(transport=httpx.MockTransport(dead), base_url="http://kms.invalid") as http,
         pytest.raises(EndorsementError) as outcome,
     ):
-        KeyReleaseClient(http, service=SERVICE).challenge()
+        driven(Exchange(service=SERVICE).challenge(), http)
     assert (outcome.value.code, outcome.value.retryable) == ("service-unreachable", True)
 
 
@@ -400,6 +404,14 @@ def test_a_log_that_was_empty_when_it_was_seen_may_have_any_entries() -> None:
     log.add(b"first")
     LogWatch(SERVICE, memory=memory).follow(read_checkpoint(log.checkpoint(), log=SERVICE), fetch=lambda *_: (b"",))
     assert memory.recall() == log.checkpoint()
+
+
+def test_two_empty_logs_with_different_roots_are_two_logs() -> None:
+    log, memory = Log(), ProcessMemory()
+    memory.remember(log.checkpoint())
+    other = sign_checkpoint(origin=SERVICE.name, size=0, root=bytes(32), key=KEY)
+    with pytest.raises(LogForkedError):
+        LogWatch(SERVICE, memory=memory).follow(read_checkpoint(other, log=SERVICE), fetch=lambda *_: ())
 
 
 @pytest.mark.parametrize("grow", [0, 1, 7])

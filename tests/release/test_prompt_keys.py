@@ -84,7 +84,7 @@ def verified(
 
     return verify_prompt_key(
         given_key,
-        asked=KeyReference.parse(asked),
+        requested=KeyReference.parse(asked),
         policies=policies,
         service=SERVICE,
         watch=LogWatch(SERVICE),

@@ -21,11 +21,11 @@ from attest.release.tlog import (
     node_hash,
     read_checkpoint,
     sign_checkpoint,
-    unverified_checkpoint,
     verify_consistency,
     verify_inclusion,
     verify_logged,
 )
+from attest.release.tlog.checkpoints import unverified_checkpoint
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 LOG = verifier_key("kms.example/prod", KEY.public_key())

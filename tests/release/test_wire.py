@@ -60,7 +60,10 @@ def test_a_request_names_each_key_once_and_not_too_many(keys: list[Any]) -> None
         ReleaseRequest.from_json({**REQUEST.to_json(), "keys": keys})
 
 
-@pytest.mark.parametrize("change", [{"version": 0}, {"policy_digest": "zz"}, {"sealed": "a="}])
+@pytest.mark.parametrize(
+    "change",
+    [{"version": 0}, {"policy_digest": "zz"}, {"policy_digest": "00"}, {"policy_digest": "AA" * 32}, {"sealed": "a="}],
+)
 def test_a_sealed_key_with_a_wrong_value_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(EvidenceError):
         SealedKey.from_json({**SEALED.to_json(), **change})

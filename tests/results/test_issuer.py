@@ -185,10 +185,3 @@ def test_the_cose_key_set_names_the_same_keys() -> None:
         (2, -35, 2, 48, 48),
         (1, -19, 6, 32, 0),
     ]
-
-
-def test_the_discovery_document_leads_to_the_keys() -> None:
-    found = issuer(KEYS[0]).with_next(KEYS[2]).discovery(f"{ISSUER}/.well-known/jwks.json")
-    assert found["issuer"] == ISSUER
-    assert found["jwks_uri"] == f"{ISSUER}/.well-known/jwks.json"
-    assert found["id_token_signing_alg_values_supported"] == ["ES256", "Ed25519"]

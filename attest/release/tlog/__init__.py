@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attest.release.tlog.checkpoints import Checkpoint, read_checkpoint, sign_checkpoint, unverified_checkpoint
+from attest.release.tlog.checkpoints import MAX_SIZE, Checkpoint, read_checkpoint, sign_checkpoint
 from attest.release.tlog.merkle import (
     EMPTY_ROOT,
-    HASH_BYTES,
     MAX_PROOF_HASHES,
     leaf_hash,
     node_hash,
@@ -17,8 +16,8 @@ from attest.release.tlog.witnesses import NO_WITNESSES, WitnessKey, WitnessPolic
 
 __all__ = [
     "EMPTY_ROOT",
-    "HASH_BYTES",
     "MAX_PROOF_HASHES",
+    "MAX_SIZE",
     "NO_WITNESSES",
     "Checkpoint",
     "LogProof",
@@ -29,7 +28,6 @@ __all__ = [
     "node_hash",
     "read_checkpoint",
     "sign_checkpoint",
-    "unverified_checkpoint",
     "verify_consistency",
     "verify_inclusion",
     "verify_logged",

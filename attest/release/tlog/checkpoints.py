@@ -24,8 +24,6 @@ from attest.errors import EvidenceError, VerificationError
 from attest.release.notes import VerifierKey, sign_note
 from attest.release.tlog.merkle import HASH_BYTES
 
-__all__ = ["MAX_SIZE", "Checkpoint", "read_checkpoint", "sign_checkpoint", "unverified_checkpoint"]
-
 MAX_SIZE = 2**63 - 1
 _MAX_NOTE_CHARACTERS = 64 * 1024
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -54,11 +52,7 @@ def sign_checkpoint(*, origin: str, size: int, root: bytes, key: Ed25519PrivateK
 
 
 def read_checkpoint(note: str, *, log: VerifierKey) -> Checkpoint:
-    """Parse a checkpoint and verify the log's signature.
-
-    Args:
-        note: as received.
-        log: the log's key, from configuration; its name is the required origin.
+    """Parse a checkpoint and verify the log's signature; the name of the key is the required origin.
 
     Raises:
         SignatureError: ``note-signature-invalid``.

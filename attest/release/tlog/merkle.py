@@ -17,16 +17,6 @@ from hashlib import sha256
 
 from attest.errors import VerificationError
 
-__all__ = [
-    "EMPTY_ROOT",
-    "HASH_BYTES",
-    "MAX_PROOF_HASHES",
-    "leaf_hash",
-    "node_hash",
-    "verify_consistency",
-    "verify_inclusion",
-]
-
 HASH_BYTES = 32
 MAX_PROOF_HASHES = 63
 """Longest proof for a tree whose size fits 63 bits."""

@@ -22,8 +22,6 @@ from attest.release.tlog.checkpoints import MAX_SIZE, Checkpoint, read_checkpoin
 from attest.release.tlog.merkle import HASH_BYTES, MAX_PROOF_HASHES, leaf_hash, verify_inclusion
 from attest.release.tlog.witnesses import NO_WITNESSES, WitnessPolicy
 
-__all__ = ["LogProof", "verify_logged"]
-
 _HEAD = "c2sp.org/tlog-proof@v1"
 _INDEX = re.compile(r"index (0|[1-9][0-9]{0,18})")
 
@@ -69,17 +67,9 @@ class LogProof:
 def verify_logged(
     entry: bytes, proof: LogProof, *, log: VerifierKey, witnesses: WitnessPolicy = NO_WITNESSES
 ) -> Checkpoint:
-    """Check that a log has an entry.
+    """Check that a log has an entry, by its bytes, and return the checkpoint.
 
-    Args:
-        entry: its bytes, hashed here.
-        proof: as received.
-        log: the log's key, from configuration.
-        witnesses: required cosignatures of the checkpoint.
-
-    Returns:
-        The checkpoint, to be compared with earlier ones: a proof alone does not show that all clients see the same
-        log.
+    Compare it with earlier ones: a proof alone does not show that all clients see the same log.
 
     Raises:
         SignatureError: ``note-signature-invalid``.

@@ -20,8 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from attest.errors import ConfigurationError, SignatureError, VerificationError
 from attest.release.notes import COSIGNATURE, SignatureLine, key_id, open_note, parse_key, require_name
 
-__all__ = ["NO_WITNESSES", "WitnessKey", "WitnessPolicy", "cosign"]
-
 _TIME_BYTES = 8
 
 
@@ -60,11 +58,8 @@ class WitnessKey:
             SignatureError: ``note-signature-invalid``: an invalid line of this witness, or a malformed note.
         """
         text, lines = open_note(note)
-        times = [self._verified(text, line) for line in lines if self._is_mine(line)]
-        return max(times, default=None)
-
-    def _is_mine(self, line: SignatureLine) -> bool:
-        return (line.name, line.key_id) == (self.name, key_id(self.name, COSIGNATURE, self.public))
+        mine = (self.name, key_id(self.name, COSIGNATURE, self.public))
+        return max((self._verified(text, line) for line in lines if (line.name, line.key_id) == mine), default=None)
 
     def _verified(self, text: str, line: SignatureLine) -> int:
         seconds, signature = line.signature[:_TIME_BYTES], line.signature[_TIME_BYTES:]
@@ -117,12 +112,12 @@ class WitnessPolicy:
         found = [one.name for one in self.witnesses if one.cosigned_at(note) is not None]
         if len(found) < self.quorum:
             raise VerificationError(
-                f"{len(found)} of the witnesses cosigned the checkpoint, and {self.quorum} have to",
+                f"{len(found)} of the witnesses cosigned the checkpoint, and {self.quorum} are required",
                 code="log-witnesses-missing",
                 expected=f"{self.quorum} of {_names(one.name for one in self.witnesses)}",
                 got=_names(found),
                 clause="C2SP tlog-cosignature",
-                hint="the service could not reach them, or does not ask them: see its setting witnesses_file",
+                hint="the service could not reach them, or has others: see its setting witnesses_file",
             )
 
 
@@ -134,8 +129,8 @@ def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
 
     Args:
         note: the checkpoint with its signatures.
-        name: the witness's name.
-        key: its key.
+        name: of the witness.
+        key: of the witness.
         at: seconds since 1970.
 
     Raises:
@@ -145,8 +140,7 @@ def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
     """
     require_name(name)
     if not 0 < at < 2**63:
-        msg = "a cosignature needs a moment after 1970"
-        raise ValueError(msg)
+        raise ValueError("a cosignature needs a moment after 1970")
     text, _ = open_note(note)
     identity = key_id(name, COSIGNATURE, key.public_key().public_bytes_raw())
     signature = at.to_bytes(_TIME_BYTES, "big") + key.sign(_signed(text, at))

@@ -148,7 +148,7 @@ def test_a_command_that_is_written_wrongly_is_no_address(capsys: pytest.CaptureF
     assert "no such command 'uplod'" in capsys.readouterr().err
     assert main(["127.0.0.1:8460", "--policy", "/nonexistent"]) == 2
     told = capsys.readouterr().err
-    assert "no address of a service" in told
+    assert "not the address of a service" in told
     assert "hint: write it as https://" in told
 
 

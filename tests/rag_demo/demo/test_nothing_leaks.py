@@ -62,7 +62,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Capture:
                 folders = [folder / "operator", *(folder / name / "tmp" for name in PARTIES)]
                 seen.created = watching.enter_context(Created(folder, folders, keep=keep))
 
-        with staged(Options(lease_seconds=LEASE_SECONDS, gpus=1), told=told) as stage:
+        with staged(Options(lease_seconds=LEASE_SECONDS, gpus=1), report=told) as stage:
             tell(Narrator(out, as_json=True), stage)
             seen.steps = [json.loads(line) for line in out.getvalue().splitlines()]
             _look(stage, seen, keep)
