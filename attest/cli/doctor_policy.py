@@ -20,7 +20,7 @@ from attest.collect.access import MachineAccess
 from attest.collect.doctor import DoctorFinding, finding_of
 from attest.collect.machine import collect_all
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES, UnsignedBundles
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES, UnsignedBundles
 from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, CollectionError, EndorsementError
 from attest.evidence.binding import NONCE_BYTES

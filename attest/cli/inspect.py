@@ -42,7 +42,7 @@ def show_files(inputs: tuple[str, ...], *, display: Display) -> int:
     from attest.cli.files import read_inputs
     from attest.cli.inspection import inspection
     from attest.cli.output import print_document
-    from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+    from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 
     document = inspection(read_inputs(inputs, limit=MAX_BUNDLE_BYTES))
     if display.json:

@@ -11,8 +11,9 @@ from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, 
 from attest.cli.inspection_intel import intel_quote
 from attest.cli.inspection_token import token_facts
 from attest.encoding import JsonValue, rfc3339_text
-from attest.endorsements.bundle import ParsedBundle, parse_bundle
-from attest.endorsements.ocsp import looks_like_ocsp
+from attest.endorsements.bundle_reader import parse_bundle
+from attest.endorsements.bundle_records import ParsedBundle
+from attest.endorsements.ocsp_answers import looks_like_ocsp
 from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import ChainError, EvidenceError
@@ -32,8 +33,9 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.input_file import RecognisedFile
 from attest.evidence.input_files import read_evidence
-from attest.evidence.recognition import RecognisedFile, recognise
+from attest.evidence.recognition import recognise
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.certificates import kind_of, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence

@@ -219,8 +219,8 @@ def _read(
     from attest.cli.files import read_inputs, walk_endorsements
     from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
     from attest.evidence.endorsement_files import read_endorsements
+    from attest.evidence.input_file import MAX_FILE_BYTES
     from attest.evidence.input_files import read_evidence
-    from attest.evidence.recognition import MAX_FILE_BYTES
 
     evidence = read_evidence(read_inputs(inputs, limit=MAX_FILE_BYTES)).evidence
     files = walk_endorsements(endorsements, limit=MAX_ENDORSEMENT_BYTES, warn=display.warn)

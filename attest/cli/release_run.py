@@ -19,7 +19,7 @@ from attest.cli.options import Network
 from attest.cli.policies import read_policy
 from attest.clock import this_second
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements

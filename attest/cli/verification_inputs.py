@@ -19,7 +19,8 @@ from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.service_tokens import ServiceCase, open_service
 from attest.cli.tokens import TokenCase, open_token, read_trust
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.endorsements.bundle import read_bundle_key
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES, BundleKeys, BundleTrust, UnsignedBundles
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.azure.forms import AZURE_PARSERS
@@ -27,7 +28,8 @@ from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.endorsement_files import MAX_FILE_BYTES as MAX_ENDORSEMENT_BYTES
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.input_files import MAX_FILE_BYTES, RecognisedEvidence, read_evidence
+from attest.evidence.input_file import MAX_FILE_BYTES
+from attest.evidence.input_files import RecognisedEvidence, read_evidence
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.terminal.display import Display

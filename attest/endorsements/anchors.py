@@ -29,8 +29,6 @@ from attest.endorsements.roots import (
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "intel_name", "read_anchor_file"]
-
 AnchorRole = Literal["amd-ark", "intel-sgx-root", "nvidia-device-root", "nvidia-rim-root"]
 """Roles of anchors."""
 

@@ -26,47 +26,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from attest.encoding import CborValue, cbor_bytes, rfc3339_text
-from attest.endorsements.bundle_reader import is_bundle, parse_bundle
+from attest.endorsements.bundle_reader import parse_bundle
 from attest.endorsements.bundle_records import (
     BUNDLE_FORMAT,
     FETCH_AGAIN,
-    MAX_BUNDLE_BYTES,
-    MAX_ENTRIES,
     MAX_SIGNATURES,
     BundleEntry,
     BundleKeys,
     BundleSignature,
     BundleSigner,
     BundleTrust,
-    EntryKind,
     ParsedBundle,
     UnsignedBundles,
     VerifiedBundle,
     malformed,
 )
 from attest.errors import ConfigurationError, EndorsementError
-
-__all__ = [
-    "BUNDLE_FORMAT",
-    "MAX_BUNDLE_BYTES",
-    "MAX_ENTRIES",
-    "BundleEntry",
-    "BundleKeys",
-    "BundleSignature",
-    "BundleSigner",
-    "BundleTrust",
-    "EntryKind",
-    "ParsedBundle",
-    "UnsignedBundles",
-    "VerifiedBundle",
-    "build_bundle",
-    "is_bundle",
-    "key_id_of",
-    "parse_bundle",
-    "read_bundle_key",
-    "sign_bundle",
-    "verify_bundle",
-]
 
 _DOMAIN = b"attest endorsement bundle v1\0"
 

@@ -30,8 +30,6 @@ from attest.endorsements.rims import RimDocument, parse_rim_answer
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EndorsementError, EvidenceError
 
-__all__ = ["is_bundle", "parse_bundle"]
-
 _FORMAT_HEAD = cbor_bytes("format")
 _FORMAT_FAMILY = b"attest.endorsements/"
 _SIGNED_HEAD = cbor_bytes("bundle")

@@ -13,8 +13,6 @@ from attest.endorsements.signatures import SignatureAlgorithm, algorithm_of, sig
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, RevokedError
 
-__all__ = ["require_ca", "require_current_crl", "require_issued", "require_valid"]
-
 _REMEMBERED = 1024
 _BASIC_CONSTRAINTS = "2.5.29.19"
 _KEY_USAGE = "2.5.29.15"

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.encoding import cbor_bytes
 
-__all__ = ["CoseKey", "algorithm_numbers", "cose_signature_holds"]
-
 CoseKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 _CURVES: dict[str, tuple[tuple[int, ...], int, type[hashes.HashAlgorithm]]] = {

@@ -18,14 +18,6 @@ from attest.encoding import hex_bytes, json_value
 from attest.endorsements.signatures import signature_holds
 from attest.errors import ChainError, EvidenceError
 
-__all__ = [
-    "MAX_DOCUMENT_BYTES",
-    "IntelDocument",
-    "IntelDocumentKind",
-    "intel_document",
-    "parse_pcs_answer",
-]
-
 MAX_DOCUMENT_BYTES = 256 * 1024
 """The largest known has 7 KiB; one with the most levels allowed has 150."""
 _SIGNATURE_BYTES = 64

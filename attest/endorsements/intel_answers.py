@@ -17,15 +17,6 @@ from attest.endorsements.intel import MAX_DOCUMENT_BYTES, IntelDocument, IntelDo
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EvidenceError
 
-__all__ = [
-    "MAX_CHAIN_BYTES",
-    "MAX_CRL_ANSWER_BYTES",
-    "MAX_DOCUMENT_ANSWER_BYTES",
-    "intel_answer_bytes",
-    "parse_intel_crl",
-    "parse_intel_document",
-]
-
 MAX_CHAIN_BYTES = 64 * 1024
 """Intel's chains have 2 KiB."""
 MAX_CHAIN_CERTIFICATES = 8

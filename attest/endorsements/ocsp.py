@@ -28,31 +28,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from attest.encoding import rfc3339_text
 from attest.endorsements.asn1 import KeyUsageHolder, tlv
 from attest.endorsements.chains import require_current_crl
-from attest.endorsements.ocsp_answers import (
-    MAX_AGE,
-    MAX_OCSP_BYTES,
-    OcspAnswer,
-    OcspStatus,
-    cert_id,
-    looks_like_ocsp,
-    parse_ocsp,
-    refusal_of,
-)
+from attest.endorsements.ocsp_answers import OcspAnswer, OcspStatus
 from attest.endorsements.signatures import SignatureAlgorithm, algorithm_of, signature_holds
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, RevokedError
-
-__all__ = [
-    "MAX_AGE",
-    "MAX_OCSP_BYTES",
-    "OcspAnswer",
-    "OcspStatus",
-    "cert_id",
-    "looks_like_ocsp",
-    "parse_ocsp",
-    "refusal_of",
-    "require_not_revoked",
-]
 
 _REMEMBERED = 256
 _BASIC_CONSTRAINTS = "2.5.29.19"

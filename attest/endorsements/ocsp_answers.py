@@ -23,17 +23,6 @@ from attest.endorsements.asn1 import tlv
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate
 from attest.errors import ChainError, EvidenceError
 
-__all__ = [
-    "MAX_AGE",
-    "MAX_OCSP_BYTES",
-    "OcspAnswer",
-    "OcspStatus",
-    "cert_id",
-    "looks_like_ocsp",
-    "parse_ocsp",
-    "refusal_of",
-]
-
 MAX_OCSP_BYTES = 16 * 1024
 """An answer has a certificate or two and some hundred bytes of its own."""
 MAX_CERTIFICATES = 4

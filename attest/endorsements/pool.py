@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from attest.endorsements.intel import IntelDocument
-from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.ocsp_answers import OcspAnswer
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl
-
-__all__ = ["NO_ENDORSEMENTS", "Endorsements"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,18 +9,6 @@ from hashlib import sha256
 from attest.encoding import base64_bytes, hex_bytes, json_value
 from attest.errors import EvidenceError
 
-__all__ = [
-    "MAX_RIM_ANSWER_BYTES",
-    "MAX_RIM_BYTES",
-    "RimAnswer",
-    "RimDocument",
-    "is_rim_id",
-    "looks_like_rim",
-    "looks_like_rim_answer",
-    "parse_rim_answer",
-    "read_rim_document",
-]
-
 MAX_RIM_BYTES = 256 * 1024
 """The largest known has 26 KiB."""
 MAX_RIM_ANSWER_BYTES = MAX_RIM_BYTES // 3 * 4 + 8192

@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from attest.endorsements.asn1 import tlv
 from attest.errors import ChainError
 
-__all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "forget", "load_public_key", "signature_holds"]
-
 _REMEMBERED = 1024
 _REMEMBERED_LARGE = 32
 _LARGE_BYTES = 16 * 1024

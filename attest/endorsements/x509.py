@@ -35,18 +35,6 @@ from attest.endorsements.asn1 import (
 from attest.endorsements.signatures import signature_holds
 from attest.errors import EvidenceError
 
-__all__ = [
-    "MAX_CERTIFICATE_BYTES",
-    "MAX_CRL_BYTES",
-    "Certificate",
-    "Crl",
-    "Extension",
-    "Issuer",
-    "parse_certificate",
-    "parse_crl",
-    "pem_blocks",
-]
-
 MAX_CERTIFICATE_BYTES = 16 * 1024
 """AMD's and Intel's certificates have 1 to 2 KiB, NVIDIA's up to 1 KiB."""
 MAX_CRL_BYTES = 1024 * 1024

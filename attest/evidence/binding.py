@@ -22,8 +22,6 @@ from hashlib import sha256, sha512
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import BindingError, EvidenceError
 
-__all__ = ["EXTRA_DATA_BYTES", "MAX_BINDING_BYTES", "NONCE_BYTES", "Binding", "ExpectedBinding", "parse_binding"]
-
 NONCE_BYTES = 32
 EXTRA_DATA_BYTES = 48
 """Some TPMs take 50 bytes and no more (azure-cvm.md 5)."""

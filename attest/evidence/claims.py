@@ -13,18 +13,6 @@ from typing import Any, TypeAlias
 
 from attest.encoding import JsonValue
 
-__all__ = [
-    "Claim",
-    "ClaimTree",
-    "ClaimType",
-    "ClaimValue",
-    "Origin",
-    "StatedClaims",
-    "claims_document",
-    "nested_document",
-    "value_text",
-]
-
 ClaimTree: TypeAlias = "bool | int | str | bytes | tuple[ClaimTree, ...] | Mapping[str, ClaimTree]"
 """A value that is there, whole; what a mapping does not know is not among its keys."""
 ClaimValue: TypeAlias = "ClaimTree | None"

@@ -20,8 +20,6 @@ from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import EvidenceItem
 from attest.evidence.freshness import REPORT_DATA_BYTES, ExpectedFreshness, Freshness
 
-__all__ = ["DEVICE_NONCE_BYTES", "Composite", "Presented", "judge_composite"]
-
 DEVICE_NONCE_BYTES = 32
 """SPDM has no other nonces (nvidia-gpu.md 2)."""
 

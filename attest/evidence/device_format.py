@@ -18,19 +18,6 @@ from attest.evidence.claims import Claim
 from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.tolerances import DeviceTolerances
 
-__all__ = [
-    "CpuFormat",
-    "DeviceFormat",
-    "FormatTable",
-    "JudgeSet",
-    "MeasuredRegisters",
-    "MediaFormat",
-    "PeripheralFormat",
-    "VerifiedDevice",
-    "VerifyDevice",
-    "VerifyPeripheral",
-]
-
 
 class VerifiedDevice(Protocol):
     """The result of every format's procedure."""

@@ -13,17 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from attest.endorsements.bundle import (
-    MAX_BUNDLE_BYTES,
-    BundleTrust,
-    ParsedBundle,
-    UnsignedBundles,
-    is_bundle,
-    parse_bundle,
-    verify_bundle,
-)
+from attest.endorsements.bundle import verify_bundle
+from attest.endorsements.bundle_reader import is_bundle, parse_bundle
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES, BundleTrust, ParsedBundle, UnsignedBundles
 from attest.endorsements.intel import IntelDocument
-from attest.endorsements.ocsp import OcspAnswer, looks_like_ocsp, parse_ocsp
+from attest.endorsements.ocsp_answers import OcspAnswer, looks_like_ocsp, parse_ocsp
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.rims import (
     RimDocument,
@@ -42,8 +36,6 @@ from attest.evidence.intel.collateral_forms import (
     read_collateral,
 )
 from attest.evidence.snp.certificate_table import KINDS, parse_certificate_table
-
-__all__ = ["MAX_ENDORSEMENTS", "MAX_FILES", "MAX_FILE_BYTES", "EndorsementFiles", "read_endorsements"]
 
 MAX_FILE_BYTES = MAX_BUNDLE_BYTES
 """The largest form is a bundle."""

@@ -16,27 +16,6 @@ from attest.encoding import CborValue, JsonValue, base64url_bytes, base64url_tex
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import EvidenceError
 
-__all__ = [
-    "COLLECTION_TYPE",
-    "MAX_ENVELOPE_BYTES",
-    "MAX_ITEMS",
-    "MAX_ITEM_BYTES",
-    "MEDIA_AZURE_CVM",
-    "MEDIA_BINDING",
-    "MEDIA_CONFIGFS_TSM",
-    "MEDIA_ENDORSEMENTS",
-    "MEDIA_EVENT_LOG",
-    "MEDIA_INTEL_QUOTE",
-    "MEDIA_NVIDIA_DEVICE",
-    "MEDIA_NVIDIA_REPORT",
-    "MEDIA_SNP_EXTENDED",
-    "MEDIA_SNP_REPORT",
-    "Evidence",
-    "EvidenceItem",
-    "is_envelope",
-    "parse_envelope",
-]
-
 MAX_ENVELOPE_BYTES = 8 * 1024 * 1024
 MAX_ITEM_BYTES = 2 * 1024 * 1024
 MAX_ITEMS = 64

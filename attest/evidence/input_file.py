@@ -8,25 +8,7 @@ from dataclasses import dataclass
 from attest.encoding import JsonValue
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate
 from attest.errors import ChainError, EvidenceError
-from attest.evidence.envelope import (
-    MAX_ENVELOPE_BYTES,
-    EvidenceItem,
-    parse_envelope,
-)
-
-__all__ = [
-    "CLAUSE",
-    "FORMS",
-    "HINT",
-    "MAX_CERTIFICATES",
-    "MAX_FILE_BYTES",
-    "FileContent",
-    "RecognisedFile",
-    "as_envelope",
-    "as_item",
-    "certificate_of_evidence",
-    "refuse",
-]
+from attest.evidence.envelope import MAX_ENVELOPE_BYTES, EvidenceItem, parse_envelope
 
 FORMS = (
     "envelope",

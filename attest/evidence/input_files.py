@@ -27,19 +27,8 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.evidence.recognition import (
-    CLAUSE,
-    FORMS,
-    HINT,
-    MAX_CERTIFICATES,
-    MAX_FILE_BYTES,
-    FileContent,
-    RecognisedFile,
-    recognise,
-    refuse,
-)
-
-__all__ = ["FORMS", "MAX_CERTIFICATES", "MAX_FILES", "MAX_FILE_BYTES", "RecognisedEvidence", "read_evidence"]
+from attest.evidence.input_file import CLAUSE, FORMS, HINT, MAX_CERTIFICATES, FileContent, RecognisedFile, refuse
+from attest.evidence.recognition import recognise
 
 MAX_FILES = 64
 """A report and its chain are four files; a machine with eight devices, each with a chain, has forty."""

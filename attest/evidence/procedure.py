@@ -33,8 +33,6 @@ from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, ConfigurationError, EndorsementError
 
-__all__ = ["Fact", "Findings", "Procedure", "Step", "reasons", "tolerated"]
-
 Fact: TypeAlias = object
 """A text, or a value that becomes text only when a check is read: bytes in hex, a moment as in RFC 3339, a tuple as its
 first member (a format string) with the other members filled in, anything else by its ``str``."""

@@ -13,8 +13,6 @@ from typing import Literal
 
 from attest.errors import EvidenceError
 
-__all__ = ["ByteReader", "Field", "Layout"]
-
 Kind = Literal["u8", "u16", "u32", "u64", "bytes", "reserved"]
 _UNSIGNED: Mapping[str, tuple[str, int]] = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)}
 

@@ -41,7 +41,6 @@ from attest.encoding import hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, Crl, parse_crl, pem_blocks
 from attest.errors import EvidenceError
 from attest.evidence.input_file import (
-    CLAUSE,
     FORMS,
     HINT,
     MAX_CERTIFICATES,
@@ -55,18 +54,6 @@ from attest.evidence.recognition_binary import binary_kind, has_version
 from attest.evidence.recognition_json import JSON_KINDS
 from attest.evidence.snp.peer_forms import base64_of_either_alphabet
 from attest.evidence.snp.structure import REPORT_BYTES
-
-__all__ = [
-    "CLAUSE",
-    "FORMS",
-    "HINT",
-    "MAX_CERTIFICATES",
-    "MAX_FILE_BYTES",
-    "FileContent",
-    "RecognisedFile",
-    "recognise",
-    "refuse",
-]
 
 
 def recognise(file: str, data: bytes) -> RecognisedFile:

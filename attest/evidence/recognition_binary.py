@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from attest.endorsements.bundle import is_bundle
+from attest.endorsements.bundle_reader import is_bundle
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.azure.forms import is_raw_tpm_quote
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
@@ -15,8 +15,6 @@ from attest.evidence.input_file import FileContent, RecognisedFile, as_envelope,
 from attest.evidence.snp.certificate_table import KINDS
 from attest.evidence.snp.peer_protobuf import read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES
-
-__all__ = ["BinaryKind", "binary_kind", "has_version"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

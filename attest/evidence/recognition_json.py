@@ -14,8 +14,6 @@ from attest.evidence.gpu.evidence import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, RecognisedFile, as_envelope, as_item
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
 
-__all__ = ["JSON_KINDS", "JsonKind"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonKind:

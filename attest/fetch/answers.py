@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from attest.endorsements.bundle import BundleEntry, EntryKind
+from attest.endorsements.bundle_records import BundleEntry, EntryKind
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.intel_answers import (
     MAX_CRL_ANSWER_BYTES,
@@ -14,7 +14,7 @@ from attest.endorsements.intel_answers import (
     parse_intel_crl,
     parse_intel_document,
 )
-from attest.endorsements.ocsp import MAX_OCSP_BYTES, OcspAnswer, OcspStatus, parse_ocsp
+from attest.endorsements.ocsp_answers import MAX_OCSP_BYTES, OcspAnswer, OcspStatus, parse_ocsp
 from attest.endorsements.requests import (
     AmdChainRequest,
     AmdCrlRequest,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from hashlib import sha256
 
-from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.ocsp_answers import OcspAnswer
 from attest.endorsements.x509 import Certificate, Crl
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements

@@ -13,13 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.bundle import (
-    BundleEntry,
-    BundleKeys,
-    ParsedBundle,
-    build_bundle,
-    sign_bundle,
-)
+from attest.endorsements.bundle import build_bundle, sign_bundle
+from attest.endorsements.bundle_records import BundleEntry, BundleKeys, ParsedBundle
 from attest.endorsements.chains import require_current_crl
 from attest.endorsements.ocsp import require_not_revoked
 from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, MAX_RIM_BYTES

@@ -12,8 +12,6 @@ from attest.evidence.intel.claims import TDX_CLAIMS
 from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.tpm.structure import MAX_PCRS
 
-__all__ = ["AZURE_SNP_CLAIMS", "AZURE_TDX_CLAIMS", "RESETTABLE_PCRS", "azure_claim", "of_cpu"]
-
 _Get = Callable[[VerifiedAzureEvidence], ClaimValue]
 _QUOTE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
 _RUNTIME = "azure-cvm.md 3"

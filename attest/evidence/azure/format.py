@@ -12,8 +12,6 @@ from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evi
 from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat, VerifiedDevice
 from attest.evidence.eventlog.kinds import TCG2_SHA256
 
-__all__ = ["AZURE_FORMATS", "AZURE_SNP", "AZURE_TDX"]
-
 _VERIFY: Callable[..., VerifiedAzureEvidence] = verify_azure_evidence
 
 

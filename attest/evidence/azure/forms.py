@@ -41,18 +41,6 @@ from attest.evidence.snp.structure import parse_report
 from attest.evidence.tpm.quote import require_pcr_values
 from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_quote
 
-__all__ = [
-    "AZURE_PARSERS",
-    "ParsedAzureEvidence",
-    "RawTpmQuote",
-    "azure_json",
-    "is_azure_json",
-    "is_raw_tpm_quote",
-    "parse_azure_evidence",
-    "raw_tpm_quote",
-    "raw_tpm_quote_bytes",
-]
-
 _MAX_SIGNATURE_BYTES = 512
 """RSA-4096; real ones have 256."""
 _MAX_MESSAGE_BYTES = 1024

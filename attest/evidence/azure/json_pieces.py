@@ -5,8 +5,6 @@ from __future__ import annotations
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes
 from attest.errors import EvidenceError
 
-__all__ = ["array_of", "base64_of", "hex_of", "kind_of", "malformed", "object_of"]
-
 _CLAUSE = "azure-cvm.md 9"
 
 

@@ -12,8 +12,6 @@ from attest.evidence.snp.certificates import read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
 
-__all__ = ["needy_report"]
-
 
 def needy_report(evidence: ParsedAzureEvidence) -> ParsedSnpEvidence | ParsedQuote:
     """Return the CPU's report as one to list the needs of, by the needs of its own format.

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value
 from attest.errors import EvidenceError
 
-__all__ = ["AK_KID", "USER_DATA_BYTES", "VM_CONFIGURATION", "RuntimeClaims", "parse_runtime_claims"]
-
 AK_KID = "HCLAkPub"
 """The key of this name signs quotes. The other one, HCLEkPub, decrypts and vouches for nothing."""
 USER_DATA_BYTES = 64

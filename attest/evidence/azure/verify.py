@@ -34,8 +34,6 @@ from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
 from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 
-__all__ = ["AzureSteps", "VerifiedAzureEvidence", "verify_azure_evidence"]
-
 _TD_INFO_OFFSET = 120
 """Offset of TDATTRIBUTES in a TD report body (intel-tdx-sgx.md 3)."""
 

@@ -25,24 +25,9 @@ from attest.endorsements.anchors import Anchor
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import load_public_key, signature_holds
 from attest.errors import AttestError, BindingError, ChainError, EndorsementError, EvidenceError, SignatureError
-from attest.evidence.intel.chain import (
-    MAX_CANDIDATES,
-    P256_SPKI_HEAD,
-    PckChain,
-    embedded_certificates,
-    require_p256,
-)
+from attest.evidence.intel.chain import MAX_CANDIDATES, P256_SPKI_HEAD, PckChain, embedded_certificates, require_p256
 from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
 from attest.evidence.intel.quote import ParsedQuote
-
-__all__ = [
-    "AuthenticQuote",
-    "certifying_pck",
-    "pck_candidates",
-    "require_attestation_key",
-    "require_pck",
-    "require_quote_signature",
-]
 
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")

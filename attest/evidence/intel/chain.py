@@ -21,17 +21,6 @@ from attest.errors import ChainError, EndorsementError, EvidenceError, Verificat
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
-__all__ = [
-    "MAX_CANDIDATES",
-    "MAX_CHAIN_CERTIFICATES",
-    "P256_SPKI_HEAD",
-    "PckChain",
-    "embedded_certificates",
-    "find_intel_root",
-    "find_pck_chain",
-    "require_p256",
-]
-
 MAX_CANDIDATES = 8
 """Certificates of one role that are tried; each may cost a public-key operation."""
 MAX_CHAIN_CERTIFICATES = 8

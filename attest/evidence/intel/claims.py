@@ -11,8 +11,6 @@ from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS, ParsedEnclaveReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, XFAM_FIXED_ONE, XFAM_KNOWN, ParsedTdReport
 
-__all__ = ["SGX_CLAIMS", "TDX_CLAIMS", "sgx_claim", "tdx_claim"]
-
 _Get = Callable[[VerifiedIntelQuote], ClaimValue]
 _TD = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
 _ENCLAVE = "Intel SDM 3D, REPORTBODY; intel-tdx-sgx.md 3"

@@ -21,19 +21,10 @@ from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer
-from attest.errors import (
-    ChainError,
-    EndorsementError,
-    EvidenceError,
-    RevokedError,
-    SignatureError,
-    VerificationError,
-)
+from attest.errors import ChainError, EndorsementError, EvidenceError, RevokedError, SignatureError, VerificationError
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.revocation import FETCH, require_not_listed
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
-
-__all__ = ["MAX_CANDIDATES", "TCB_SIGNING_NAME", "SignedCollateral", "find_qe_identity", "find_tcb_info"]
 
 MAX_CANDIDATES = 8
 """Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""

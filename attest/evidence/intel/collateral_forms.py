@@ -21,16 +21,6 @@ from attest.errors import EvidenceError
 from attest.evidence.intel.qe_identity import parse_qe_identity
 from attest.evidence.intel.tcb_info import parse_tcb_info
 
-__all__ = [
-    "MAX_COLLATERAL_BYTES",
-    "CollateralParts",
-    "der_without_padding",
-    "hex_text_of",
-    "looks_like_collateral",
-    "percent_decoded_chains",
-    "read_collateral",
-]
-
 MAX_COLLATERAL_BYTES = 4 * 1024 * 1024
 """Two documents, two lists and four chains, each within its own limit; the largest bundle seen has 35 KiB."""
 MAX_CHAIN_CERTIFICATES = 16

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["CollateralDates", "Validity", "dates_of"]
-
 Validity = tuple[datetime, datetime]
 """First and last moment of one piece."""
 

@@ -19,17 +19,6 @@ from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.status import ComponentStatus, PlatformStatus, TcbStatus, converge
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
 
-__all__ = [
-    "ModuleFacts",
-    "PlatformFacts",
-    "QeFacts",
-    "TcbEvaluation",
-    "evaluate_tcb",
-    "find_module",
-    "require_intel_qe",
-    "require_qe",
-]
-
 _DEBUG = 0x02
 _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
     "sgx": ("8c4f5775d796503e96137f77c68a829a0056ac8ded70140b081b094490c57bff", 1),

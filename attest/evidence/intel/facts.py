@@ -10,8 +10,6 @@ from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.tcb_info import Tee
 from attest.evidence.tdx.structure import ParsedTdReport
 
-__all__ = ["ModuleFacts", "PlatformFacts", "QeFacts", "platform_facts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleFacts:

@@ -12,8 +12,6 @@ from attest.evidence.intel.claims import SGX_CLAIMS, TDX_CLAIMS
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
 
-__all__ = ["INTEL_FORMATS", "SGX", "TDX"]
-
 _VERIFY: Callable[..., VerifiedIntelQuote] = verify_intel_quote
 
 

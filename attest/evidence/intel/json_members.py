@@ -12,8 +12,6 @@ from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339
 from attest.endorsements.intel import MAX_DOCUMENT_BYTES
 from attest.errors import EvidenceError, UnsupportedError
 
-__all__ = ["JsonObject", "read_object"]
-
 MAX_TEXTS = 256
 """Advisories of one level; the longest list seen has 21."""
 

@@ -14,20 +14,12 @@ from attest.endorsements.x509 import Certificate, Issuer
 from attest.errors import ChainError, EndorsementError, SignatureError, VerificationError
 from attest.evidence.intel.collateral import SignedCollateral, find_qe_identity, find_tcb_info
 from attest.evidence.intel.dates import CollateralDates, dates_of
-from attest.evidence.intel.evaluation import (
-    PlatformFacts,
-    QeFacts,
-    TcbEvaluation,
-    evaluate_tcb,
-    find_module,
-    require_qe,
-)
+from attest.evidence.intel.evaluation import TcbEvaluation, evaluate_tcb, find_module, require_qe
+from attest.evidence.intel.facts import PlatformFacts, QeFacts
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.revocation import PckCrls, find_pck_crls
 from attest.evidence.intel.tcb_info import TcbInfo
 from attest.evidence.procedure import tolerated
-
-__all__ = ["CollateralAtHand", "VerifiedCollateral"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,6 @@ from attest.endorsements.asn1 import inside, tlv, whole
 from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError, EvidenceError
 
-__all__ = ["PCK_COMMON_NAME", "PckCa", "PckCertificate", "SgxType", "read_pck"]
-
 PCK_COMMON_NAME = "Intel SGX PCK Certificate"
 PckCa = Literal["platform", "processor"]
 _CAS: dict[str, PckCa] = {"Intel SGX PCK Platform CA": "platform", "Intel SGX PCK Processor CA": "processor"}

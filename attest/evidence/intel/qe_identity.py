@@ -13,8 +13,6 @@ from functools import lru_cache
 from attest.evidence.intel.json_members import read_object
 from attest.evidence.intel.tcb_info import MAX_EVALUATION_NUMBER, ComponentLevel, read_component_levels
 
-__all__ = ["EnclaveId", "QeIdentity", "parse_qe_identity"]
-
 _REMEMBERED = 64
 """Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
 

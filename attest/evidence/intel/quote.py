@@ -18,19 +18,6 @@ from attest.evidence.reader import Field, Layout
 from attest.evidence.sgx.structure import ENCLAVE_REPORT_BYTES, ParsedEnclaveReport, parse_enclave_report
 from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type, parse_td_report
 
-__all__ = [
-    "CERTIFICATION_HEAD",
-    "DESCRIPTOR",
-    "HEADER",
-    "INTEL_QE_VENDOR",
-    "MAX_QUOTE_BYTES",
-    "PCK_CHAIN",
-    "SIGNATURE_HEADS",
-    "ParsedQuote",
-    "Tee",
-    "parse_quote",
-]
-
 MAX_QUOTE_BYTES = 64 * 1024
 """Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB."""
 

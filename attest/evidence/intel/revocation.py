@@ -13,8 +13,6 @@ from attest.encoding import rfc3339_text
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, RevokedError
 
-__all__ = ["CLAUSE", "FETCH", "PckCrls", "find_crl", "find_pck_crls", "require_not_listed"]
-
 CLAUSE = "intel-tdx-sgx.md 14, T07"
 FETCH = "give Intel's collateral with --endorsements PATH, or fetch it with 'attest endorsements fetch'"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"

@@ -15,17 +15,6 @@ from typing import Literal, TypeAlias
 from attest.evidence.intel.json_members import JsonObject, read_object
 from attest.evidence.intel.status import ComponentStatus, PlatformStatus
 
-__all__ = [
-    "ComponentLevel",
-    "TcbInfo",
-    "TcbLevel",
-    "TdxModule",
-    "TdxModuleIdentity",
-    "Tee",
-    "parse_tcb_info",
-    "read_component_levels",
-]
-
 MAX_LEVELS = 256
 """The longest TCB info seen has 19 levels."""
 MAX_MODULE_IDENTITIES = 256

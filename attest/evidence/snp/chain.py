@@ -18,8 +18,6 @@ from attest.errors import AttestError, ChainError, EndorsementError
 from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct
 
-__all__ = ["find_issuer", "find_root", "require_anchor_valid"]
-
 
 def find_issuer(child: Certificate, candidates: tuple[Certificate, ...]) -> Certificate:
     """Return the certificate that issued ``child``: of several with the wanted name, the one whose key verifies it.

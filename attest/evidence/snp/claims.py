@@ -8,8 +8,6 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.verify import VerifiedSnpReport
 
-__all__ = ["SNP_CLAIMS", "snp_claim"]
-
 _Get = Callable[[VerifiedSnpReport], ClaimValue]
 _REPORT = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
 _POLICY = "AMD 56860, guest policy; sev-snp.md 4"

@@ -9,8 +9,6 @@ from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 
-__all__ = ["SNP", "SNP_FORMATS"]
-
 _VERIFY: Callable[..., VerifiedSnpReport] = verify_snp_evidence
 
 

@@ -13,8 +13,6 @@ from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
 
-__all__ = ["LEAF_KINDS", "MAX_CANDIDATES", "candidates", "no_leaf", "signing_kind"]
-
 MAX_CANDIDATES = 8
 """Certificates of one role that are tried; each may cost a public-key operation. The best fitting come first."""
 LEAF_KINDS = {0: LeafKind.VCEK, 1: LeafKind.VLEK}

@@ -37,22 +37,6 @@ from attest.evidence.snp.peer_json import bytes_of, malformed, number_of, object
 from attest.evidence.snp.structure import REPORT_BYTES, VERSIONS, layout_of_version
 from attest.evidence.snp.tcb import SnpTcbVersion
 
-__all__ = [
-    "ATTESTATION_RS_PLATFORMS",
-    "GUID_KINDS",
-    "MAX_CERTIFICATES_BYTES",
-    "PLACES",
-    "TCB_NAMES",
-    "TINFOIL_FORMAT",
-    "PeerSnpEvidence",
-    "ReportBytes",
-    "base64_of_either_alphabet",
-    "read_attestation_rs",
-    "read_report_json",
-    "read_tinfoil",
-    "table_entries",
-]
-
 TINFOIL_FORMAT = "https://tinfoil.sh/predicate/sev-snp-guest/v2"
 ATTESTATION_RS_PLATFORMS = ("snp", "gcp-snp")
 """Platforms of attestation-rs whose evidence is a bare SEV-SNP report."""

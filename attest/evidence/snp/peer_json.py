@@ -5,8 +5,6 @@ from __future__ import annotations
 from attest.encoding import JsonValue
 from attest.errors import EvidenceError
 
-__all__ = ["bytes_of", "kind_of", "malformed", "number_of", "object_of", "text_of"]
-
 
 def object_of(value: JsonValue, path: str, *, members: frozenset[str]) -> dict[str, JsonValue]:
     """Return an object that has these members and no others."""

@@ -24,8 +24,6 @@ from attest.evidence.snp.peer_forms import (
 from attest.evidence.snp.peer_json import malformed
 from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, layout_of_version
 
-__all__ = ["MAX_PROTOBUF_BYTES", "MAX_PROTOBUF_FIELDS", "read_protobuf"]
-
 MAX_PROTOBUF_BYTES = MAX_CERTIFICATES_BYTES + 4096
 """The certificates, and a report in at most 4 KiB."""
 MAX_PROTOBUF_FIELDS = 256

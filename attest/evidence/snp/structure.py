@@ -11,17 +11,6 @@ from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 from attest.evidence.snp.tcb import SnpProduct, product_of_cpuid, tcb_from_bytes
 
-__all__ = [
-    "GUEST_POLICY_BITS",
-    "PLATFORM_INFO_BITS",
-    "REPORT_BYTES",
-    "SIGNED_BYTES",
-    "VERSIONS",
-    "ParsedSnpReport",
-    "layout_of_version",
-    "parse_report",
-]
-
 REPORT_BYTES = 0x4A0
 SIGNED_BYTES = 0x2A0
 """The signature covers bytes 0x000 to 0x29F."""

@@ -8,8 +8,6 @@ from functools import lru_cache
 
 from attest.errors import EvidenceError, UnsupportedError
 
-__all__ = ["SnpProduct", "SnpTcbVersion", "product_of_cpuid", "tcb_from_bytes"]
-
 
 class SnpProduct(enum.StrEnum):
     """Product lines, by the name that AMD's key distribution service uses."""

@@ -38,8 +38,6 @@ from attest.evidence.snp.leaves import candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
 
-__all__ = ["SnpSteps", "VerifiedSnpReport", "verify_snp_evidence"]
-
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())
 

@@ -11,16 +11,6 @@ from typing import Any, cast
 from attest.errors import UnsupportedError
 from attest.evidence.reader import Field, Layout
 
-__all__ = [
-    "TD_ATTRIBUTE_BITS",
-    "TD_REPORT_TYPES",
-    "XFAM_FIXED_ONE",
-    "XFAM_KNOWN",
-    "ParsedTdReport",
-    "layout_of_type",
-    "parse_td_report",
-]
-
 _CLAUSE = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
 _TDX_1_0 = 2
 _TDX_1_5 = 3

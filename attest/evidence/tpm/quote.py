@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from attest.errors import BindingError, SignatureError
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection
 
-__all__ = ["require_bank", "require_pcr_values", "require_signed"]
-
 _CLAUSE = "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO; azure-cvm.md A07"
 
 

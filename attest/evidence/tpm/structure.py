@@ -13,21 +13,6 @@ from typing import Any, Literal
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import ByteReader
 
-__all__ = [
-    "ATTEST",
-    "MAX_PCRS",
-    "SHA256",
-    "SHA256_BYTES",
-    "SIGNATURE",
-    "ParsedTpmQuote",
-    "PcrSelection",
-    "TpmField",
-    "bitmap_of",
-    "parse_tpm_quote",
-    "parse_tpm_signature",
-    "tpm_signature_bytes",
-]
-
 SHA256 = 0x000B
 """TPM_ALG_SHA256: the one bank of registers that is read here."""
 SHA256_BYTES = 32

@@ -18,7 +18,7 @@ from attest.endorsements.intel import IntelDocument, IntelDocumentKind
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, Issuer, parse_certificate, parse_crl
 from attest.evidence.intel.collateral import TCB_SIGNING_NAME
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
+from attest.evidence.intel.facts import ModuleFacts, PlatformFacts
 from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
 from attest.evidence.intel.verify import judge_collateral, procedure_of
 from attest_simulator import der

@@ -11,7 +11,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate, pem_blocks
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
+from attest.evidence.intel.facts import ModuleFacts, PlatformFacts
 from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
 from attest.evidence.intel.verify import judge_collateral, procedure_of
 from tests.conftest import vectors_root
