@@ -140,9 +140,10 @@ class Crl:
         """Return whether this issuer's name and key belong to the list."""
         return self.issuer == issuer.subject and signature_holds(self.tbs, self.signature, self.algorithm, issuer.spki)
 
-    def is_current(self, at: datetime) -> bool:
-        """Return whether ``this_update <= at < next_update``."""
-        return self.this_update <= at < self.next_update
+    def is_current(self, at: datetime, *, next_update_included: bool = False) -> bool:
+        """Return whether ``this_update <= at < next_update``, or ``<=`` at the end too."""
+        ended = at > self.next_update if next_update_included else at >= self.next_update
+        return self.this_update <= at and not ended
 
 
 # -- parsing

@@ -32,7 +32,6 @@ from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, RimDocument, parse_ri
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.evidence.gpu.rim import ParsedRim, read_rim
-from attest.evidence.intel.dates import Validity
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.tcb_info import TcbInfo, parse_tcb_info
 from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
@@ -41,6 +40,8 @@ from attest.evidence.snp.tcb import SnpProduct
 
 __all__ = ["CheckedAnswer", "describe", "kind_of_request", "max_answer_bytes", "read_answer"]
 
+_Validity = tuple[datetime, datetime]
+"""First and last moment of one piece."""
 _KINDS: dict[type[EndorsementRequest], EntryKind] = {
     AmdVcekRequest: "amd-vcek",
     AmdChainRequest: "amd-chain",
@@ -105,7 +106,7 @@ class CheckedAnswer:
     documents: tuple[IntelDocument, ...] = ()
     rims: tuple[RimDocument, ...] = ()
     ocsp: tuple[OcspAnswer, ...] = ()
-    dates: tuple[Validity, ...] = ()
+    dates: tuple[_Validity, ...] = ()
     issued: datetime | None = None
     cached: bool = False
     received: datetime | None = None
@@ -142,7 +143,7 @@ class _Content:
     documents: tuple[IntelDocument, ...] = ()
     rims: tuple[RimDocument, ...] = ()
     ocsp: tuple[OcspAnswer, ...] = ()
-    dates: tuple[Validity, ...] = ()
+    dates: tuple[_Validity, ...] = ()
     issued: datetime | None = None
 
 
@@ -332,7 +333,7 @@ def _intel_crl(request: IntelPckCrlRequest | IntelRootCrlRequest, data: bytes, s
     )
 
 
-def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
+def _dates_of(chain: tuple[Certificate, ...]) -> tuple[_Validity, ...]:
     return tuple((certificate.not_before, certificate.not_after) for certificate in chain)
 
 

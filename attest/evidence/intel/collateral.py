@@ -16,14 +16,14 @@ from functools import lru_cache
 from typing import Generic, Literal, TypeVar
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.chains import require_issued
+from attest.endorsements.chains import require_issued, require_not_listed
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer
 from attest.errors import ChainError, EndorsementError, EvidenceError, RevokedError, SignatureError, VerificationError
+from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
-from attest.evidence.intel.revocation import FETCH, require_not_listed
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
 
 MAX_CANDIDATES = 8
@@ -60,14 +60,12 @@ class SignedCollateral(Generic[_Content]):
 
 
 def find_tcb_info(
-    *, tee: Tee, fmspc: bytes, pce_id: bytes, endorsements: Endorsements, root: Issuer, at: datetime
+    *, platform: PlatformFacts, endorsements: Endorsements, root: Issuer, at: datetime
 ) -> SignedCollateral[TcbInfo]:
     """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
 
     Args:
-        tee: TEE of the quote.
-        fmspc: 6 bytes, from the PCK certificate.
-        pce_id: 2 bytes, likewise.
+        platform: its TEE, FMSPC and PCEID select the TCB info.
         endorsements: everything at hand; nothing of it is trusted.
         root: name and key of the anchor that the PCK chain reached.
         at: moment of appraisal; both ends of every validity are included.
@@ -80,18 +78,16 @@ def find_tcb_info(
             ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
     """
     readable = _readable(endorsements.documents, "tcb-info", _tcb_info)
-    belonging = [
-        (document, info)
-        for document, info in readable
-        if info.fmspc == fmspc and info.tee == tee and info.pce_id == pce_id
-    ]
+    wanted = (platform.tee, platform.fmspc, platform.pce_id)
+    belonging = [(document, info) for document, info in readable if (info.tee, info.fmspc, info.pce_id) == wanted]
     if not belonging:
-        raise _missing(
-            "tcb-info",
-            f"TCB info of {tee.upper()}, FMSPC {fmspc.hex()}, PCEID {pce_id.hex()}",
-            sorted({f"{i.tee.upper()} {i.fmspc.hex()} PCEID {i.pce_id.hex()}" for _, i in readable}),
-        )
+        found = sorted({_kind_text(info) for _, info in readable})
+        raise _missing("tcb-info", f"TCB info of {_kind_text(platform)}", found)
     return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
+
+
+def _kind_text(platform: PlatformFacts | TcbInfo) -> str:
+    return f"{platform.tee.upper()} FMSPC {platform.fmspc.hex()} PCEID {platform.pce_id.hex()}"
 
 
 def find_qe_identity(
@@ -148,7 +144,7 @@ def _missing(piece: _Piece, wanted: str, found: list[str]) -> EndorsementError:
         expected=wanted,
         got=", ".join(found) or "none",
         clause=_CLAUSE,
-        hint=FETCH,
+        hint="give Intel's collateral with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
         retryable=True,
     )
 
@@ -205,7 +201,7 @@ def _find_signing(
             continue
         try:
             require_issued(certificate, root, algorithm=SignatureAlgorithm.ECDSA_SHA256)
-            require_not_listed(endorsements.crls, root, certificate)
+            require_not_listed(endorsements.crls, root, certificate.serial, name=certificate.name)
             _require_within("tcb-signing", certificate.not_before, certificate.not_after, at=at)
         except (ChainError, RevokedError, EndorsementError) as exc:
             refusal = refusal or exc

@@ -14,10 +14,13 @@ from operator import ge
 from typing import Final
 
 from attest.errors import VerificationError
-from attest.evidence.intel.facts import ModuleFacts, PlatformFacts, QeFacts
+from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
+from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.status import ComponentStatus, PlatformStatus, TcbStatus, converge
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
+from attest.evidence.sgx.structure import ParsedEnclaveReport
+from attest.evidence.tdx.structure import ParsedTdReport
 
 _DEBUG = 0x02
 _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
@@ -25,9 +28,6 @@ _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
     "tdx": ("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2),
 }
 """MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out."""
-_TCB_STATUSES: Final[Mapping[PlatformStatus | ComponentStatus, TcbStatus]] = {
-    status: TcbStatus(status) for status in (*PlatformStatus, *ComponentStatus)
-}
 _CONFIGURATION = frozenset(
     {
         TcbStatus.CONFIGURATION_NEEDED,
@@ -44,6 +44,39 @@ _CURRENT = frozenset(
     }
 )
 _BEHIND = frozenset({TcbStatus.OUT_OF_DATE, TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFacts:
+    """Facts of the PCK certificate and the body of a quote about the platform.
+
+    Attributes:
+        tee: TEE of the quote.
+        fmspc: 6 bytes.
+        pce_id: 2 bytes.
+        component_svns: 16 numbers.
+        pce_svn: PCESVN.
+        module: the TD report, which describes the TDX module; None for SGX.
+    """
+
+    tee: Tee
+    fmspc: bytes
+    pce_id: bytes
+    component_svns: tuple[int, ...]
+    pce_svn: int
+    module: ParsedTdReport | None
+
+
+def platform_facts(quote: ParsedQuote, pck: PckCertificate) -> PlatformFacts:
+    """Return the facts of a quote and its PCK certificate, whose signatures were verified before."""
+    return PlatformFacts(
+        tee=quote.tee,
+        fmspc=pck.fmspc,
+        pce_id=pck.pce_id,
+        component_svns=pck.component_svns,
+        pce_svn=pck.pce_svn,
+        module=quote.body if isinstance(quote.body, ParsedTdReport) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +107,7 @@ class TcbEvaluation:
 # -- the quoting enclave (T10)
 
 
-def require_qe(identity: QeIdentity, qe: QeFacts) -> ComponentLevel:
+def require_qe(identity: QeIdentity, qe: ParsedEnclaveReport) -> ComponentLevel:
     """Require that the quoting enclave is Intel's, and return the level that covers it.
 
     Raises:
@@ -94,7 +127,7 @@ def require_qe(identity: QeIdentity, qe: QeFacts) -> ComponentLevel:
     return _covering(identity.levels, qe.isv_svn, what="quoting enclave", field="ISVSVN")
 
 
-def require_intel_qe(tee: Tee, qe: QeFacts) -> None:
+def require_intel_qe(tee: Tee, qe: ParsedEnclaveReport) -> None:
     """Require Intel's production quoting enclave by constants, for when QE identity is left out on request.
 
     The PCE certifies any enclave that may use the provisioning key, so without this step the chain would not prove
@@ -133,7 +166,7 @@ def _qe_mismatch(field: str, expected: str, got: str) -> VerificationError:
 # -- the TDX module (T11)
 
 
-def find_module(info: TcbInfo, facts: ModuleFacts) -> TdxModuleIdentity | None:
+def find_module(info: TcbInfo, facts: ParsedTdReport) -> TdxModuleIdentity | None:
     """Require that the TDX module is Intel's, and return the identity of its major version.
 
     Returns:
@@ -168,7 +201,7 @@ def _identity(info: TcbInfo, major: int) -> TdxModuleIdentity:
     return identity
 
 
-def _require_module(module: TdxModule, facts: ModuleFacts) -> None:
+def _require_module(module: TdxModule, facts: ParsedTdReport) -> None:
     if facts.mr_signer_seam != module.mr_signer:
         raise _module_mismatch("MRSIGNERSEAM", module.mr_signer.hex(), facts.mr_signer_seam.hex())
     attributes = facts.seam_attributes
@@ -213,7 +246,7 @@ def evaluate_tcb(
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
     sgx_level, level, module_level = _levels(info, platform, module_identity)
-    platform_status = status = _TCB_STATUSES[level.status]
+    platform_status = status = TcbStatus(level.status)
     if module_level is not None:
         status = converge(status, module_level.status)
         status = _relaunch(
@@ -234,7 +267,7 @@ def evaluate_tcb(
         tcb_status=status,
         platform_status=platform_status,
         tdx_module_status=_module_status(platform, module_level),
-        qe_status=_TCB_STATUSES[qe_level.status],
+        qe_status=TcbStatus(qe_level.status),
         tcb_date=level.tcb_date,
         advisory_ids=tuple(sorted({advisory for found in matched for advisory in found.advisory_ids})),
         tcb_evaluation_data_number=info.evaluation_data_number,
@@ -299,7 +332,7 @@ def _not_supported(what: str, field: str, got: str) -> VerificationError:
 def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None) -> TcbStatus | None:
     if platform.module is None:
         return None
-    return TcbStatus.UP_TO_DATE if module_level is None else _TCB_STATUSES[module_level.status]
+    return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
 
 
 def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
@@ -321,7 +354,7 @@ def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLe
 def _relaunch(
     *,
     info: TcbInfo,
-    facts: ModuleFacts | None,
+    facts: ParsedTdReport | None,
     sgx_level: TcbLevel,
     module_level: ComponentLevel,
     qe_level: ComponentLevel,

@@ -24,13 +24,18 @@ from attest.evidence.intel.authenticity import (
 )
 from attest.evidence.intel.chain import find_pck_chain
 from attest.evidence.intel.collateral import SignedCollateral
-from attest.evidence.intel.evaluation import TcbEvaluation, evaluate_tcb, find_module, require_intel_qe, require_qe
-from attest.evidence.intel.facts import platform_facts
-from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
+from attest.evidence.intel.evaluation import (
+    TcbEvaluation,
+    evaluate_tcb,
+    find_module,
+    platform_facts,
+    require_intel_qe,
+    require_qe,
+)
+from attest.evidence.intel.judgement import CollateralAtHand, PckCrls, VerifiedCollateral
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
-from attest.evidence.intel.revocation import PckCrls
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TdxModuleIdentity, Tee
 from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons
 
