@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value
-from attest.errors import EvidenceError
+from attest.endorsements.malformed import malformed
 
 AK_KID = "HCLAkPub"
 """The key of this name signs quotes. The other one, HCLEkPub, decrypts and vouches for nothing."""
@@ -22,7 +22,7 @@ USER_DATA_BYTES = 64
 _AK_BITS = range(2048, 4097)
 _EXPONENT = 65537
 _MAX_KEYS = 16
-_CLAUSE = "azure-cvm.md 3"
+_malformed = partial(malformed, code="azure-claims-malformed", of=" of the runtime claims", clause="azure-cvm.md 3")
 
 VM_CONFIGURATION: Mapping[str, tuple[str, type[bool | str]]] = {
     "console-enabled": ("console_enabled", bool),
@@ -123,14 +123,3 @@ def _user_data(value: JsonValue) -> bytes:
     if not isinstance(value, str):
         raise _malformed("user-data", f"{2 * USER_DATA_BYTES} hex digits", "another value")
     return hex_bytes(value, what="user-data", length=USER_DATA_BYTES)
-
-
-def _malformed(field: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the runtime claims: expected {expected}, got {got}",
-        code="azure-claims-malformed",
-        field=field,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )

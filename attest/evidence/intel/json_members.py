@@ -6,10 +6,12 @@ import enum
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339
 from attest.endorsements.intel import MAX_DOCUMENT_BYTES
+from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError, UnsupportedError
 
 MAX_TEXTS = 256
@@ -17,6 +19,7 @@ MAX_TEXTS = 256
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 _WORD = re.compile(r"[!-~]{1,64}")
+_malformed = partial(malformed, code="collateral-malformed")
 _TYPES: dict[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -192,13 +195,3 @@ def _object(value: JsonValue, path: str) -> JsonObject:
     if not isinstance(value, dict):
         raise _malformed(path, "object", _TYPES[type(value)])
     return JsonObject(path=path, members=value)
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="collateral-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-    )

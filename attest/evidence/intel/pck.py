@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Literal, TypeVar
 
@@ -13,8 +13,9 @@ from cryptography import x509
 from cryptography.hazmat import asn1
 
 from attest.endorsements.asn1 import inside, tlv, whole
+from attest.endorsements.malformed import malformed
 from attest.endorsements.x509 import Certificate
-from attest.errors import ChainError, EvidenceError
+from attest.errors import ChainError
 
 PCK_COMMON_NAME = "Intel SGX PCK Certificate"
 PckCa = Literal["platform", "processor"]
@@ -35,7 +36,12 @@ _TCB_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.2", 18))
 _CONFIGURATION_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.7", 3))
 _MAX_SVN = 0xFF
 _ENUMERATED = 0x0A
-_CLAUSE = "Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6"
+_malformed = partial(
+    malformed,
+    code="pck-malformed",
+    of=" of the PCK certificate",
+    clause="Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6",
+)
 _T = TypeVar("_T")
 
 
@@ -266,17 +272,6 @@ def _sgx_type(value: _Value) -> SgxType:
         got = f"tag {element.tag_bytes.hex()}, {element.data.hex()[:40]}"
         raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", got)
     return kind
-
-
-def _malformed(what: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{what} of the PCK certificate: expected {expected}, got {got}",
-        code="pck-malformed",
-        field=what,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
 
 
 def _misnamed(whose: str, expected: str, got: str) -> ChainError:

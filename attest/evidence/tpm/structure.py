@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from attest.errors import EvidenceError, UnsupportedError
+from attest.endorsements.malformed import malformed
+from attest.errors import UnsupportedError
 from attest.evidence.reader import ByteReader
 
 SHA256 = 0x000B
@@ -32,6 +34,7 @@ _MAX_DIGEST_BYTES = 64
 _MAX_SIGNATURE_BYTES = 512
 
 _CLAUSE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
+_malformed = partial(malformed, code="tpm-quote-malformed", of=" of the TPM's message", clause=_CLAUSE)
 
 Kind = Literal["u8", "u16", "u32", "u64", "sized", "selections"]
 _INTEGERS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
@@ -237,17 +240,6 @@ def _encoded(field: TpmField, value: _Value) -> bytes:
         case selections:
             rows = (s.algorithm.to_bytes(2, "big") + bytes([len(s.bitmap)]) + s.bitmap for s in selections)
             return len(selections).to_bytes(4, "big") + b"".join(rows)
-
-
-def _malformed(field: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the TPM's message: expected {expected}, got {got}",
-        code="tpm-quote-malformed",
-        field=field,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
 
 
 def _unsupported(field: str, expected: str, got: str, *, code: str) -> UnsupportedError:
