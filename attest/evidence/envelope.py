@@ -146,13 +146,6 @@ class Evidence:
         return cbor_bytes(members)
 
 
-def is_envelope(data: bytes) -> bool:
-    """Say whether the first byte is that of a collection or a record (RFC 9999; specs/formats.md, section 3)."""
-    if data.lstrip()[:1] in (b"{", b"["):
-        return True
-    return bool(data) and (0xA0 <= data[0] <= 0xBB or data[0] in (0x82, 0x83))
-
-
 def parse_envelope(data: bytes) -> Evidence:
     """Read a collection, or a single record as the item ``cpu``; JSON or canonical CBOR by the first byte.
 

@@ -48,6 +48,14 @@ class JsonForm:
             raise self.mistyped(path, expected, value)
         return value
 
+    def array_of(self, value: JsonValue, path: str, *, most: int) -> list[JsonValue]:
+        """Return an array of at most this many values."""
+        if not isinstance(value, list):
+            raise self.mistyped(path, f"an array of at most {most} values", value)
+        if len(value) > most:
+            raise self.malformed(path, f"an array of at most {most} values", f"{len(value)}")
+        return value
+
     def number_of(self, value: JsonValue, path: str, *, size: int) -> int:
         """Return an integer that fits ``size`` bytes."""
         limit = (1 << 8 * size) - 1

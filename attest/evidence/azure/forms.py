@@ -137,13 +137,8 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
     platform, inner = _unwrapped(document)
     form = _form_of(inner)
     members = _FORM.object_of(inner, "evidence", members=form.members)
-    hints = [name for name in ("vcek", "td_quote") if name in members]
-    if len(hints) > 1:
-        raise _FORM.malformed("evidence", "either vcek or td_quote", "both")
     hcl = parse_hcl_report(form.read_bytes(members.get(form.report), form.report))
-    for source, said in (("platform", platform), (hints[0] if hints else "", _SAYS.get(hints[0]) if hints else None)):
-        if said not in (None, hcl.report_type.platform):
-            raise _type_mismatch(source, str(said), hcl.report_type)
+    _require_one_platform(platform, members, hcl.report_type)
     tpm = _FORM.object_of(members.get(form.quote), form.quote, members=frozenset({"signature", "message", "pcrs"}))
     return ParsedAzureEvidence(
         form_version=form.version,
@@ -155,7 +150,19 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
 
 AZURE_PARSERS: Mapping[str, Callable[[bytes], ParsedAzureEvidence]] = {MEDIA_AZURE_CVM: parse_azure_evidence}
 """Parsers of an item of evidence by its media type."""
-_SAYS = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
+_PLATFORM_OF_MEMBER = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
+
+
+def _require_one_platform(platform: str | None, members: dict[str, JsonValue], report_type: HclReportType) -> None:
+    """Require that everything that states the platform agrees with the HCL report."""
+    stated = {name: found for name, found in _PLATFORM_OF_MEMBER.items() if name in members}
+    if len(stated) > 1:
+        raise _FORM.malformed("evidence", "either vcek or td_quote", "both")
+    if platform is not None:
+        stated["platform"] = platform
+    for source, found in stated.items():
+        if found != report_type.platform:
+            raise _type_mismatch(source, found, report_type)
 
 
 # -- the pieces as they leave the vTPM
@@ -296,11 +303,8 @@ def _form_of(inner: JsonValue) -> _Form:
 
 
 def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
-    values = members.get("pcrs")
-    if not isinstance(values, list) or len(values) > MAX_PCRS:
-        raise _FORM.mistyped(f"{form.quote}.pcrs", f"an array of at most {MAX_PCRS} values", values)
     pcrs: list[bytes] = []
-    for index, value in enumerate(values):
+    for index, value in enumerate(_FORM.array_of(members.get("pcrs"), f"{form.quote}.pcrs", most=MAX_PCRS)):
         path = f"{form.quote}.pcrs[{index}]"
         pcr = form.read_tpm(value, path)
         if len(pcr) != SHA256_BYTES:

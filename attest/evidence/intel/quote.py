@@ -137,16 +137,6 @@ class ParsedQuote:
     certification_data: bytes
     padding: bytes
 
-    @property
-    def padding_bytes(self) -> int:
-        """Number of bytes after the declared length; their content is not restricted."""
-        return len(self.padding)
-
-    @property
-    def qe_report_bytes(self) -> bytes:
-        """The QE report as received: what the PCK signed."""
-        return self.qe_report.raw
-
     def to_bytes(self) -> bytes:
         """Encode again; equal to ``raw`` for everything that ``parse_quote`` accepts."""
         header = HEADER.encode(

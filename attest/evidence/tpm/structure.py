@@ -187,11 +187,6 @@ def parse_tpm_signature(data: bytes) -> bytes:
     return signature
 
 
-def tpm_signature_bytes(signature: bytes) -> bytes:
-    """Return the TPMT_SIGNATURE around a signature."""
-    return _encode(SIGNATURE, {"algorithm": RSASSA, "hash": SHA256, "signature": signature})
-
-
 # -- by the table
 
 
