@@ -93,10 +93,10 @@ def _accompanying(found: RecognisedFile) -> _Facts:
         return {"label": found.label}
     content = found.read(found)
     facts: _Facts = {"label": content.label}
-    if content.table is not None:
-        facts["certificate_table"] = _table(content.table)
-    if content.bundle is not None:
-        facts["bundle"] = _bundle(parse_bundle(content.bundle))
+    if "table" in content.pieces:
+        facts["certificate_table"] = _table(content.pieces["table"])
+    if "bundle" in content.pieces:
+        facts["bundle"] = _bundle(parse_bundle(content.pieces["bundle"]))
     if content.certificates:
         facts["certificates"] = [certificate_facts(certificate) for certificate in content.certificates]
     if content.crls:

@@ -57,7 +57,7 @@ from attest.evidence.snp.structure import REPORT_BYTES
 
 
 def recognise(file: str, data: bytes) -> RecognisedFile:
-    """Say what one file is; only JSON is parsed for that, and only hex and base64 are decoded.
+    """Recognise one file; only JSON is parsed for that, and only hex and base64 are decoded.
 
     Args:
         file: its name, for messages.
@@ -88,7 +88,7 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
     # Lines 1 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
     kind = binary_kind(data)
     if kind is not None:
-        return RecognisedFile(file=file, data=data, form=kind.form, label=kind.label, read=kind.read)
+        return kind.recognised(file, data)
     if text[:1] in (b"{", b"["):
         return _recognise_json(file, data)
     if not text.isascii():
@@ -104,9 +104,7 @@ def _recognise_json(file: str, data: bytes) -> RecognisedFile:
     document = json_value(data, what=file)
     for kind in JSON_KINDS:
         if kind.looks(document):
-            return RecognisedFile(
-                file=file, data=data, form=kind.form, label=kind.label, read=kind.read, document=document
-            )
+            return kind.recognised(file, data, document=document)
     members = ", ".join(map(repr, sorted(document)[:8])) if isinstance(document, dict) else "an array"
     raise _unrecognised(file, data, f"JSON of no known kind ({members[:120]})")
 
@@ -124,7 +122,7 @@ def _recognise_encoded(file: str, text: str) -> RecognisedFile:
     kind = binary_kind(data)
     if kind is None:
         raise _unrecognised(file, data, f"{encoding} of something else")
-    return RecognisedFile(file=file, data=data, form=kind.form, label=f"{kind.label}, {encoding}", read=kind.read)
+    return kind.recognised(file, data, encoding=encoding)
 
 
 _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
