@@ -18,8 +18,8 @@ from attest.errors import ChainError, EndorsementError, RevokedError
 UNPINNED_HINT = "a root counts only when its key is pinned; see docs/trust-anchors.md"
 _REMEMBERED = 1024
 _BASIC_CONSTRAINTS = "2.5.29.19"
-_KEY_USAGE = "2.5.29.15"
-_UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, _KEY_USAGE})
+KEY_USAGE = "2.5.29.15"
+UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, KEY_USAGE})
 _KEY_CERT_SIGN = 5
 
 
@@ -33,13 +33,7 @@ def require_ca(certificate: Certificate) -> None:
         ChainError: ``ca-flags-missing`` or ``critical-extension-unknown``.
     """
     _require_understood(certificate)
-    constraints = certificate.extension(_BASIC_CONSTRAINTS)
-    usage = certificate.extension(_KEY_USAGE)
-    try:
-        is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
-        may_sign = usage is not None and _has_usage(usage.value, _KEY_CERT_SIGN)
-    except ValueError as exc:
-        raise ChainError(f"{certificate.name}: CA flags cannot be read: {exc}", code="ca-flags-missing") from exc
+    is_ca, may_sign = _ca_flags(certificate)
     if not (is_ca and may_sign):
         raise ChainError(
             f"{certificate.name} may not issue certificates",
@@ -50,13 +44,28 @@ def require_ca(certificate: Certificate) -> None:
         )
 
 
-def _has_usage(value: bytes, bit: int) -> bool:
+def _ca_flags(certificate: Certificate) -> tuple[bool, bool]:
+    """Return CA of basicConstraints, and keyCertSign of keyUsage."""
+    constraints, usage = certificate.extension(_BASIC_CONSTRAINTS), certificate.extension(KEY_USAGE)
+    try:
+        is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
+        return is_ca, usage is not None and has_usage(usage.value, _KEY_CERT_SIGN)
+    except ValueError as exc:
+        raise ChainError(f"{certificate.name}: CA flags cannot be read: {exc}", code="ca-flags-missing") from exc
+
+
+def has_usage(value: bytes, bit: int) -> bool:
+    """Return True if a keyUsage, the content of its OCTET STRING, has this bit.
+
+    Raises:
+        ValueError: it cannot be decoded.
+    """
     octets = asn1.decode_der(KeyUsageHolder, tlv(0x30, value)).bits.as_bytes()
     return bool(octets) and bool(octets[0] & 0x80 >> bit)
 
 
 def _require_understood(certificate: Certificate) -> None:
-    unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in _UNDERSTOOD_CRITICAL]
+    unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in UNDERSTOOD_CRITICAL]
     if unknown:
         raise ChainError(
             f"{certificate.name} has a critical extension that is not understood",
