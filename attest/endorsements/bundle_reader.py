@@ -37,7 +37,7 @@ _KEY_ID_BYTES = 32
 
 
 def is_bundle(data: bytes) -> bool:
-    """Return by the first bytes whether data is a bundle, of any version, signed or not."""
+    """Return True if the first bytes are those of a bundle, of any version, signed or not."""
     if not data or not 0xA0 <= data[0] <= 0xBB:
         return False
     family = data[1 + len(_FORMAT_HEAD) :][:32]
@@ -73,12 +73,7 @@ def _parse_inner(inner: bytes, value: CborValue, signatures: tuple[BundleSignatu
     created, expires = _moment(members["created"], "created"), _moment(members["expires"], "expires")
     if created >= expires:
         raise malformed("expires", f"later than {rfc3339_text(created)}", rfc3339_text(expires))
-    records = _array(members["entries"], "entries", limit=MAX_ENTRIES)
-    if not records:
-        raise malformed("entries", "at least one", "none")
-    entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
-    if len(set(entries)) != len(entries):
-        raise malformed("entries", "no entry twice", "one that stands twice")
+    entries = _entries(members["entries"])
     found = EndorsementLists()
     for i, entry in enumerate(entries):
         _read_content(entry, f"entries[{i}]", found)
@@ -90,6 +85,16 @@ def _parse_inner(inner: bytes, value: CborValue, signatures: tuple[BundleSignatu
         inner=inner,
         endorsements=found.pool(),
     )
+
+
+def _entries(value: CborValue) -> tuple[BundleEntry, ...]:
+    records = _array(value, "entries", limit=MAX_ENTRIES)
+    if not records:
+        raise malformed("entries", "at least one", "none")
+    entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
+    if len(set(entries)) != len(entries):
+        raise malformed("entries", "no entry twice", "one that stands twice")
+    return entries
 
 
 def _entry(value: CborValue, path: str) -> BundleEntry:

@@ -35,7 +35,7 @@ def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
 
 
 def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, signature: bytes) -> bool:
-    """Return whether the signature is valid; the caller has compared the algorithm with ``algorithm_numbers``."""
+    """Return True if the signature is valid; the caller has compared the algorithm with ``algorithm_numbers``."""
     message = cbor_bytes(("Signature1", protected, b"", payload))
     try:
         if isinstance(key, ed25519.Ed25519PublicKey):

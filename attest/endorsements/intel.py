@@ -49,7 +49,7 @@ class IntelDocument:
     signature: bytes
 
     def is_signed_by(self, spki: bytes) -> bool:
-        """Return whether this key signed exactly these bytes; an unreadable key signed nothing."""
+        """Return True if this key signed exactly these bytes; an unreadable key signed nothing."""
         return _document_signature_holds(self.body, self.signature, spki)
 
 
@@ -71,21 +71,17 @@ def intel_document(kind: IntelDocumentKind, body: bytes, signature: str) -> Inte
     """
     if len(body) > MAX_DOCUMENT_BYTES:
         raise malformed_collateral(kind, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(body)))
-    return IntelDocument(
-        kind=kind, body=body, signature=hex_bytes(signature, what=f"{kind} signature", length=_SIGNATURE_BYTES)
-    )
+    signed = hex_bytes(signature, what=f"{kind} signature", length=_SIGNATURE_BYTES)
+    return IntelDocument(kind=kind, body=body, signature=signed)
 
 
 def parse_pcs_answer(data: bytes) -> IntelDocument:
-    """Extract the signed document from an answer of Intel's service.
+    """Extract the signed document from an answer of Intel's service (specs/intel-tdx-sgx.md, sections 8 and 17).
 
-    Args:
-        data: ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
+    An answer is ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
 
     Raises:
         EvidenceError: ``json-invalid``, ``hex-invalid`` or ``collateral-malformed``.
-
-    Spec: specs/intel-tdx-sgx.md, sections 8 and 17.
     """
     what = "PCS answer"
     if len(data) > MAX_DOCUMENT_BYTES:

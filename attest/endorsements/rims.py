@@ -60,33 +60,30 @@ class RimAnswer:
 
 
 def is_rim_id(text: str) -> bool:
-    """Return whether a text is a valid RIM id: it becomes part of a URL, and evidence contributes to it."""
+    """Return True if a text is a valid RIM id: it becomes part of a URL, and evidence contributes to it."""
     return _ID.fullmatch(text) is not None
 
 
 def looks_like_rim(data: bytes) -> bool:
-    """Return by the first element whether this is a SWID document, without parsing."""
+    """Return True if the first element is that of a SWID document, without parsing."""
     return _SWID.match(data) is not None
 
 
 def looks_like_rim_answer(data: bytes) -> bool:
-    """Return whether this is a JSON object with the members of the RIM service's answer."""
+    """Return True if this is a JSON object with the members of the RIM service's answer."""
     text = data[:MAX_RIM_ANSWER_BYTES]
     return text[:64].lstrip(_BLANKS)[:1] == b"{" and all(p.search(text) for p in (_RIM_MEMBER, _DIGEST_MEMBER))
 
 
 def parse_rim_answer(data: bytes) -> RimAnswer:
-    """Parse an answer of NVIDIA's RIM service and compare its stated digest.
+    """Parse an answer of NVIDIA's RIM service and compare its stated digest (specs/nvidia-gpu.md, section 9.1).
 
-    Args:
-        data: JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members are
-            ignored. ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
+    An answer is JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members are ignored.
+    ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
 
     Raises:
-        EvidenceError: ``rim-answer-malformed`` or ``rim-malformed``; or ``json-invalid``, ``base64-invalid`` or
+        EvidenceError: ``rim-answer-malformed``, ``rim-malformed``, ``json-invalid``, ``base64-invalid`` or
             ``hex-invalid``.
-
-    Spec: specs/nvidia-gpu.md, section 9.1.
     """
     if len(data) > MAX_RIM_ANSWER_BYTES:
         raise _malformed("body", f"at most {MAX_RIM_ANSWER_BYTES} bytes", f"{len(data)} bytes")
