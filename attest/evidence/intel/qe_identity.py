@@ -56,10 +56,7 @@ class QeIdentity:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_qe_identity(raw: bytes) -> QeIdentity:
-    """Read a QE identity.
-
-    Args:
-        raw: the inner JSON value exactly as served, without ``{"enclaveIdentity": …}`` around it.
+    """Read a QE identity: the inner JSON value exactly as served, without ``{"enclaveIdentity": …}`` around it.
 
     Raises:
         EvidenceError: ``json-invalid``, ``collateral-malformed``, ``hex-invalid`` or ``time-invalid``, with the path.

@@ -1,4 +1,4 @@
-"""TCB info: what Intel says about the firmware of a kind of platform.
+"""TCB info: Intel's statement about the firmware of a kind of platform.
 
 Spec: specs/intel-tdx-sgx.md, section 9; Intel PCS API version 4, TCB info version 3.
 """
@@ -123,10 +123,7 @@ class TcbInfo:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_tcb_info(raw: bytes) -> TcbInfo:
-    """Read a TCB info.
-
-    Args:
-        raw: the inner JSON value exactly as served, without ``{"tcbInfo": …}`` around it.
+    """Read a TCB info: the inner JSON value exactly as served, without ``{"tcbInfo": …}`` around it.
 
     Raises:
         EvidenceError: ``json-invalid``, ``collateral-malformed``, ``hex-invalid`` or ``time-invalid``, with the path.

@@ -126,17 +126,13 @@ class ParsedTdReport:
 
 
 def parse_td_report(data: bytes, *, body_type: int) -> ParsedTdReport:
-    """Read a TD report body.
+    """Read a TD report body (specs/intel-tdx-sgx.md, section 3): 584 bytes for type 2, 648 for type 3.
 
-    Args:
-        data: 584 bytes for type 2, 648 for type 3.
-        body_type: as in the descriptor of a version 5 quote; 2 in a version 4 quote.
+    The type is that of the descriptor in a version 5 quote, and 2 in a version 4 quote.
 
     Raises:
         EvidenceError: ``size-wrong``.
         UnsupportedError: ``tdx-body-type-unsupported``.
-
-    Spec: Intel TDX DCAP quoting library API, TD report body; specs/intel-tdx-sgx.md, section 3.
     """
     layout = _LAYOUTS.get(body_type)
     if layout is None:

@@ -113,7 +113,7 @@ class ParsedTpmQuote:
 
     Attributes:
         raw: the message as received; signatures are checked over these bytes.
-        qualified_signer: the TPM's name for the signing key; nothing here says what it should be.
+        qualified_signer: the TPM's name for the signing key; its expected value is not known here.
         extra_data: the nonce of the request.
         clock: milliseconds that the TPM has run; with the two counters it reveals a restored snapshot.
         reset_count: changes whenever the machine restarts.
@@ -143,16 +143,11 @@ class ParsedTpmQuote:
 
 
 def parse_tpm_quote(data: bytes) -> ParsedTpmQuote:
-    """Read a quote.
-
-    Args:
-        data: TPMS_ATTEST, without the length that TPM2B_ATTEST has in front.
+    """Read a quote: TPMS_ATTEST, without the length that TPM2B_ATTEST has in front.
 
     Raises:
         EvidenceError: ``truncated``, ``trailing-bytes`` or ``tpm-quote-malformed``.
-        UnsupportedError: ``tpm-attest-unsupported``: another magic or type than that of a quote.
-
-    Spec: TPM 2.0 Library, part 2, TPMS_ATTEST; specs/azure-cvm.md, section 5 and check A05.
+        UnsupportedError: ``tpm-attest-unsupported``: another magic or type than that of a quote (azure-cvm.md, A05).
     """
     reader = ByteReader(data, what="TPM quote")
     # (1) What is no quote is refused before the rest is read by a table that is not its own.
