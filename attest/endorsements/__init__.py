@@ -33,20 +33,11 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.endorsements.anchors": (
-            "TrustAnchors",
-            "read_anchor_file",
-        ),
+        "attest.endorsements.anchors": ("TrustAnchors", "read_anchor_file"),
         "attest.endorsements.bundle": ("build_bundle", "read_bundle_key"),
         "attest.endorsements.bundle_records": ("BundleKeys", "BundleTrust", "MAX_ENTRIES", "UnsignedBundles"),
         "attest.endorsements.intel": ("IntelDocument",),
-        "attest.endorsements.pool": (
-            "Endorsements",
-            "NO_ENDORSEMENTS",
-        ),
-        "attest.endorsements.requests": (
-            "EndorsementRequest",
-            "NvidiaOcspRequest",
-        ),
+        "attest.endorsements.pool": ("Endorsements", "NO_ENDORSEMENTS"),
+        "attest.endorsements.requests": ("EndorsementRequest", "NvidiaOcspRequest"),
     },
 )

@@ -92,6 +92,11 @@ class Claim:
         return value if wanted is not None and type(value) is wanted else None
 
 
+def claim_finder(claims: Iterable[Claim]) -> Callable[[str], Claim]:
+    """Return the function that returns the claim of a name; an unknown name is a ``KeyError``."""
+    return {claim.name: claim for claim in claims}.__getitem__
+
+
 def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, JsonValue]:
     """Return all claims that the evidence carries, nested by their dotted names, bytes as lower-case hex."""
     values = ((claim.name, claim.get(verified)) for claim in claims)
