@@ -243,7 +243,7 @@ def _same_algorithm(outer: asn1.TLV, signed: asn1.TLV) -> bytes:
 
 
 def _tbs_crl(tbs: asn1.TLV, *, short: bool) -> tuple[TbsCrl | ListingTbsCrl, bool, frozenset[int]]:
-    """Decode the signed part of a list, whether any entry has a critical extension, and the serial numbers.
+    """Decode the signed part of a list, with the serial numbers, and True if an entry has a critical extension.
 
     Long lists are first decoded by the fast path. If it does not apply, or fails, the decoder decides.
     """

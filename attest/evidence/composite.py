@@ -1,8 +1,8 @@
 """Checks across the items of one Attester: the binding, the challenge, and the devices that it names.
 
 Each judge compares presented values with required ones; none looks into the evidence of a format. A CPU report
-commits to the binding, the binding lists every other device, and each of those was asked under a nonce that only
-this challenge gives.
+commits to the binding, the binding lists every other device, and the evidence of each was collected under a nonce
+that only this challenge gives.
 
 Spec: DESIGN 7; must-check.md 1, 2 and 11.
 """
@@ -186,7 +186,7 @@ def _require_devices(presented: Presented) -> _Judged:
 
 
 def _require_device_nonces(presented: Presented) -> _Judged:
-    """Require that every device was asked under the nonce which this challenge gives, and no other."""
+    """Require evidence of every device under the nonce that this challenge gives, and no other."""
     if presented.binding is None or not presented.device_nonces:
         return _NOT_APPLICABLE
     wanted = presented.binding.gpu_nonce()

@@ -1,7 +1,7 @@
 """Endorsements from files: certificates, revocation lists, vendors' own documents and answers, and bundles.
 
-Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. What does not
-belong is passed over with a note; what is recognised and cannot be read is passed over with a warning, and is then
+Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. A file
+of no known form is passed over with a note; a malformed one of a known form is passed over with a warning, and is then
 missing. Nothing found here is trusted: everything is a candidate that verification judges.
 """
 
@@ -83,7 +83,7 @@ def read_endorsements(
     """Read endorsements out of files of any recognised form.
 
     A bundle that must not be used (expired, from the future, not signed by a listed key) is passed over with a
-    warning. Its revocation lists and OCSP answers alone stay, as out of date: what they revoke stays revoked.
+    warning. Only its revocation lists and OCSP answers stay, as out of date: their revocations count.
 
     Args:
         files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
@@ -242,7 +242,7 @@ class _Reading:
         self._found.add(found)
 
     def _keep_negatives(self, found: Endorsements) -> None:
-        """Keep lists and answers as out of date: what they revoke stays revoked, what they do not proves nothing."""
+        """Keep lists and answers as out of date: their revocations count, and absence from them proves nothing."""
         self._outdated.crls += [replace(crl, next_update=crl.this_update) for crl in found.crls]
         self._outdated.ocsp += [replace(answer, next_update=answer.this_update) for answer in found.ocsp]
 
@@ -270,7 +270,7 @@ def _form_of(data: bytes) -> _Form | _Reader | None:
 
 
 def _der_kind(data: bytes) -> _Reader | None:
-    """Tell a certificate from a revocation list by the first element of what is signed.
+    """Distinguish a certificate from a revocation list by the first element of the signed part.
 
     Both are a SEQUENCE of a SEQUENCE; a v3 certificate goes on with its version under the tag [0], a v2 list with
     the bare INTEGER 1 and the algorithm. An OCSP answer is a SEQUENCE of its status. Requests and private keys go on

@@ -39,11 +39,11 @@ MEDIA_INTEL_QUOTE = f"application/vnd.{PROJECT}.intel-quote"
 MEDIA_NVIDIA_REPORT = f"application/vnd.{PROJECT}.nvidia-report"
 """The SPDM request and response of a GPU or switch; its certificate chain is among the endorsements."""
 MEDIA_NVIDIA_DEVICE = f"application/vnd.{PROJECT}.nvidia-device+json"
-"""One device as NVIDIA's SDK writes it, with its chain, and perhaps what NVML says of the device's mode."""
+"""One device as NVIDIA's SDK writes it, with its chain, and perhaps NVML's statement of the device's mode."""
 MEDIA_AZURE_CVM = f"application/vnd.{PROJECT}.azure-cvm+json"
 """An Azure confidential VM as Trustee writes it: the paravisor's report, the TPM's quote, perhaps a TD quote."""
 MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
-"""CCEL of a TDX guest, or the log of a TPM, binary; the CPU's evidence says which."""
+"""CCEL of a TDX guest, or the log of a TPM, binary; the kind follows from the CPU's evidence."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"
 MEDIA_ENDORSEMENTS = f"application/vnd.{PROJECT}.endorsements+cbor"
 
@@ -210,7 +210,7 @@ def _record(
 
 
 def _indicator(name: str, value: JsonValue | CborValue) -> int:
-    """Read an indicator; one that says nothing is left out, so 0 is never written."""
+    """Read an indicator; an empty one is left out, so 0 is never written."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_INDICATOR:
         raise _invalid(f"item {name!r}: the indicator is an integer of 1 to {MAX_INDICATOR}")
     return value

@@ -35,7 +35,7 @@ MAX_FILES = 64
 
 _ENDORSEMENTS_INDICATOR = 2
 _OF_DEVICES = ("nvidia-report", "nvidia-json")
-"""Forms of which several files may come together: a machine has one CPU to speak for it, and many devices."""
+"""Forms of which several files may come together: a machine has one kind of CPU evidence, and many devices."""
 _HCL, _TD_QUOTE = "hcl", "tdx-quote"
 _DIGITS = re.compile(r"\d+$")
 
@@ -92,7 +92,7 @@ def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None
 def _read(file: RecognisedFile) -> FileContent:
     if file.read is None:
         raise UnsupportedError(
-            f"{file.file} looks like this: {file.label}; this version does not verify that",
+            f"{file.file} is recognised as {file.label}, which this version does not verify",
             code="evidence-unsupported",
             field=file.file,
             expected="SEV-SNP, TDX, SGX, Azure or NVIDIA evidence, or an envelope",
@@ -105,7 +105,7 @@ def _read(file: RecognisedFile) -> FileContent:
 
 
 def _is_cpu(file: RecognisedFile) -> bool:
-    """Return whether a file holds the evidence of the machine, and not of a device alone."""
+    """Return True if a file holds the evidence of the machine, and not of a device alone."""
     return file.form is not None and file.form not in _OF_DEVICES
 
 
@@ -179,7 +179,7 @@ def _presented(contents: list[FileContent]) -> Endorsements:
 
 
 def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[EvidenceItem]) -> EvidenceItem:
-    """Put the raw pieces of an Azure VM together; neither of them says anything without the other.
+    """Put the raw pieces of an Azure VM together; neither of them counts without the other.
 
     Args:
         hcl: the paravisor's report.

@@ -1,6 +1,6 @@
 """Recognition of one file of evidence by its content.
 
-A file is looked at in this order, and the first line that fits decides. What a line looks for is enough to tell its
+A file is looked at in this order, and the first line that fits decides. Each line suffices to distinguish its
 form from every other; no decoder is run to see whether it works. Once a form is decided, a defect is a defect of that
 form and nothing further is tried.
 
@@ -128,7 +128,7 @@ def _recognise_encoded(file: str, text: str) -> RecognisedFile:
 _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _SHORTEST_ENCODED_CHARACTERS = 64
-"""Shorter than any evidence; a word or two is not told that it is bad base64."""
+"""Shorter than any evidence: the error for a word or two does not speak of base64."""
 _HEX_TEXT = re.compile(r"(?:0x)?[0-9a-fA-F\s]+")
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 

@@ -29,7 +29,7 @@ def binary_kind(data: bytes) -> FileKind[bytes] | None:
 
 
 def has_version(data: bytes) -> bool:
-    """Say whether it begins as an SNP report does."""
+    """Return True if data begins as an SNP report does."""
     # The header of an event log begins with a register index, often 1, and an area of any size follows.
     return data[:1] != b"\0" and data[1:4] == bytes(3) and not _is_ccel(data)
 

@@ -24,7 +24,7 @@ def _is_record(value: JsonValue) -> bool:
 
 
 def _is_collection(value: JsonValue, depth: int = MAX_DEPTH) -> bool:
-    """Say whether every member is a record or again a collection, as only an envelope has it."""
+    """Return True if every member is a record or again a collection, as only in an envelope."""
     if not isinstance(value, dict) or not value or not depth:
         return False
     if isinstance(value.get("__cmwc_t"), str):

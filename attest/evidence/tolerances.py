@@ -14,7 +14,7 @@ class WaivedMeasurement:
 
     Attributes:
         index: RIM index, 0 to 63.
-        reason: why, for those who read the result.
+        reason: shown in the result.
 
     Raises:
         ValueError: another index, or no reason.

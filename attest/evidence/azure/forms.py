@@ -8,14 +8,14 @@ Trustee, no version      integer arrays: ``quote`` {``signature``, ``message``, 
 Trustee, no version      integer arrays: ``tpm_quote``, ``hcl_report``, ``td_quote``
 (az-tdx)
 Trustee, 1 and 2         ``tpm_quote`` in hex, ``hcl_report`` and ``vcek`` (DER) or ``td_quote`` in base64; in 2 the
-                         user data says the same as the quote's extraData
+                         user data repeats the quote's extraData
 attestation-rs           version 1, perhaps within ``{"platform": "az-snp" or "az-tdx", "evidence": …}``
 raw                      ``hcl-report.bin``, and ``quote.bin``: u64 length and signature, u64 length and message, u64
                          count and 32 bytes each, little-endian
 =======================  ============================================================================================
 
 A VCEK is a hint, like every endorsement that an Attester presents, and may be left out: AMD has it too. A TD quote is
-the evidence itself. What says the platform more than once must agree.
+the evidence itself. All statements of the platform must agree.
 
 Spec: specs/azure-cvm.md, sections 5 and 9.
 """
@@ -212,7 +212,7 @@ def azure_json(
         tpm: the quote.
         td_quote: the quote of a TD; with an SNP report there is none.
         vcek: DER of the VCEK, if the service beside the machine gave one.
-        version: 2 says that the user data repeats the quote's extraData.
+        version: 2 if the user data repeats the quote's extraData.
     """
     members: dict[str, JsonValue] = {
         "version": version,
@@ -240,8 +240,8 @@ class _Form:
         version: its number; 0 for the one without.
         quote: the member with the TPM's quote.
         report: the member with the paravisor's report.
-        read_bytes: reads what is large.
-        read_tpm: reads what is the TPM's.
+        read_bytes: reader for reports, quotes and certificates.
+        read_tpm: reader for the TPM's signature, message and registers.
     """
 
     version: int
@@ -273,7 +273,7 @@ def _base64_of(value: JsonValue, path: str) -> bytes:
 
 
 def _unwrapped(document: JsonValue) -> tuple[str | None, JsonValue]:
-    """Return the platform that an outer object states, and what is inside."""
+    """Return the platform that an outer object states, and the inner value."""
     if not isinstance(document, dict) or "platform" not in document:
         return None, document
     members = _FORM.object_of(document, "evidence", members=frozenset({"platform", "evidence"}))
@@ -320,7 +320,7 @@ def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
 
 
 def _quote(members: dict[str, JsonValue], form: _Form) -> ParsedQuote:
-    """Read a TD quote; one of SGX is none, whatever its REPORTDATA says."""
+    """Read a TD quote; a quote of SGX is refused, whatever its REPORTDATA."""
     quote = parse_quote(form.read_bytes(members.get("td_quote"), "td_quote"))
     if quote.tee != "tdx":
         raise _type_mismatch("td_quote", quote.tee.upper(), HclReportType.TDX)
@@ -343,14 +343,14 @@ def _certificates(value: JsonValue, form: _Form) -> tuple[bytes, tuple[Certifica
     return blocks[0][1], tuple(parse_certificate(der) for _, der in blocks[1:])
 
 
-def _type_mismatch(source: str, said: str, found: HclReportType) -> EvidenceError:
+def _type_mismatch(source: str, stated: str, found: HclReportType) -> EvidenceError:
     return EvidenceError(
-        f"{source} says {said} and the HCL report is of type {int(found)} ({found.platform})",
+        f"{source} states {stated} and the HCL report is of type {int(found)} ({found.platform})",
         code="hcl-report-type-mismatch",
         check="azure.format",
         field="report_type",
         offset=0x4C8,
-        expected=said,
+        expected=stated,
         got=found.platform,
         clause="azure-cvm.md A01, 11.1",
     )

@@ -1,4 +1,4 @@
-"""The runtime claims: what the paravisor says of its TPM and its VM, covered by the CPU's signature through a digest.
+"""Runtime claims of the paravisor about its TPM and its VM, covered by the CPU's signature through a digest.
 
 Read only after the digest was compared (azure-cvm.md 10). Known members are typed; unknown ones are kept and shown,
 for new paravisors add some.
@@ -76,7 +76,7 @@ def parse_runtime_claims(data: bytes) -> RuntimeClaims:
 
 
 def _attestation_key(keys: JsonValue) -> rsa.RSAPublicKey:
-    """Return the one key with the attestation key's name; its operations are not judged, old paravisors lie there."""
+    """Return the one key with the attestation key's name; its operations, wrong in old paravisors, are not judged."""
     if not isinstance(keys, list) or len(keys) > _MAX_KEYS:
         raise _malformed("keys", f"an array of at most {_MAX_KEYS} keys", "another value")
     found = [key for key in keys if isinstance(key, dict) and key.get("kid") == AK_KID]

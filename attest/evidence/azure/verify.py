@@ -120,7 +120,7 @@ def verify_azure_evidence(
     cpu = _verify_cpu(evidence.cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
     if isinstance(cpu, AttestError) and not isinstance(cpu, EndorsementError):
         raise _not_reached(evidence, cpu)
-    # (2) A03, A02, A04, A05, A07: what it vouches for. Each step stands on the one before.
+    # (2) A03, A02, A04, A05, A07: the parts that it vouches for. Each step stands on the one before.
     procedure = _begin(evidence)
     try:
         links = _verify_links(procedure, evidence)
@@ -234,7 +234,7 @@ def _require_paravisor(vmpl: int) -> None:
     """Require that the paravisor itself requested the SNP report: VMPL 1 and above belong to its guest."""
     if vmpl != 0:
         raise VerificationError(
-            f"the SNP report was asked for at VMPL {vmpl}, and the paravisor runs at VMPL 0",
+            f"the SNP report was requested at VMPL {vmpl}, and the paravisor runs at VMPL 0",
             code="azure-vmpl-unexpected",
             field="VMPL",
             offset=0x030,
@@ -273,7 +273,7 @@ def _require_one_td(quote: ParsedQuote, td_info: bytes) -> None:
 
 
 def _require_user_data(quote: ParsedTpmQuote, user_data: bytes) -> None:
-    """From version 2 on the form says that both places carry the same; one that does not is another's user data."""
+    """Require user data that repeats extraData, as the form demands from version 2 on."""
     wanted = quote.extra_data.ljust(64, b"\0")
     if not hmac.compare_digest(wanted, user_data):
         raise BindingError(

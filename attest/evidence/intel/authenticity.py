@@ -68,7 +68,7 @@ class AuthenticQuote:
 
 
 def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: datetime) -> tuple[PckCertificate, ...]:
-    """Return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.
+    """Return the PCK certificates that may belong to the quote: its own, or available ones of its platform.
 
     A quote with a chain counts with the first certificate of it and no other. Those valid at ``at`` come first: a
     renewed certificate has the key of the old one.

@@ -32,7 +32,7 @@ MAX_CANDIDATES = 8
 MAX_CHAIN_CERTIFICATES = 8
 """Intel's chain has three."""
 P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004")
-"""SubjectPublicKeyInfo of a P-256 key: what is left are x and y, 32 bytes each."""
+"""SubjectPublicKeyInfo of a P-256 key: x and y follow, 32 bytes each."""
 _P256_SPKI_BYTES = len(P256_SPKI_HEAD) + 64
 _ROLE: AnchorRole = "intel-sgx-root"
 _ROOT_NAME = "Intel SGX Root CA"

@@ -1,7 +1,7 @@
-"""TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
+"""Choice of TCB info and QE identity: of the platform, genuine, and current (T08 to T10).
 
 Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
-next one when that fails, and the first failure is what is reported. What is read and which key signed it are
+next one when that fails, and the first failure is reported. Parsed documents and outcomes of signatures are
 remembered by the bytes alone; dates, lists and the root are judged on every call.
 
 Spec: specs/intel-tdx-sgx.md, sections 8 and 14.
@@ -32,7 +32,7 @@ TCB_SIGNING_NAME = "Intel SGX TCB Signing"
 _CLAUSE = "intel-tdx-sgx.md 8, T08"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 _Content = TypeVar("_Content", TcbInfo, QeIdentity)
 _Piece = Literal["tcb-info", "qe-identity", "tcb-signing"]
@@ -56,7 +56,7 @@ class SignedCollateral(Generic[_Content]):
     signing: Certificate
 
 
-# -- what is at hand
+# -- available documents
 
 
 def find_tcb_info(
@@ -156,7 +156,7 @@ _CODES: dict[_Piece, tuple[str, str, str]] = {
 }
 
 
-# -- which counts
+# -- choice
 
 
 def _best(
@@ -219,7 +219,7 @@ def _find_signing(
 
 
 def _require_within(piece: _Piece, begins: datetime, ends: datetime, *, at: datetime) -> None:
-    """Require ``begins <= at <= ends``; what is out of date has to be fetched, which distrusts no platform."""
+    """Require ``begins <= at <= ends``; an outdated piece has to be fetched, and says nothing against a platform."""
     if begins <= at <= ends:
         return
     _, early_code, late_code = _CODES[piece]

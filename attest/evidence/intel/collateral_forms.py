@@ -46,7 +46,7 @@ _Part = TypeVar("_Part")
 
 
 def looks_like_collateral(data: bytes) -> bool:
-    """Say whether this is a JSON object in which a member has a name that only Intel's collateral gives it."""
+    """Return True if this is a JSON object with a member name that only Intel's collateral has."""
     return data[:64].lstrip(_BLANKS)[:1] == b"{" and _MEMBER.search(data, 0, MAX_COLLATERAL_BYTES) is not None
 
 

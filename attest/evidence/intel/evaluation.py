@@ -360,7 +360,7 @@ def _relaunch(
     qe_level: ComponentLevel,
     status: TcbStatus,
 ) -> TcbStatus:
-    """Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date."""
+    """Distinguish a TD that only has to be relaunched, since its host runs a newer module, from one out of date."""
     applies = (
         qe_level.status is ComponentStatus.UP_TO_DATE
         and sgx_level.status in _CURRENT

@@ -51,7 +51,7 @@ class JsonObject:
         self.members = members
 
     def has(self, name: str) -> bool:
-        """Say whether there is a member of this name."""
+        """Return True if there is a member of this name."""
         return name in self.members
 
     def integer(self, name: str, *, maximum: int) -> int:
@@ -141,7 +141,7 @@ class JsonObject:
         numbers = tuple([n for n in found if type(n) is int and 0 <= n <= maximum])
         if len(numbers) == len(values) == count:
             return numbers
-        # Again, one object at a time, which says what is wrong and where.
+        # Again, one object at a time, which names the wrong one.
         objects = self.objects(name, limit=count, at_least=count)
         return tuple(value.integer(member, maximum=maximum) for value in objects)
 
@@ -176,7 +176,7 @@ class JsonObject:
         return f"{self.path}.{name}"
 
     def refuse(self, name: str, expected: str, got: str) -> EvidenceError:
-        """Describe what is wrong with a member; for the caller to raise."""
+        """Return the error for a member; for the caller to raise."""
         return _malformed(self._path(name), expected, got)
 
 

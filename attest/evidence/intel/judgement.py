@@ -73,7 +73,7 @@ class VerifiedCollateral:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollateralAtHand:
-    """A platform whose certificates were verified, and everything at hand that may speak about it.
+    """A platform whose certificates were verified, and everything available about it.
 
     Attributes:
         platform: from the PCK certificate and the quote's body, whose signatures were verified before.
@@ -118,7 +118,7 @@ class CollateralAtHand:
         return find_qe_identity(tee=self.platform.tee, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def require_nothing_negative(self) -> None:
-        """With the TCB left unchecked: what genuine, current collateral says against the platform still counts.
+        """Refuse a platform by genuine, current collateral against it, also with the TCB left unchecked.
 
         That nothing fits, or that nothing covers this platform, is what ``unchecked`` tolerates.
         """

@@ -14,7 +14,7 @@ from attest.evidence.intel.json_members import read_object
 from attest.evidence.intel.tcb_info import MAX_EVALUATION_NUMBER, ComponentLevel, read_component_levels
 
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 
 class EnclaveId(enum.StrEnum):

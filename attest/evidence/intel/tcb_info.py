@@ -24,7 +24,7 @@ COMPONENTS = 16
 _MAX_SVN = 0xFF
 _MAX_WIDE_SVN = 0xFFFF
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 Tee: TypeAlias = Literal["sgx", "tdx"]
 

@@ -59,7 +59,7 @@ def _leaf_request(report: ParsedSnpReport, product: SnpProduct) -> AmdVcekReques
         )
     if not any(report.chip_id):
         raise EndorsementError(
-            "CHIP_ID is masked, so the VCEK cannot be asked for",
+            "CHIP_ID is masked, so the VCEK cannot be fetched",
             code="snp-chip-id-masked",
             hint="take it from the certificate table of the extended report",
         )

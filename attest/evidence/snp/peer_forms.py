@@ -133,7 +133,7 @@ PLACES = {field.name: field for field in layout_of_version(5) if field.kind != "
 
 
 def base64_of_either_alphabet(text: str, *, what: str) -> bytes:
-    """Decode base64 with padding, or base64url without; the text itself says which, and only one is tried.
+    """Decode base64 with padding, or base64url without; the text itself decides, and only one is tried.
 
     ``-``, ``_`` and a length that is no multiple of four occur in the latter only. Text that is both at once decodes
     to the same bytes either way.

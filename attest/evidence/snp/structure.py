@@ -55,7 +55,7 @@ _BEGINNING = (
     Field(name="policy", offset=0x008, size=8, kind="u64", note="guest policy"),
     Field(name="family_id", offset=0x010, size=16, kind="bytes", note="from the ID block"),
     Field(name="image_id", offset=0x020, size=16, kind="bytes", note="from the ID block"),
-    Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: asked for by the host"),
+    Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: requested by the host"),
     Field(name="signature_algo", offset=0x034, size=4, kind="u32", note="1: ECDSA P-384 with SHA-384"),
     Field(name="current_tcb", offset=0x038, size=8, kind="bytes"),
     Field(name="platform_info", offset=0x040, size=8, kind="u64"),

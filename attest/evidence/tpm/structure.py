@@ -1,6 +1,6 @@
 """Structures of TPM 2.0: quotes (TPMS_ATTEST) and signatures (TPMT_SIGNATURE). All integers are big-endian.
 
-Sizes of a TPM's structures depend on what is in them, so a table here names its fields and their kinds in order; the
+Sizes of a TPM's structures depend on their contents, so a table here names its fields and their kinds in order; the
 parser, the encoder and the mutation tests walk it.
 """
 
@@ -62,7 +62,7 @@ ATTEST: tuple[TpmField, ...] = (
     TpmField(name="magic", kind="u32", note="0xFF544347: made by a TPM, not by software that lets it sign"),
     TpmField(name="type", kind="u16", note="0x8018: a quote"),
     TpmField(name="qualified_signer", kind="sized", limit=_MAX_NAME_BYTES, note="name of the signing key"),
-    TpmField(name="extra_data", kind="sized", limit=_MAX_DATA_BYTES, note="chosen by who asked: the nonce"),
+    TpmField(name="extra_data", kind="sized", limit=_MAX_DATA_BYTES, note="the nonce of the request"),
     TpmField(name="clock", kind="u64", note="milliseconds that the TPM has run"),
     TpmField(name="reset_count", kind="u32", note="restarts of the machine"),
     TpmField(name="restart_count", kind="u32", note="resumptions"),
