@@ -87,13 +87,11 @@ def read_endorsements(
 
     Args:
         files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
-        at: moment of appraisal, aware; decides whether a bundle may be used, and about nothing else.
+        at: moment of appraisal, aware; decides about the use of bundles, and about nothing else.
         bundle_keys: keys that may sign bundles; by default the vendors' signatures inside suffice.
 
     Raises:
-        ValueError: ``at`` has no time zone.
-
-        For any bytes at all nothing else is raised.
+        ValueError: ``at`` has no time zone; nothing else is raised for any bytes at all.
     """
     if at.tzinfo is None:
         msg = "the moment of appraisal needs a time zone"
@@ -182,19 +180,21 @@ class _Reading:
         ends = [head.start() for head in heads[1:]] + [len(text)]
         for number, (head, end) in enumerate(zip(heads, ends, strict=True), start=1):
             place, label = f"{name}, PEM block {number}", head[1]
-            reader = _PEM_READERS.get(label)
-            if reader is None:
+            if label in _PEM_READERS:
+                self._take_block(place, label, text[head.start() : end])
+            else:
                 self._note(place, f"{label.decode()} is no endorsement")
-                continue
-            try:
-                blocks = pem_blocks(text[head.start() : end])
-            except EvidenceError as exc:
-                self.warn(place, exc.message)
-                continue
-            if not blocks:
-                self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
-                continue
-            self._take_der(place, blocks[0][1], reader)
+
+    def _take_block(self, place: str, label: bytes, text: bytes) -> None:
+        try:
+            blocks = pem_blocks(text)
+        except EvidenceError as exc:
+            self.warn(place, exc.message)
+            return
+        if blocks:
+            self._take_der(place, blocks[0][1], _PEM_READERS[label])
+        else:
+            self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
 
     def _take_table(self, name: str, data: bytes) -> None:
         try:

@@ -7,7 +7,7 @@ wrapper itself protects nothing: items of one Attester are tied together by ``bi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha384
@@ -149,7 +149,7 @@ class Evidence:
 def parse_envelope(data: bytes) -> Evidence:
     """Read a collection, or a single record as the item ``cpu``; JSON or canonical CBOR by the first byte.
 
-    Collections within collections are accepted up to ``MAX_DEPTH``; their items are named ``outer/inner``.
+    Items of nested collections, at most ``MAX_DEPTH`` deep, are named ``outer/inner``.
 
     Raises:
         EvidenceError: ``envelope-invalid``, ``json-invalid``, ``cbor-invalid`` or ``base64-invalid``.
@@ -157,8 +157,8 @@ def parse_envelope(data: bytes) -> Evidence:
     if len(data) > MAX_ENVELOPE_BYTES:
         raise _invalid(f"{len(data)} bytes, more than {MAX_ENVELOPE_BYTES}")
     text = data.lstrip()[:1] in (b"{", b"[")
-    read: Callable[..., JsonValue | CborValue] = json_value if text else cbor_value
-    document = read(data, what="evidence envelope")
+    what = "evidence envelope"
+    document: JsonValue | CborValue = json_value(data, what=what) if text else cbor_value(data, what=what)
     if isinstance(document, list | tuple):
         return Evidence(items=(_record("cpu", document, text=text),))
     if not isinstance(document, Mapping):

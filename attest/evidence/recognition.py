@@ -38,7 +38,7 @@ from __future__ import annotations
 import re
 
 from attest.encoding import hex_bytes, json_value
-from attest.endorsements.x509 import Certificate, Crl, parse_crl, pem_blocks
+from attest.endorsements.x509 import parse_crl, pem_blocks
 from attest.errors import EvidenceError
 from attest.evidence.input_file import (
     FORMS,
@@ -135,6 +135,8 @@ _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 
 # -- line 11: PEM
 
+_CERTIFICATE, _CRL = "CERTIFICATE", "X509 CRL"
+
 
 def _pem(file: RecognisedFile) -> FileContent:
     """Read certificates and CRLs, in order; another block is refused by its label, its content is not shown."""
@@ -148,24 +150,24 @@ def _pem(file: RecognisedFile) -> FileContent:
             file=file.file,
             expected=f"{MAX_CERTIFICATES}",
         )
-    certificates: list[Certificate] = []
-    crls: list[Crl] = []
-    for label, content in blocks:
-        if label == "CERTIFICATE":
-            certificates.append(certificate_of_evidence(content, file.file))
-        elif label == "X509 CRL":
-            crls.append(parse_crl(content))
-        else:
-            raise refuse(
-                "evidence-unrecognised",
-                f"{file.file} has a PEM block {label}",
-                file=file.file,
-                expected="CERTIFICATE or X509 CRL",
-                got=label,
-                hint="only certificates and CRLs accompany evidence",
-            )
+    for label, _ in blocks:
+        _require_known_label(label, file.file)
+    certificates = tuple(certificate_of_evidence(der, file.file) for label, der in blocks if label == _CERTIFICATE)
+    crls = tuple(parse_crl(der) for label, der in blocks if label == _CRL)
     names = [certificate.name for certificate in certificates] + ["CRL"] * len(crls)
-    return FileContent(label=f"PEM: {', '.join(names)}", certificates=tuple(certificates), crls=tuple(crls))
+    return FileContent(label=f"PEM: {', '.join(names)}", certificates=certificates, crls=crls)
+
+
+def _require_known_label(label: str, file: str) -> None:
+    if label not in (_CERTIFICATE, _CRL):
+        raise refuse(
+            "evidence-unrecognised",
+            f"{file} has a PEM block {label}",
+            file=file,
+            expected=f"{_CERTIFICATE} or {_CRL}",
+            got=label,
+            hint="only certificates and CRLs accompany evidence",
+        )
 
 
 def _unrecognised(file: str, data: bytes, what: str) -> EvidenceError:

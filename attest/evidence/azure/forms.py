@@ -207,12 +207,8 @@ def azure_json(
 ) -> bytes:
     """Write evidence in JSON, version 1 or 2: the item of ``MEDIA_AZURE_CVM``.
 
-    Args:
-        hcl: the paravisor's report, as NV index 0x01400001 holds it.
-        tpm: the quote.
-        td_quote: the quote of a TD; with an SNP report there is none.
-        vcek: DER of the VCEK, if the service beside the machine gave one.
-        version: 2 if the user data repeats the quote's extraData.
+    ``hcl`` is the paravisor's report, as NV index 0x01400001 holds it; ``vcek`` is DER. Version 2 states that the user
+    data repeats the quote's extraData.
     """
     members: dict[str, JsonValue] = {
         "version": version,

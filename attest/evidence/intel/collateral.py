@@ -64,11 +64,7 @@ def find_tcb_info(
 ) -> SignedCollateral[TcbInfo]:
     """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
 
-    Args:
-        platform: its TEE, FMSPC and PCEID select the TCB info.
-        endorsements: everything at hand; nothing of it is trusted.
-        root: name and key of the anchor that the PCK chain reached.
-        at: moment of appraisal; both ends of every validity are included.
+    ``root`` is the anchor that the PCK chain reached. Both ends of every validity are included.
 
     Raises:
         SignatureError: ``collateral-signature-invalid``.

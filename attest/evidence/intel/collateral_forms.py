@@ -51,13 +51,9 @@ def looks_like_collateral(data: bytes) -> bool:
 
 
 def read_collateral(data: bytes) -> CollateralReading | None:
-    """Read a bundle in the manner of dcap-qvl or of Intel's quote verification library, or an answer of the PCS.
+    """Read a bundle of dcap-qvl or of Intel's quote verification library, or an answer of the PCS.
 
-    Args:
-        data: bytes that ``looks_like_collateral`` accepts; a NUL at the end is part of no JSON and left out.
-
-    Returns:
-        None when the names stand deeper inside another document.
+    A NUL at the end is ignored. The result is None when the members' names stand deeper inside another document.
 
     Raises:
         EvidenceError: ``json-invalid`` or ``collateral-malformed``: nothing of it can be read.

@@ -233,12 +233,8 @@ def evaluate_tcb(
 ) -> TcbEvaluation:
     """Find the levels that cover a platform, and bring their statuses together.
 
-    Args:
-        info: verified, of the platform's TEE, FMSPC and PCEID.
-        identity: verified, of the platform's TEE.
-        platform: from the PCK certificate and the quote.
-        module_identity: from ``find_module``.
-        qe_level: from ``require_qe``.
+    TCB info and QE identity are verified, and of this kind of platform; ``module_identity`` comes from ``find_module``,
+    ``qe_level`` from ``require_qe``.
 
     Raises:
         VerificationError: ``tcb-not-supported``, ``tcb-revoked`` or ``tdx-module-unknown``.
@@ -246,30 +242,22 @@ def evaluate_tcb(
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
     sgx_level, level, module_level = _levels(info, platform, module_identity)
-    platform_status = status = TcbStatus(level.status)
+    status = TcbStatus(level.status)
+    advisories = {*level.advisory_ids, *qe_level.advisory_ids}
     if module_level is not None:
+        advisories |= {*module_level.advisory_ids}
         status = converge(status, module_level.status)
-        status = _relaunch(
-            info=info,
-            facts=platform.module,
-            sgx_level=sgx_level,
-            module_level=module_level,
-            qe_level=qe_level,
-            status=status,
-        )
+        status = _relaunch(info, platform.module, sgx_level, module_level, qe_level=qe_level, status=status)
     status = converge(status, qe_level.status)
-    matched: list[TcbLevel | ComponentLevel] = [level, qe_level]
-    if module_level is not None:
-        matched.append(module_level)
     if status is TcbStatus.REVOKED:
-        raise _revoked(platform_status, module_level, qe_level)
+        raise _revoked(level, module_level, qe_level)
     return TcbEvaluation(
         tcb_status=status,
-        platform_status=platform_status,
+        platform_status=TcbStatus(level.status),
         tdx_module_status=_module_status(platform, module_level),
         qe_status=TcbStatus(qe_level.status),
         tcb_date=level.tcb_date,
-        advisory_ids=tuple(sorted({advisory for found in matched for advisory in found.advisory_ids})),
+        advisory_ids=tuple(sorted(advisories)),
         tcb_evaluation_data_number=info.evaluation_data_number,
         qe_identity_evaluation_data_number=identity.evaluation_data_number,
     )
@@ -335,9 +323,9 @@ def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None)
     return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
 
 
-def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
-    parts = {"platform": str(platform), "TDX module": str(module.status if module else ""), "QE": str(qe.status)}
-    revoked = " and ".join(name for name, status in parts.items() if status == TcbStatus.REVOKED)
+def _revoked(platform: TcbLevel, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
+    parts = {"platform": platform, "TDX module": module, "QE": qe}
+    revoked = " and ".join(name for name, level in parts.items() if level and str(level.status) == TcbStatus.REVOKED)
     return VerificationError(
         f"Intel revoked the TCB of the {revoked}",
         code="tcb-revoked",
@@ -352,11 +340,11 @@ def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLe
 
 
 def _relaunch(
-    *,
     info: TcbInfo,
     facts: ParsedTdReport | None,
     sgx_level: TcbLevel,
     module_level: ComponentLevel,
+    *,
     qe_level: ComponentLevel,
     status: TcbStatus,
 ) -> TcbStatus:

@@ -47,12 +47,14 @@ def candidates(
 
     The refusals of unreadable ones come last.
     """
-    found = [_read(leaf) for leaf in (*evidence.leaves, *pool.with_common_name(kind.common_name))]
+    presented: tuple[bytes | Certificate, ...] = (*evidence.leaves, *pool.with_common_name(kind.common_name))
+    found = [_read(leaf) for leaf in presented]
     readable = [leaf for leaf in found if isinstance(leaf, SnpLeaf) and leaf.kind is kind]
     if len(readable) > 1:
         readable.sort(key=lambda leaf: _misfit(evidence.report, leaf, at))
     refused = [error for error in found if isinstance(error, AttestError)]
-    yield from [*readable, *refused][:MAX_CANDIDATES]
+    ordered: list[SnpLeaf | AttestError] = [*readable, *refused]
+    yield from ordered[:MAX_CANDIDATES]
 
 
 def _read(leaf: bytes | Certificate) -> SnpLeaf | AttestError:

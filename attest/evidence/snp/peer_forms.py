@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes
 from attest.errors import UnsupportedError
@@ -340,9 +340,7 @@ def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
             got=repr(platform[:40]),
         )
     inner = read_report_json(members.get("evidence"))
-    return PeerSnpEvidence(
-        form=f"attestation-rs evidence (JSON, platform {platform})", report=inner.report, entries=inner.entries
-    )
+    return replace(inner, form=f"attestation-rs evidence (JSON, platform {platform})")
 
 
 def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:

@@ -134,13 +134,13 @@ def parse_td_report(data: bytes, *, body_type: int) -> ParsedTdReport:
         EvidenceError: ``size-wrong``.
         UnsupportedError: ``tdx-body-type-unsupported``.
     """
-    layout = _LAYOUTS.get(body_type)
+    layout, expected = _LAYOUTS.get(body_type), "2 (TDX 1.0) or 3 (TDX 1.5)"
     if layout is None:
         raise UnsupportedError(
-            f"TD report of type {body_type} is not read here, expected 2 (TDX 1.0) or 3 (TDX 1.5)",
+            f"TD report of type {body_type} is not read here, expected {expected}",
             code="tdx-body-type-unsupported",
             field="body type",
-            expected="2 (TDX 1.0) or 3 (TDX 1.5)",
+            expected=expected,
             got=str(body_type),
             clause=_CLAUSE,
         )
