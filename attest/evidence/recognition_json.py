@@ -50,7 +50,7 @@ def _peer(read: Callable[[JsonValue], PeerSnpEvidence], file: RecognisedFile) ->
 
 
 def _nvidia(file: RecognisedFile) -> FileContent:
-    """Make an item of each device, numbered among its like; ``forms.py`` numbers those of several files."""
+    """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
     items: list[EvidenceItem] = []
     for prefix, value in split_nvidia_json(file.document):
         number = sum(item.name.startswith(prefix) for item in items)
