@@ -8,7 +8,8 @@ import pytest
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, UnsupportedError
 from attest.evidence.binding import Binding, ExpectedBinding

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from attest.cli.files import read_file, walk_endorsements
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import BundleTrust, UnsignedBundles
+from attest.endorsements.bundle_records import BundleTrust, UnsignedBundles
 from attest.endorsements.pool import Endorsements
 from attest.evidence.endorsement_files import MAX_FILE_BYTES, read_endorsements
 from attest.terminal.display import Display

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from attest.encoding import JsonValue
-    from attest.endorsements.bundle import BundleEntry, ParsedBundle, VerifiedBundle
+    from attest.endorsements.bundle_records import BundleEntry, ParsedBundle, VerifiedBundle
 
 
 @click.group(
@@ -75,8 +75,8 @@ def fetch(
     from attest.cli.inspection import inspection
     from attest.clock import this_second
     from attest.endorsements.bundle import build_bundle, sign_bundle
+    from attest.evidence.input_file import MAX_FILE_BYTES
     from attest.evidence.input_files import read_evidence
-    from attest.evidence.recognition import MAX_FILE_BYTES
 
     if display.json and output == "-":
         raise click.UsageError("--json and -o - both ask for standard output")
@@ -137,7 +137,9 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     from attest.cli.verification_inputs import read_bundle_keys
     from attest.clock import this_second
     from attest.encoding import rfc3339_text
-    from attest.endorsements.bundle import MAX_BUNDLE_BYTES, parse_bundle, verify_bundle
+    from attest.endorsements.bundle import verify_bundle
+    from attest.endorsements.bundle_reader import parse_bundle
+    from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 
     at = moment or this_second()
     bundle = parse_bundle(read_file(file, limit=MAX_BUNDLE_BYTES, what="FILE"))

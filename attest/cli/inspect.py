@@ -35,7 +35,7 @@ def show_files(inputs: tuple[str, ...], *, display: Display) -> int:
     """Describe files, and return 0; errors as ``inspection``."""
     from attest.cli.files import read_inputs
     from attest.cli.inspection import inspection
-    from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+    from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 
     document = inspection(read_inputs(inputs, limit=MAX_BUNDLE_BYTES))
     if display.json:

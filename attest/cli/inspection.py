@@ -10,8 +10,9 @@ from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
 from attest.encoding import JsonValue, base64url_bytes, json_value, rfc3339_text
-from attest.endorsements.bundle import ParsedBundle, parse_bundle
-from attest.endorsements.ocsp import looks_like_ocsp
+from attest.endorsements.bundle_reader import parse_bundle
+from attest.endorsements.bundle_records import ParsedBundle
+from attest.endorsements.ocsp_answers import looks_like_ocsp
 from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import ChainError, EvidenceError, UnsupportedError
@@ -31,8 +32,9 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.input_file import RecognisedFile
 from attest.evidence.input_files import read_evidence
-from attest.evidence.recognition import RecognisedFile, recognise
+from attest.evidence.recognition import recognise
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.certificates import kind_of, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence
@@ -89,10 +91,10 @@ def _accompanying(found: RecognisedFile) -> _Facts:
         return {"label": found.label}
     content = found.read(found)
     facts: _Facts = {"label": content.label}
-    if content.table is not None:
-        facts["certificate_table"] = _table(content.table)
-    if content.bundle is not None:
-        facts["bundle"] = _bundle(parse_bundle(content.bundle))
+    if "table" in content.pieces:
+        facts["certificate_table"] = _table(content.pieces["table"])
+    if "bundle" in content.pieces:
+        facts["bundle"] = _bundle(parse_bundle(content.pieces["bundle"]))
     if content.certificates:
         facts["certificates"] = [certificate_facts(certificate) for certificate in content.certificates]
     if content.crls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from attest.encoding import JsonValue
-from attest.endorsements.ocsp import parse_ocsp
+from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.rims import RimDocument
 from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
 from attest.evidence.gpu.opaque import OpaqueData

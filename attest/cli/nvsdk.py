@@ -202,8 +202,8 @@ def _read(
 ) -> tuple[Evidence, Endorsements]:
     from attest.cli.endorsement_inputs import read_pool
     from attest.cli.files import read_inputs
+    from attest.evidence.input_file import MAX_FILE_BYTES
     from attest.evidence.input_files import read_evidence
-    from attest.evidence.recognition import MAX_FILE_BYTES
 
     evidence = read_evidence(read_inputs(inputs, limit=MAX_FILE_BYTES)).evidence
     return evidence, evidence.presented.merged(read_pool(endorsements, at=at, display=display))

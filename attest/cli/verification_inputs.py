@@ -21,13 +21,15 @@ from attest.cli.policies import relaxations
 from attest.cli.reference_log import ReferenceLog, read_reference_log
 from attest.cli.tokens import AnyTokenCase, open_token, read_trust
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import BundleKeys, BundleTrust, UnsignedBundles, read_bundle_key
+from attest.endorsements.bundle import read_bundle_key
+from attest.endorsements.bundle_records import BundleKeys, BundleTrust, UnsignedBundles
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.azure.forms import AZURE_PARSERS
 from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.input_files import MAX_FILE_BYTES, read_evidence
+from attest.evidence.input_file import MAX_FILE_BYTES
+from attest.evidence.input_files import read_evidence
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.policy.loader import Policy

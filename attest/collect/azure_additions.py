@@ -11,7 +11,8 @@ from typing import Protocol
 
 from attest.collect.azure_host import HostPatience, ThimCertificates
 from attest.collect.refusals import ignored, parsed
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import CollectionError
 from attest.evidence.azure.structure import TD_REPORT_BYTES, ParsedHclReport

@@ -13,8 +13,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -29,80 +28,11 @@ from attest.endorsements.roots import (
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EvidenceError
 
-__all__ = ["Anchor", "AnchorRole", "TrustAnchors", "amd_name", "intel_name", "read_anchor_file"]
-
 AnchorRole = Literal["amd-ark", "intel-sgx-root", "nvidia-device-root", "nvidia-rim-root"]
 """Roles of anchors."""
 
 ANCHOR_FILE_SCHEMA = "attest.anchors/1"
-
-_AMD_ARK_PINS = {
-    "Milan": "9f056bee44377e29308cb5ffa895bdfb62d18881fa6bed8d6f075b0204089cb9",
-    "Genoa": "429a69c9422aa258ee4d8db5fcda9c6470ef15f8cd5a9cebd6cbc7d90b863831",
-    "Turin": "4f125410563a2ab9a50356f9243f6fe0b6f73de98603f53f90339c70e9d7ad08",
-}
-_AMD_ARK_VALIDITY = {
-    "Milan": (datetime(2020, 10, 22, 17, 23, 5, tzinfo=UTC), datetime(2045, 10, 22, 17, 23, 5, tzinfo=UTC)),
-    "Genoa": (datetime(2022, 1, 26, 15, 34, 37, tzinfo=UTC), datetime(2047, 1, 26, 15, 34, 37, tzinfo=UTC)),
-    "Turin": (datetime(2023, 5, 15, 20, 3, 12, tzinfo=UTC), datetime(2048, 5, 15, 20, 3, 12, tzinfo=UTC)),
-}
-_INTEL_SGX_ROOT = "Intel SGX Root CA"
-_INTEL_SGX_ROOT_PIN = "a0af031289f5d5d4132f9186068a7fc13628633ba235777472e29b6b6c67a49e"
-_INTEL_SGX_ROOT_VALIDITY = (
-    datetime(2018, 5, 21, 10, 45, 10, tzinfo=UTC),
-    datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC),
-)
-_SIMULATED_ARK_PINS = {
-    "Milan": "13ba5621789593ad7c6321447b6ee4d70f649eebb9c5da086c2d223ebe103ea1",
-    "Genoa": "74a79e6d4c96d0c50f1794d37e797bd5c71a05a3d007d62c9e7a08c278ed21f0",
-    "Turin": "6fb0143057c0690c9e4c528bd9a80a257f08a7ae6da4a073169dfba0b6aaa128",
-}
-_SIMULATED_INTEL_SGX_ROOT_PIN = "3dd59826230b942f0a45738183b131c27abed7cdc77dd808fd9c4b03bf8be90e"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NvidiaRoot:
-    """Facts about one of NVIDIA's two roots, and the simulator's counterpart."""
-
-    name: str
-    role: AnchorRole
-    product: str
-    pin: str
-    point: str
-    not_before: datetime
-    not_after: datetime
-    attributes: tuple[tuple[x509.ObjectIdentifier, str], ...]
-    simulated_pin: str
-
-
-_NVIDIA_ROOTS = (
-    _NvidiaRoot(
-        name="NVIDIA Device Identity CA",
-        role="nvidia-device-root",
-        product="NVIDIA",
-        pin="a90c4eb5acfd3e3d03a25db6a26b84f720ad0503196c627c21ddd48dd85b06a4",
-        point=NVIDIA_DEVICE_ROOT_POINT,
-        not_before=datetime(2021, 11, 5, tzinfo=UTC),
-        not_after=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
-        attributes=((NameOID.COMMON_NAME, "NVIDIA Device Identity CA"), (NameOID.ORGANIZATION_NAME, "NVIDIA")),
-        simulated_pin="e0f6187a76af3c041fe805cf7068302a8672bedd2cb3b30b9740ec504e4887bd",
-    ),
-    _NvidiaRoot(
-        name="NVIDIA CoRIM signing Root CA",
-        role="nvidia-rim-root",
-        product="NVIDIA RIM",
-        pin="dec1dc316477aa851eebdf51327ae9f864bc8d89254657ed1e7eb9168af1e1a3",
-        point=NVIDIA_RIM_ROOT_POINT,
-        not_before=datetime(2023, 3, 16, 15, 37, 34, tzinfo=UTC),
-        not_after=datetime(2053, 3, 8, 15, 37, 34, tzinfo=UTC),
-        attributes=(
-            (NameOID.COUNTRY_NAME, "US"),
-            (NameOID.ORGANIZATION_NAME, "NVIDIA"),
-            (NameOID.COMMON_NAME, "NVIDIA CoRIM signing Root CA"),
-        ),
-        simulated_pin="d97e254e1e8911884874ae00c1cbb510a30b4cfeedffaa5d5efef25ed50acf77",
-    ),
-)
+_T = TypeVar("_T")
 
 # SubjectPublicKeyInfo of an RSA key of 4096 bits with exponent 65537, without the modulus.
 _RSA_4096_SPKI_HEAD = bytes.fromhex("30820222300d06092a864886f70d01010105000382020f003082020a0282020100")
@@ -154,12 +84,12 @@ class TrustAnchors:
     @staticmethod
     def vendors() -> TrustAnchors:
         """Return the vendors' production roots only."""
-        return _vendors()
+        return _VENDORS
 
     @staticmethod
     def simulation() -> TrustAnchors:
         """Return the simulator's roots only. Their private keys are public by design."""
-        return _simulation()
+        return _SIMULATION
 
     def with_anchors(self, more: Iterable[Anchor]) -> TrustAnchors:
         """Return this set with more anchors."""
@@ -189,113 +119,127 @@ class TrustAnchors:
 
 def amd_name(common_name: str, *, organisation: str = "Advanced Micro Devices") -> bytes:
     """Return the DER Name in AMD's form (specs/sev-snp.md, section 8)."""
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "Engineering"),
-            x509.NameAttribute(NameOID.COUNTRY_NAME, "US"),
-            x509.NameAttribute(NameOID.LOCALITY_NAME, "Santa Clara"),
-            x509.NameAttribute(NameOID.STATE_OR_PROVINCE_NAME, "CA"),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
-            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
-        ]
-    ).public_bytes()
+    return _name(
+        (NameOID.ORGANIZATIONAL_UNIT_NAME, "Engineering"),
+        (NameOID.COUNTRY_NAME, "US"),
+        (NameOID.LOCALITY_NAME, "Santa Clara"),
+        (NameOID.STATE_OR_PROVINCE_NAME, "CA"),
+        (NameOID.ORGANIZATION_NAME, organisation),
+        (NameOID.COMMON_NAME, common_name),
+    )
 
 
 def intel_name(common_name: str, *, organisation: str = "Intel Corporation") -> bytes:
     """Return the DER Name in the form of Intel's DCAP certificates (specs/intel-tdx-sgx.md, section 7)."""
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
-            x509.NameAttribute(NameOID.LOCALITY_NAME, "Santa Clara"),
-            x509.NameAttribute(NameOID.STATE_OR_PROVINCE_NAME, "CA"),
-            x509.NameAttribute(NameOID.COUNTRY_NAME, "US"),
-        ]
-    ).public_bytes()
+    return _name(
+        (NameOID.COMMON_NAME, common_name),
+        (NameOID.ORGANIZATION_NAME, organisation),
+        (NameOID.LOCALITY_NAME, "Santa Clara"),
+        (NameOID.STATE_OR_PROVINCE_NAME, "CA"),
+        (NameOID.COUNTRY_NAME, "US"),
+    )
 
 
-@lru_cache(maxsize=1)
-def _vendors() -> TrustAnchors:
-    intel = Anchor(
-        name=_INTEL_SGX_ROOT,
-        role="intel-sgx-root",
-        product="SGX",
-        spki_sha256=bytes.fromhex(_INTEL_SGX_ROOT_PIN),
-        subject=intel_name(_INTEL_SGX_ROOT),
-        spki=_P256_SPKI_HEAD + bytes.fromhex(INTEL_SGX_ROOT_POINT),
-        not_before=_INTEL_SGX_ROOT_VALIDITY[0],
-        not_after=_INTEL_SGX_ROOT_VALIDITY[1],
+def _name(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    return x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes]).public_bytes()
+
+
+def _ark(product: str, pin: str, *, not_before: datetime) -> Anchor:
+    """Return the AMD Root Key of a product line; its certificate is valid for 25 years."""
+    name = f"ARK-{product}"
+    return Anchor(
+        name=name,
+        role="amd-ark",
+        product=product,
+        spki_sha256=bytes.fromhex(pin),
+        subject=amd_name(name),
+        spki=_RSA_4096_SPKI_HEAD + bytes.fromhex(AMD_ARK_MODULI[product]) + _RSA_65537_SPKI_TAIL,
+        not_before=not_before,
+        not_after=not_before.replace(year=not_before.year + 25),
     )
-    amd = TrustAnchors(
-        anchors=tuple(
-            Anchor(
-                name=f"ARK-{product}",
-                role="amd-ark",
-                product=product,
-                spki_sha256=bytes.fromhex(pin),
-                subject=amd_name(f"ARK-{product}"),
-                spki=_RSA_4096_SPKI_HEAD + bytes.fromhex(AMD_ARK_MODULI[product]) + _RSA_65537_SPKI_TAIL,
-                not_before=_AMD_ARK_VALIDITY[product][0],
-                not_after=_AMD_ARK_VALIDITY[product][1],
-            )
-            for product, pin in _AMD_ARK_PINS.items()
-        )
-    )
-    nvidia = tuple(
+
+
+_VENDORS = TrustAnchors(
+    anchors=(
+        _ark(
+            "Milan",
+            "9f056bee44377e29308cb5ffa895bdfb62d18881fa6bed8d6f075b0204089cb9",
+            not_before=datetime(2020, 10, 22, 17, 23, 5, tzinfo=UTC),
+        ),
+        _ark(
+            "Genoa",
+            "429a69c9422aa258ee4d8db5fcda9c6470ef15f8cd5a9cebd6cbc7d90b863831",
+            not_before=datetime(2022, 1, 26, 15, 34, 37, tzinfo=UTC),
+        ),
+        _ark(
+            "Turin",
+            "4f125410563a2ab9a50356f9243f6fe0b6f73de98603f53f90339c70e9d7ad08",
+            not_before=datetime(2023, 5, 15, 20, 3, 12, tzinfo=UTC),
+        ),
         Anchor(
-            name=root.name,
-            role=root.role,
-            product=root.product,
-            spki_sha256=bytes.fromhex(root.pin),
-            subject=x509.Name([x509.NameAttribute(oid, value) for oid, value in root.attributes]).public_bytes(),
-            spki=_P384_SPKI_HEAD + bytes.fromhex(root.point),
-            not_before=root.not_before,
-            not_after=root.not_after,
-        )
-        for root in _NVIDIA_ROOTS
+            name="Intel SGX Root CA",
+            role="intel-sgx-root",
+            product="SGX",
+            spki_sha256=bytes.fromhex("a0af031289f5d5d4132f9186068a7fc13628633ba235777472e29b6b6c67a49e"),
+            subject=intel_name("Intel SGX Root CA"),
+            spki=_P256_SPKI_HEAD + bytes.fromhex(INTEL_SGX_ROOT_POINT),
+            not_before=datetime(2018, 5, 21, 10, 45, 10, tzinfo=UTC),
+            not_after=datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC),
+        ),
+        Anchor(
+            name="NVIDIA Device Identity CA",
+            role="nvidia-device-root",
+            product="NVIDIA",
+            spki_sha256=bytes.fromhex("a90c4eb5acfd3e3d03a25db6a26b84f720ad0503196c627c21ddd48dd85b06a4"),
+            subject=_name((NameOID.COMMON_NAME, "NVIDIA Device Identity CA"), (NameOID.ORGANIZATION_NAME, "NVIDIA")),
+            spki=_P384_SPKI_HEAD + bytes.fromhex(NVIDIA_DEVICE_ROOT_POINT),
+            not_before=datetime(2021, 11, 5, tzinfo=UTC),
+            not_after=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+        ),
+        Anchor(
+            name="NVIDIA CoRIM signing Root CA",
+            role="nvidia-rim-root",
+            product="NVIDIA RIM",
+            spki_sha256=bytes.fromhex("dec1dc316477aa851eebdf51327ae9f864bc8d89254657ed1e7eb9168af1e1a3"),
+            subject=_name(
+                (NameOID.COUNTRY_NAME, "US"),
+                (NameOID.ORGANIZATION_NAME, "NVIDIA"),
+                (NameOID.COMMON_NAME, "NVIDIA CoRIM signing Root CA"),
+            ),
+            spki=_P384_SPKI_HEAD + bytes.fromhex(NVIDIA_RIM_ROOT_POINT),
+            not_before=datetime(2023, 3, 16, 15, 37, 34, tzinfo=UTC),
+            not_after=datetime(2053, 3, 8, 15, 37, 34, tzinfo=UTC),
+        ),
     )
-    return amd.with_anchors((intel, *nvidia))
-
-
-@lru_cache(maxsize=1)
-def _simulation() -> TrustAnchors:
-    intel = Anchor(
-        name=f"SIMULATED {_INTEL_SGX_ROOT}",
-        role="intel-sgx-root",
-        product="SGX",
-        spki_sha256=bytes.fromhex(_SIMULATED_INTEL_SGX_ROOT_PIN),
-        simulated=True,
-    )
-    amd = TrustAnchors(
-        anchors=tuple(
-            Anchor(
-                name=f"SIMULATED ARK-{product}",
-                role="amd-ark",
-                product=product,
-                spki_sha256=bytes.fromhex(pin),
-                simulated=True,
-            )
-            for product, pin in _SIMULATED_ARK_PINS.items()
-        )
-    )
-    nvidia = tuple(
+)
+_SIMULATED_PINS = {
+    "ARK-Milan": "13ba5621789593ad7c6321447b6ee4d70f649eebb9c5da086c2d223ebe103ea1",
+    "ARK-Genoa": "74a79e6d4c96d0c50f1794d37e797bd5c71a05a3d007d62c9e7a08c278ed21f0",
+    "ARK-Turin": "6fb0143057c0690c9e4c528bd9a80a257f08a7ae6da4a073169dfba0b6aaa128",
+    "Intel SGX Root CA": "3dd59826230b942f0a45738183b131c27abed7cdc77dd808fd9c4b03bf8be90e",
+    "NVIDIA Device Identity CA": "e0f6187a76af3c041fe805cf7068302a8672bedd2cb3b30b9740ec504e4887bd",
+    "NVIDIA CoRIM signing Root CA": "d97e254e1e8911884874ae00c1cbb510a30b4cfeedffaa5d5efef25ed50acf77",
+}
+"""Pin of the simulator's counterpart of each production root."""
+_SIMULATION = TrustAnchors(
+    anchors=tuple(
         Anchor(
             name=f"SIMULATED {root.name}",
             role=root.role,
             product=root.product,
-            spki_sha256=bytes.fromhex(root.simulated_pin),
+            spki_sha256=bytes.fromhex(_SIMULATED_PINS[root.name]),
             simulated=True,
         )
-        for root in _NVIDIA_ROOTS
+        for root in _VENDORS.anchors
     )
-    return amd.with_anchors((intel, *nvidia))
+)
 
 
 def read_anchor_file(text: bytes, *, base: TrustAnchors) -> TrustAnchors:
     """Apply an operator's anchor file to a set of anchors.
 
-    The file is TOML: ``schema = "attest.anchors/1"``, an optional list ``remove`` of names, and any number of
-    ``[[add]]`` tables with ``name``, ``role``, ``product`` and ``spki_sha256`` (64 hex digits).
+    TOML: ``schema = "attest.anchors/1"``, an optional list ``remove`` of names, and any number of ``[[add]]`` tables
+    with ``name``, ``role``, ``product`` and ``spki_sha256`` (64 hex digits).
 
     Raises:
         ConfigurationError: ``anchor-file-invalid`` or ``anchor-unknown``.
@@ -306,24 +250,21 @@ def read_anchor_file(text: bytes, *, base: TrustAnchors) -> TrustAnchors:
         raise _bad_file(f"not TOML: {exc}") from exc
     if document.pop("schema", None) != ANCHOR_FILE_SCHEMA:
         raise _bad_file(f"schema: expected {ANCHOR_FILE_SCHEMA!r}")
-    remove, add = document.pop("remove", []), document.pop("add", [])
+    remove = _take_list(document, "remove", str, "a list of names")
+    add: list[dict[str, Any]] = _take_list(document, "add", dict, "[[add]] tables")
     if document:
         raise _bad_file(f"unknown key {min(document)!r}")
-    if not _is_list_of(remove, str):
-        raise _bad_file("remove: expected a list of names")
-    if not _is_list_of(add, dict):
-        raise _bad_file("add: expected [[add]] tables")
-    kept = base.without(cast("list[str]", remove))
-    return kept.with_anchors(
-        [_anchor_of(table, index=i) for i, table in enumerate(cast("list[dict[str, object]]", add))]
-    )
+    return base.without(remove).with_anchors([_anchor_of(table, index=i) for i, table in enumerate(add)])
 
 
-def _is_list_of(value: object, kind: type) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, kind) for entry in cast("list[object]", value))
+def _take_list(document: dict[str, object], name: str, kind: type[_T], expected: str) -> list[_T]:
+    value = document.pop(name, [])
+    if not isinstance(value, list) or not all(isinstance(entry, kind) for entry in cast("list[object]", value)):
+        raise _bad_file(f"{name}: expected {expected}")
+    return cast("list[_T]", value)
 
 
-def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
+def _anchor_of(table: dict[str, Any], *, index: int) -> Anchor:  # Any: TOML, whose types are compared here
     path = f"add[{index}]"
     texts = {name: value for name, value in table.items() if isinstance(value, str)}
     if set(table) != {"name", "role", "product", "spki_sha256"} or len(texts) != len(table):
@@ -335,7 +276,7 @@ def _anchor_of(table: dict[str, object], *, index: int) -> Anchor:
     except EvidenceError as exc:
         raise _bad_file(exc.message) from exc
     role = cast("AnchorRole", texts["role"])  # checked above
-    if any(anchor.spki_sha256 == pin for anchor in _simulation().anchors):  # of any role
+    if any(anchor.spki_sha256 == pin for anchor in _SIMULATION.anchors):  # of any role
         raise _bad_file(f"{path}.spki_sha256: a root of the simulator, whose key is public; use --allow-simulated")
     return Anchor(name=texts["name"], role=role, product=texts["product"], spki_sha256=pin)
 

@@ -12,22 +12,6 @@ from typing import Annotated, TypeVar, cast
 from cryptography import x509
 from cryptography.hazmat import asn1
 
-__all__ = [
-    "BasicConstraints",
-    "EncodedExtension",
-    "KeyUsageHolder",
-    "ListingTbsCrl",
-    "NameHolder",
-    "NumbersHolder",
-    "Revoked",
-    "Signed",
-    "TbsCertificate",
-    "TbsCrl",
-    "inside",
-    "tlv",
-    "whole",
-]
-
 _T = TypeVar("_T")
 
 

@@ -18,6 +18,7 @@ Both are canonical CBOR (RFC 8949, section 4.2.1), so one bundle has one encodin
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -26,47 +27,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from attest.encoding import CborValue, cbor_bytes, rfc3339_text
-from attest.endorsements.bundle_reader import is_bundle, parse_bundle
+from attest.endorsements.bundle_reader import parse_bundle
 from attest.endorsements.bundle_records import (
     BUNDLE_FORMAT,
     FETCH_AGAIN,
-    MAX_BUNDLE_BYTES,
-    MAX_ENTRIES,
     MAX_SIGNATURES,
     BundleEntry,
     BundleKeys,
     BundleSignature,
     BundleSigner,
     BundleTrust,
-    EntryKind,
     ParsedBundle,
     UnsignedBundles,
     VerifiedBundle,
     malformed,
 )
 from attest.errors import ConfigurationError, EndorsementError
-
-__all__ = [
-    "BUNDLE_FORMAT",
-    "MAX_BUNDLE_BYTES",
-    "MAX_ENTRIES",
-    "BundleEntry",
-    "BundleKeys",
-    "BundleSignature",
-    "BundleSigner",
-    "BundleTrust",
-    "EntryKind",
-    "ParsedBundle",
-    "UnsignedBundles",
-    "VerifiedBundle",
-    "build_bundle",
-    "is_bundle",
-    "key_id_of",
-    "parse_bundle",
-    "read_bundle_key",
-    "sign_bundle",
-    "verify_bundle",
-]
 
 _DOMAIN = b"attest endorsement bundle v1\0"
 
@@ -77,10 +53,7 @@ _DOMAIN = b"attest endorsement bundle v1\0"
 def build_bundle(entries: Iterable[BundleEntry], *, created: datetime, expires: datetime) -> ParsedBundle:
     """Return a bundle of vendors' answers, without repetitions.
 
-    Args:
-        entries: at least one and at most ``MAX_ENTRIES``; each is parsed, so that a bundle has no unreadable entry.
-        created: aware; now.
-        expires: aware; end of its use, excluded.
+    Every entry is parsed, so that a bundle has no unreadable one. The end of its use, ``expires``, is excluded.
 
     Raises:
         EndorsementError: ``bundle-malformed``: an unreadable entry, none, or too many.
@@ -90,15 +63,8 @@ def build_bundle(entries: Iterable[BundleEntry], *, created: datetime, expires: 
     if created >= expires:
         msg = f"a bundle cannot end at {ends} when it begins at {begins}"
         raise ValueError(msg)
-    records: list[CborValue] = [
-        {"kind": entry.kind, "source": entry.source, "data": entry.data} for entry in dict.fromkeys(entries)
-    ]
-    bundle: CborValue = {
-        "format": BUNDLE_FORMAT,
-        "created": begins,
-        "expires": ends,
-        "entries": records,
-    }
+    records: list[CborValue] = [{"kind": e.kind, "source": e.source, "data": e.data} for e in dict.fromkeys(entries)]
+    bundle: CborValue = {"format": BUNDLE_FORMAT, "created": begins, "expires": ends, "entries": records}
     return parse_bundle(cbor_bytes(bundle))
 
 
@@ -128,14 +94,7 @@ def sign_bundle(bundle: ParsedBundle, signer: BundleSigner | Ed25519PrivateKey) 
     made[key_id] = BundleSignature(key_id=key_id, signature=signature)
     if len(made) > MAX_SIGNATURES:
         raise malformed("signatures", f"at most {MAX_SIGNATURES}", str(len(made)))
-    return ParsedBundle(
-        created=bundle.created,
-        expires=bundle.expires,
-        entries=bundle.entries,
-        signatures=tuple(made[name] for name in sorted(made)),
-        inner=bundle.inner,
-        endorsements=bundle.endorsements,
-    )
+    return replace(bundle, signatures=tuple(made[name] for name in sorted(made)))
 
 
 def read_bundle_key(pem: bytes) -> Ed25519PublicKey:
@@ -144,18 +103,14 @@ def read_bundle_key(pem: bytes) -> Ed25519PublicKey:
     Raises:
         ConfigurationError: ``bundle-key-invalid``, not PEM or not an Ed25519 public key.
     """
+    expected = "an Ed25519 public key in PEM"
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise ConfigurationError(
-            "bundle key cannot be read", code="bundle-key-invalid", expected="an Ed25519 public key in PEM"
-        ) from exc
+        raise ConfigurationError("bundle key cannot be read", code="bundle-key-invalid", expected=expected) from exc
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigurationError(
-            f"bundle key is of kind {type(key).__name__}, expected Ed25519",
-            code="bundle-key-invalid",
-            expected="an Ed25519 public key in PEM",
-        )
+        problem = f"bundle key is of kind {type(key).__name__}, expected Ed25519"
+        raise ConfigurationError(problem, code="bundle-key-invalid", expected=expected)
     return key
 
 
@@ -163,31 +118,16 @@ def read_bundle_key(pem: bytes) -> Ed25519PublicKey:
 
 
 def verify_bundle(bundle: ParsedBundle, *, at: datetime, keys: BundleTrust) -> VerifiedBundle:
-    """Require a valid bundle: signed by an accepted key, and within its period.
-
-    Args:
-        bundle: as parsed, not trusted.
-        at: moment of appraisal, aware; ``created <= at < expires``.
-        keys: accepted signers, or ``UnsignedBundles.ACCEPTED``, which skips signatures.
+    """Require a valid bundle: signed by an accepted key unless ``keys`` skips signatures, and within its period.
 
     Raises:
         EndorsementError: ``bundle-unsigned`` (keys were given, without a signature in the bundle),
-            ``bundle-signature-invalid`` (none of a trusted key, or an invalid one),
-            ``bundle-not-yet-valid`` or ``bundle-expired``.
+            ``bundle-signature-invalid`` (none of a trusted key, or an invalid one), or outside
+            ``created <= at < expires``: ``bundle-not-yet-valid`` or ``bundle-expired``.
     """
     signed_by = () if keys is UnsignedBundles.ACCEPTED else _require_signed(bundle, keys)
     if not bundle.created <= at < bundle.expires:
-        early = at < bundle.created
-        raise EndorsementError(
-            f"the endorsement bundle {'is from after' if early else 'expired before'} {rfc3339_text(at)}",
-            code="bundle-not-yet-valid" if early else "bundle-expired",
-            expected=f"created <= {rfc3339_text(at)} < expires",
-            got=f"{rfc3339_text(bundle.created)} to {rfc3339_text(bundle.expires)}",
-            hint="compare the clock, or the time given with --at, with that of the machine that made it"
-            if early
-            else FETCH_AGAIN,
-            retryable=early,
-        )
+        raise _not_within(bundle, at)
     return VerifiedBundle(
         created=bundle.created,
         expires=bundle.expires,
@@ -198,31 +138,35 @@ def verify_bundle(bundle: ParsedBundle, *, at: datetime, keys: BundleTrust) -> V
     )
 
 
+def _not_within(bundle: ParsedBundle, at: datetime) -> EndorsementError:
+    early = at < bundle.created
+    other_clock = "compare the clock, or the time given with --at, with that of the machine that made it"
+    return EndorsementError(
+        f"the endorsement bundle {'is from after' if early else 'expired before'} {rfc3339_text(at)}",
+        code="bundle-not-yet-valid" if early else "bundle-expired",
+        expected=f"created <= {rfc3339_text(at)} < expires",
+        got=f"{rfc3339_text(bundle.created)} to {rfc3339_text(bundle.expires)}",
+        hint=other_clock if early else FETCH_AGAIN,
+        retryable=early,
+    )
+
+
 def _require_signed(bundle: ParsedBundle, trusted: BundleKeys) -> tuple[bytes, ...]:
     """Return the ids of the trusted keys that signed; every signature with one of them must verify."""
     if not bundle.signatures:
-        raise EndorsementError(
-            "the endorsement bundle is not signed",
-            code="bundle-unsigned",
-            expected="a signature by a listed key",
-            got="none",
-        )
+        problem, expected = "the endorsement bundle is not signed", "a signature by a listed key"
+        raise EndorsementError(problem, code="bundle-unsigned", expected=expected, got="none")
     known = {key_id_of(key): key for key in trusted.keys}
-    signed_by: list[bytes] = []
-    for made in bundle.signatures:
-        key = known.get(made.key_id)
-        if key is None:
-            continue  # signatures of other keys have no effect
+    ours = [made for made in bundle.signatures if made.key_id in known]  # those of other keys have no effect
+    if not ours:
+        ids = ", ".join(made.key_id.hex() for made in bundle.signatures)
+        raise _not_signed(f"only keys that are not listed signed: {ids}")
+    for made in ours:
         try:
-            key.verify(made.signature, _DOMAIN + bundle.inner)
+            known[made.key_id].verify(made.signature, _DOMAIN + bundle.inner)
         except InvalidSignature as exc:
             raise _not_signed(f"the signature of key {made.key_id.hex()} does not verify") from exc
-        signed_by.append(made.key_id)
-    if not signed_by:
-        raise _not_signed(
-            "only keys that are not listed signed: " + ", ".join(s.key_id.hex() for s in bundle.signatures)
-        )
-    return tuple(signed_by)
+    return tuple(made.key_id for made in ours)
 
 
 def _not_signed(problem: str) -> EndorsementError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import cast, get_args
 
@@ -22,15 +21,13 @@ from attest.endorsements.bundle_records import (
     ParsedBundle,
     malformed,
 )
-from attest.endorsements.intel import IntelDocument, IntelDocumentKind
+from attest.endorsements.intel import IntelDocumentKind
 from attest.endorsements.intel_answers import parse_intel_crl, parse_intel_document
-from attest.endorsements.ocsp_answers import OcspAnswer, parse_ocsp
-from attest.endorsements.pool import Endorsements
-from attest.endorsements.rims import RimDocument, parse_rim_answer
-from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
+from attest.endorsements.ocsp_answers import parse_ocsp
+from attest.endorsements.pool import EndorsementLists
+from attest.endorsements.rims import parse_rim_answer
+from attest.endorsements.x509 import Certificate, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EndorsementError, EvidenceError
-
-__all__ = ["is_bundle", "parse_bundle"]
 
 _FORMAT_HEAD = cbor_bytes("format")
 _FORMAT_FAMILY = b"attest.endorsements/"
@@ -40,7 +37,7 @@ _KEY_ID_BYTES = 32
 
 
 def is_bundle(data: bytes) -> bool:
-    """Return by the first bytes whether data is a bundle, of any version, signed or not."""
+    """Return True if the first bytes are those of a bundle, of any version, signed or not."""
     if not data or not 0xA0 <= data[0] <= 0xBB:
         return False
     family = data[1 + len(_FORMAT_HEAD) :][:32]
@@ -76,27 +73,28 @@ def _parse_inner(inner: bytes, value: CborValue, signatures: tuple[BundleSignatu
     created, expires = _moment(members["created"], "created"), _moment(members["expires"], "expires")
     if created >= expires:
         raise malformed("expires", f"later than {rfc3339_text(created)}", rfc3339_text(expires))
-    records = _array(members["entries"], "entries", limit=MAX_ENTRIES)
-    if not records:
-        raise malformed("entries", "at least one", "none")
-    entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
-    if len(set(entries)) != len(entries):
-        raise malformed("entries", "no entry twice", "one that stands twice")
-    contents = [_read_content(entry, f"entries[{i}]") for i, entry in enumerate(entries)]
+    entries = _entries(members["entries"])
+    found = EndorsementLists()
+    for i, entry in enumerate(entries):
+        _read_content(entry, f"entries[{i}]", found)
     return ParsedBundle(
         created=created,
         expires=expires,
         entries=entries,
         signatures=signatures,
         inner=inner,
-        endorsements=Endorsements(
-            certificates=tuple(certificate for content in contents for certificate in content.certificates),
-            crls=tuple(crl for content in contents for crl in content.crls),
-            documents=tuple(document for content in contents for document in content.documents),
-            rims=tuple(rim for content in contents for rim in content.rims),
-            ocsp=tuple(answer for content in contents for answer in content.ocsp),
-        ),
+        endorsements=found.pool(),
     )
+
+
+def _entries(value: CborValue) -> tuple[BundleEntry, ...]:
+    records = _array(value, "entries", limit=MAX_ENTRIES)
+    if not records:
+        raise malformed("entries", "at least one", "none")
+    entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
+    if len(set(entries)) != len(entries):
+        raise malformed("entries", "no entry twice", "one that stands twice")
+    return entries
 
 
 def _entry(value: CborValue, path: str) -> BundleEntry:
@@ -110,40 +108,31 @@ def _entry(value: CborValue, path: str) -> BundleEntry:
     return BundleEntry(kind=cast("EntryKind", kind), source=source, data=data)  # kind was compared above
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
-    """Content of one entry."""
-
-    certificates: tuple[Certificate, ...] = ()
-    crls: tuple[Crl, ...] = ()
-    documents: tuple[IntelDocument, ...] = ()
-    rims: tuple[RimDocument, ...] = ()
-    ocsp: tuple[OcspAnswer, ...] = ()
-
-
 _DOCUMENTS: dict[EntryKind, IntelDocumentKind] = {"intel-tcb-info": "tcb-info", "intel-qe-identity": "qe-identity"}
 
 
-def _read_content(entry: BundleEntry, path: str) -> _Content:
+def _read_content(entry: BundleEntry, path: str, found: EndorsementLists) -> None:
     """Parse the content of an entry, exactly of its kind."""
     try:
         match entry.kind:
             case "amd-vcek":
-                return _Content(certificates=(parse_certificate(entry.data),))
+                found.certificates.append(parse_certificate(entry.data))
             case "amd-crl":
-                return _Content(crls=(parse_crl(entry.data),))
+                found.crls.append(parse_crl(entry.data))
             case "amd-chain":
-                return _Content(certificates=_chain(entry.data, path))
+                found.certificates += _chain(entry.data, path)
             case "intel-crl":
                 crl, chain = parse_intel_crl(entry.data)
-                return _Content(certificates=chain, crls=(crl,))
+                found.crls.append(crl)
+                found.certificates += chain
             case "nvidia-rim":
-                return _Content(rims=(parse_rim_answer(entry.data).document,))
+                found.rims.append(parse_rim_answer(entry.data).document)
             case "nvidia-ocsp":
-                return _Content(ocsp=(parse_ocsp(entry.data),))
+                found.ocsp.append(parse_ocsp(entry.data))
             case _:  # intel-tcb-info, intel-qe-identity
                 document, chain = parse_intel_document(entry.data, kind=_DOCUMENTS[entry.kind])
-                return _Content(certificates=chain, documents=(document,))
+                found.documents.append(document)
+                found.certificates += chain
     except EvidenceError as exc:
         raise malformed(f"{path}.data", f"a readable {entry.kind}", exc.message) from exc
 

@@ -14,26 +14,6 @@ from attest.encoding import CborValue, cbor_bytes
 from attest.endorsements.pool import Endorsements
 from attest.errors import EndorsementError
 
-__all__ = [
-    "BUNDLE_FORMAT",
-    "FETCH_AGAIN",
-    "MAX_BUNDLE_BYTES",
-    "MAX_CHAIN_CERTIFICATES",
-    "MAX_ENTRIES",
-    "MAX_SIGNATURES",
-    "MAX_SOURCE_CHARACTERS",
-    "BundleEntry",
-    "BundleKeys",
-    "BundleSignature",
-    "BundleSigner",
-    "BundleTrust",
-    "EntryKind",
-    "ParsedBundle",
-    "UnsignedBundles",
-    "VerifiedBundle",
-    "malformed",
-]
-
 BUNDLE_FORMAT = "attest.endorsements/1"
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
 """A VCEK has 1.4 KiB and a chain 5 KiB: room for some 8,000 chips."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 
 from cryptography.hazmat import asn1
 
 from attest.encoding import rfc3339_text
+from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
 from attest.endorsements.asn1 import BasicConstraints, KeyUsageHolder, tlv
 from attest.endorsements.signatures import SignatureAlgorithm, algorithm_of, signature_holds
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, RevokedError
 
-__all__ = ["require_ca", "require_current_crl", "require_issued", "require_valid"]
-
+UNPINNED_HINT = "a root counts only when its key is pinned; see docs/trust-anchors.md"
 _REMEMBERED = 1024
 _BASIC_CONSTRAINTS = "2.5.29.19"
-_KEY_USAGE = "2.5.29.15"
-_UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, _KEY_USAGE})
+KEY_USAGE = "2.5.29.15"
+UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, KEY_USAGE})
 _KEY_CERT_SIGN = 5
 
 
@@ -32,13 +33,7 @@ def require_ca(certificate: Certificate) -> None:
         ChainError: ``ca-flags-missing`` or ``critical-extension-unknown``.
     """
     _require_understood(certificate)
-    constraints = certificate.extension(_BASIC_CONSTRAINTS)
-    usage = certificate.extension(_KEY_USAGE)
-    try:
-        is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
-        may_sign = usage is not None and _has_usage(usage.value, _KEY_CERT_SIGN)
-    except ValueError as exc:
-        raise ChainError(f"{certificate.name}: CA flags cannot be read: {exc}", code="ca-flags-missing") from exc
+    is_ca, may_sign = _ca_flags(certificate)
     if not (is_ca and may_sign):
         raise ChainError(
             f"{certificate.name} may not issue certificates",
@@ -49,13 +44,28 @@ def require_ca(certificate: Certificate) -> None:
         )
 
 
-def _has_usage(value: bytes, bit: int) -> bool:
+def _ca_flags(certificate: Certificate) -> tuple[bool, bool]:
+    """Return CA of basicConstraints, and keyCertSign of keyUsage."""
+    constraints, usage = certificate.extension(_BASIC_CONSTRAINTS), certificate.extension(KEY_USAGE)
+    try:
+        is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
+        return is_ca, usage is not None and has_usage(usage.value, _KEY_CERT_SIGN)
+    except ValueError as exc:
+        raise ChainError(f"{certificate.name}: CA flags cannot be read: {exc}", code="ca-flags-missing") from exc
+
+
+def has_usage(value: bytes, bit: int) -> bool:
+    """Return True if a keyUsage, the content of its OCTET STRING, has this bit.
+
+    Raises:
+        ValueError: it cannot be decoded.
+    """
     octets = asn1.decode_der(KeyUsageHolder, tlv(0x30, value)).bits.as_bytes()
     return bool(octets) and bool(octets[0] & 0x80 >> bit)
 
 
 def _require_understood(certificate: Certificate) -> None:
-    unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in _UNDERSTOOD_CRITICAL]
+    unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in UNDERSTOOD_CRITICAL]
     if unknown:
         raise ChainError(
             f"{certificate.name} has a critical extension that is not understood",
@@ -120,73 +130,152 @@ def require_valid(certificate: Certificate, *, at: datetime, check: str | None =
     )
 
 
+def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
+    """Require a root that is held as a bare key to be within its dates; both bounds are included.
+
+    One that is held by its digest alone was judged by its certificate.
+
+    Raises:
+        ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.
+    """
+    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
+        return
+    raise ChainError(
+        f"{anchor.name} is not valid at {rfc3339_text(at)}",
+        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
+        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
+        got=rfc3339_text(at),
+    )
+
+
+def pinned_roots(
+    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, *, role: AnchorRole
+) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
+    """Yield pinned roots in the name of the child's issuer: keys that are held, then presented certificates."""
+    for anchor in anchors.of_role(role):
+        issuer = anchor.held_issuer()
+        if issuer is not None and issuer.subject == child.issuer:
+            yield anchor, issuer, None
+    for certificate in presented:
+        pinned = anchors.pinned(certificate.spki_sha256, role=role)
+        if pinned is not None:
+            yield pinned, certificate.as_issuer(), certificate
+
+
+def untrusted_root(presented: tuple[Certificate, ...], *, role: AnchorRole, expected: str) -> ChainError:
+    """Return the error for roots that are not pinned, of which the first is named.
+
+    The code is ``simulated-root-refused`` for a root of the simulator, else ``root-not-trusted``.
+    """
+    simulation = TrustAnchors.simulation()
+    simulated = any(simulation.pinned(certificate.spki_sha256, role=role) for certificate in presented)
+    return ChainError(
+        f"the root {presented[0].name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+        code="simulated-root-refused" if simulated else "root-not-trusted",
+        expected=expected,
+        got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}",
+        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
+        if simulated
+        else UNPINNED_HINT,
+    )
+
+
+# -- revocation lists
+
+
 def require_current_crl(
     crls: tuple[Crl, ...], issuer: Issuer, *, serials: tuple[int, ...], at: datetime, check: str | None = None
 ) -> Crl:
     """Return a current, genuine list of the issuer, after checking that no genuine one contains a serial.
 
-    A stale or future list counts as missing, but its entries are revoked once its signature
-    verifies. Lists of other issuers are ignored.
-
-    Args:
-        crls: all available lists.
-        issuer: of the lists.
-        serials: numbers to look for.
-        at: moment of appraisal; ``this_update <= at < next_update``.
-        check: id of this check, for errors.
+    A stale or future list counts as missing, but its entries are revoked once its signature verifies.
 
     Raises:
         RevokedError: ``certificate-revoked``.
+        ChainError: as ``find_current_crl``.
+        EndorsementError: as ``find_current_crl``.
+    """
+    for serial in serials:
+        require_not_listed(crls, issuer, serial, check=check)
+    return find_current_crl(crls, issuer, at=at, check=check)
+
+
+def require_not_listed(
+    crls: tuple[Crl, ...], issuer: Issuer, serial: int, *, name: str = "the certificate", check: str | None = None
+) -> None:
+    """Require that no genuine list of the issuer contains a serial, whatever the dates of the list.
+
+    Raises:
+        RevokedError: ``certificate-revoked``.
+        ChainError: ``public-key-invalid``, of the issuer.
+    """
+    for crl in crls:
+        # The cheap comparison first: a list of another issuer may name the number of its own certificate.
+        if serial in crl.revoked and crl.is_signed_by(issuer):
+            raise RevokedError(
+                f"{issuer.name} revoked {name} with serial {serial:x}",
+                code="certificate-revoked",
+                check=check,
+                expected=f"serial {serial:x} not listed",
+                got=f"listed by the CRL of {rfc3339_text(crl.this_update)}",
+            )
+
+
+def find_current_crl(
+    crls: tuple[Crl, ...],
+    issuer: Issuer,
+    *,
+    at: datetime,
+    next_update_included: bool = False,
+    check: str | None = None,
+) -> Crl:
+    """Return the newest list of the issuer that is genuine and current; lists of other issuers are ignored.
+
+    Raises:
         ChainError: ``crl-signature-invalid``, all lists in the issuer's name have other signers.
         EndorsementError: ``crl-missing``, ``crl-expired`` or ``crl-not-yet-valid``.
     """
     named = [crl for crl in crls if crl.issuer == issuer.subject]
     genuine = [crl for crl in named if crl.is_signed_by(issuer)]
-    for crl in genuine:
-        for serial in serials:
-            if serial in crl.revoked:
-                raise RevokedError(
-                    f"{issuer.name} revoked the certificate with serial {serial}",
-                    code="certificate-revoked",
-                    check=check,
-                    expected=f"serial {serial} not listed",
-                    got=f"listed by the CRL of {rfc3339_text(crl.this_update)}",
-                )
-    current = [crl for crl in genuine if crl.is_current(at)]
+    current = [crl for crl in genuine if crl.is_current(at, next_update_included=next_update_included)]
     if current:
         return max(current, key=lambda crl: crl.this_update)
-    raise _no_current_crl(named, genuine, issuer, at=at, check=check)
-
-
-def _no_current_crl(
-    named: list[Crl], genuine: list[Crl], issuer: Issuer, *, at: datetime, check: str | None
-) -> ChainError | EndorsementError:
-    if named and not genuine:
-        return ChainError(
+    if genuine:
+        raise _not_current(genuine, issuer, at=at, check=check)
+    if named:
+        raise ChainError(
             f"the CRL in the name of {issuer.name} is not signed by it",
             code="crl-signature-invalid",
             check=check,
             expected=f"a signature by {issuer.name}",
             got="one that does not verify",
         )
-    if not genuine:
-        return EndorsementError(
-            f"no certificate revocation list of {issuer.name} is at hand",
-            code="crl-missing",
-            check=check,
-            expected=f"a CRL of {issuer.name} that is current at {rfc3339_text(at)}",
-            got="none",
-            hint="fetch it with 'attest endorsements fetch', or leave the check out with --unchecked revocation=REASON",
-            retryable=True,
-        )
+    raise _no_crl(crls, issuer, at=at, check=check)
+
+
+def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime, check: str | None) -> EndorsementError:
     latest = max(genuine, key=lambda crl: crl.this_update)
     early = at < latest.this_update
     return EndorsementError(
         f"the CRL of {issuer.name} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",
         code="crl-not-yet-valid" if early else "crl-expired",
         check=check,
-        expected=f"thisUpdate <= {rfc3339_text(at)} < nextUpdate",
+        expected=f"a CRL that is current at {rfc3339_text(at)}",
         got=f"{rfc3339_text(latest.this_update)} to {rfc3339_text(latest.next_update)}",
         hint="fetch a newer one with 'attest endorsements fetch'",
+        retryable=True,
+    )
+
+
+def _no_crl(crls: tuple[Crl, ...], issuer: Issuer, *, at: datetime, check: str | None) -> EndorsementError:
+    others = sorted({crl.issuer_common_name or "a name without one CN" for crl in crls})
+    return EndorsementError(
+        f"no certificate revocation list of {issuer.name} is at hand",
+        code="crl-missing",
+        check=check,
+        expected=f"a CRL of {issuer.name} that is current at {rfc3339_text(at)}",
+        got=f"lists of {', '.join(others)}" if others else "none",
+        hint="give it with --endorsements PATH, fetch it with 'attest endorsements fetch', "
+        "or leave the check out with --unchecked revocation=REASON",
         retryable=True,
     )

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.encoding import cbor_bytes
 
-__all__ = ["CoseKey", "algorithm_numbers", "cose_signature_holds"]
-
 CoseKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 _CURVES: dict[str, tuple[tuple[int, ...], int, type[hashes.HashAlgorithm]]] = {
@@ -37,7 +35,7 @@ def algorithm_numbers(key: CoseKey) -> tuple[int, ...]:
 
 
 def cose_signature_holds(key: CoseKey, *, protected: bytes, payload: bytes, signature: bytes) -> bool:
-    """Return whether the signature is valid; the caller has compared the algorithm with ``algorithm_numbers``."""
+    """Return True if the signature is valid; the caller has compared the algorithm with ``algorithm_numbers``."""
     message = cbor_bytes(("Signature1", protected, b"", payload))
     try:
         if isinstance(key, ed25519.Ed25519PublicKey):

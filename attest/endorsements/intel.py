@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.encoding import hex_bytes, json_value
+from attest.endorsements.malformed import malformed
 from attest.endorsements.signatures import signature_holds
-from attest.errors import ChainError, EvidenceError
-
-__all__ = [
-    "MAX_DOCUMENT_BYTES",
-    "IntelDocument",
-    "IntelDocumentKind",
-    "intel_document",
-    "parse_pcs_answer",
-]
+from attest.errors import ChainError
 
 MAX_DOCUMENT_BYTES = 256 * 1024
 """The largest known has 7 KiB; one with the most levels allowed has 150."""
@@ -35,6 +28,7 @@ _REMEMBERED = 64
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
 _BLANK = " \t\n\r"
 _DECODER = json.JSONDecoder()
+malformed_collateral = partial(malformed, code="collateral-malformed", clause="intel-tdx-sgx.md 17")
 
 IntelDocumentKind = Literal["tcb-info", "qe-identity"]
 _KINDS: dict[str, IntelDocumentKind] = {"tcbInfo": "tcb-info", "enclaveIdentity": "qe-identity"}
@@ -55,7 +49,7 @@ class IntelDocument:
     signature: bytes
 
     def is_signed_by(self, spki: bytes) -> bool:
-        """Return whether this key signed exactly these bytes; an unreadable key signed nothing."""
+        """Return True if this key signed exactly these bytes; an unreadable key signed nothing."""
         return _document_signature_holds(self.body, self.signature, spki)
 
 
@@ -76,33 +70,31 @@ def intel_document(kind: IntelDocumentKind, body: bytes, signature: str) -> Inte
         EvidenceError: ``hex-invalid`` (the signature is not 64 bytes of hex) or ``collateral-malformed`` (too large).
     """
     if len(body) > MAX_DOCUMENT_BYTES:
-        raise _malformed(kind, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(body)))
-    return IntelDocument(
-        kind=kind, body=body, signature=hex_bytes(signature, what=f"{kind} signature", length=_SIGNATURE_BYTES)
-    )
+        raise malformed_collateral(kind, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(body)))
+    signed = hex_bytes(signature, what=f"{kind} signature", length=_SIGNATURE_BYTES)
+    return IntelDocument(kind=kind, body=body, signature=signed)
 
 
 def parse_pcs_answer(data: bytes) -> IntelDocument:
-    """Extract the signed document from an answer of Intel's service.
+    """Extract the signed document from an answer of Intel's service (specs/intel-tdx-sgx.md, sections 8 and 17).
 
-    Args:
-        data: ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
+    An answer is ``{"tcbInfo": {…}, "signature": hex}`` or ``{"enclaveIdentity": {…}, "signature": hex}``, UTF-8.
 
     Raises:
         EvidenceError: ``json-invalid``, ``hex-invalid`` or ``collateral-malformed``.
-
-    Spec: specs/intel-tdx-sgx.md, sections 8 and 17.
     """
     what = "PCS answer"
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise _malformed(what, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(data)))
+        raise malformed_collateral(what, f"at most {MAX_DOCUMENT_BYTES} bytes", str(len(data)))
     answer = json_value(data, what=what)
     if not isinstance(answer, dict):
-        raise _malformed(what, "an object", "another JSON value")
+        raise malformed_collateral(what, "an object", "another JSON value")
     held = [name for name in _KINDS if name in answer]
     signature = answer.get("signature")
     if len(held) != 1 or not isinstance(signature, str):
-        raise _malformed(what, "tcbInfo or enclaveIdentity, and signature as text", f"{len(answer)} other members")
+        raise malformed_collateral(
+            what, "tcbInfo or enclaveIdentity, and signature as text", f"{len(answer)} other members"
+        )
     body = _text_of_member(data.decode("utf-8"), held[0])
     return intel_document(_KINDS[held[0]], body.encode("utf-8"), signature)
 
@@ -123,14 +115,3 @@ def _after_blank(text: str, at: int) -> int:
     while text[at] in _BLANK:
         at += 1
     return at
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="collateral-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-        clause="intel-tdx-sgx.md 17",
-    )

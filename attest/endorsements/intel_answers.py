@@ -13,18 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attest.encoding import cbor_bytes, cbor_value
-from attest.endorsements.intel import MAX_DOCUMENT_BYTES, IntelDocument, IntelDocumentKind, parse_pcs_answer
+from attest.endorsements.intel import (
+    MAX_DOCUMENT_BYTES,
+    IntelDocument,
+    IntelDocumentKind,
+    malformed_collateral,
+    parse_pcs_answer,
+)
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
-from attest.errors import EvidenceError
-
-__all__ = [
-    "MAX_CHAIN_BYTES",
-    "MAX_CRL_ANSWER_BYTES",
-    "MAX_DOCUMENT_ANSWER_BYTES",
-    "intel_answer_bytes",
-    "parse_intel_crl",
-    "parse_intel_document",
-]
 
 MAX_CHAIN_BYTES = 64 * 1024
 """Intel's chains have 2 KiB."""
@@ -33,7 +29,6 @@ MAX_CHAIN_CERTIFICATES = 8
 _OVERHEAD_BYTES = 64
 MAX_DOCUMENT_ANSWER_BYTES = MAX_DOCUMENT_BYTES + MAX_CHAIN_BYTES + _OVERHEAD_BYTES
 MAX_CRL_ANSWER_BYTES = MAX_CRL_BYTES + MAX_CHAIN_BYTES + _OVERHEAD_BYTES
-_CLAUSE = "intel-tdx-sgx.md 17"
 
 
 def intel_answer_bytes(body: bytes, *, issuer_chain: bytes) -> bytes:
@@ -53,10 +48,10 @@ def parse_intel_document(data: bytes, *, kind: IntelDocumentKind) -> tuple[Intel
     """
     body, chain = _parts(data, limit=MAX_DOCUMENT_ANSWER_BYTES)
     if not chain:
-        raise _malformed("issuer chain", "the certificates behind a document", "none")
+        raise malformed_collateral("issuer chain", "the certificates behind a document", "none")
     document = parse_pcs_answer(body)
     if document.kind != kind:
-        raise _malformed("answer", kind, document.kind)
+        raise malformed_collateral("answer", kind, document.kind)
     return document, chain
 
 
@@ -75,13 +70,13 @@ def parse_intel_crl(data: bytes) -> tuple[Crl, tuple[Certificate, ...]]:
 
 def _parts(data: bytes, *, limit: int) -> tuple[bytes, tuple[Certificate, ...]]:
     if len(data) > limit:
-        raise _malformed("answer", f"at most {limit} bytes", f"{len(data)} bytes")
+        raise malformed_collateral("answer", f"at most {limit} bytes", f"{len(data)} bytes")
     members = cbor_value(data, what="answer of Intel's service")
     if not isinstance(members, Mapping) or set(members) != {"answer", "issuer_chain"}:
-        raise _malformed("answer", "a map of answer, issuer_chain", "something else")
+        raise malformed_collateral("answer", "a map of answer, issuer_chain", "something else")
     body, chain = members["answer"], members["issuer_chain"]
     if not isinstance(body, bytes) or not isinstance(chain, bytes):
-        raise _malformed("answer", "two byte strings", "something else")
+        raise malformed_collateral("answer", "two byte strings", "something else")
     return body, _chain(chain) if chain else ()
 
 
@@ -89,16 +84,5 @@ def _chain(pem: bytes) -> tuple[Certificate, ...]:
     blocks = pem_blocks(pem)
     if not 0 < len(blocks) <= MAX_CHAIN_CERTIFICATES or {label for label, _ in blocks} != {"CERTIFICATE"}:
         expected = f"1 to {MAX_CHAIN_CERTIFICATES} PEM certificates"
-        raise _malformed("issuer chain", expected, f"{len(blocks)} PEM blocks")
+        raise malformed_collateral("issuer chain", expected, f"{len(blocks)} PEM blocks")
     return tuple(parse_certificate(der) for _, der in blocks)
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="collateral-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )

@@ -26,40 +26,17 @@ from cryptography.hazmat import asn1
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.asn1 import KeyUsageHolder, tlv
-from attest.endorsements.chains import require_current_crl
-from attest.endorsements.ocsp_answers import (
-    MAX_AGE,
-    MAX_OCSP_BYTES,
-    OcspAnswer,
-    OcspStatus,
-    cert_id,
-    looks_like_ocsp,
-    parse_ocsp,
-    refusal_of,
-)
+from attest.endorsements.asn1 import tlv
+from attest.endorsements.chains import KEY_USAGE, UNDERSTOOD_CRITICAL, has_usage, require_current_crl
+from attest.endorsements.ocsp_answers import OcspAnswer, OcspStatus
 from attest.endorsements.signatures import SignatureAlgorithm, algorithm_of, signature_holds
 from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, RevokedError
 
-__all__ = [
-    "MAX_AGE",
-    "MAX_OCSP_BYTES",
-    "OcspAnswer",
-    "OcspStatus",
-    "cert_id",
-    "looks_like_ocsp",
-    "parse_ocsp",
-    "refusal_of",
-    "require_not_revoked",
-]
-
 _REMEMBERED = 256
-_BASIC_CONSTRAINTS = "2.5.29.19"
-_KEY_USAGE = "2.5.29.15"
 _EXTENDED_KEY_USAGE = "2.5.29.37"
-_UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, _KEY_USAGE, _EXTENDED_KEY_USAGE})
-_DIGITAL_SIGNATURE = 0x80
+_UNDERSTOOD_CRITICAL = UNDERSTOOD_CRITICAL | {_EXTENDED_KEY_USAGE}
+_DIGITAL_SIGNATURE = 0
 _ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
 _SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
 """Of two answers for the same moment the worse one counts."""
@@ -105,17 +82,12 @@ def require_not_revoked(
 ) -> OcspAnswer | Crl:
     """Return the genuine answer or list that shows, at ``at``, that a certificate is not revoked.
 
-    Nonces are not compared: the requester has done so, and stored answers are judged by their dates.
+    ``issuer`` is its verified issuer; answers and lists of others do not count. Nonces are not compared: the requester
+    has done so, and stored answers are judged by their dates (``this_update <= at < next_update``, and the responder's
+    certificate is valid). Reasons of a list's entries are not read, so no hold in one is tolerated.
 
-    Args:
-        certificate: under check.
-        issuer: its verified issuer; answers and lists of others do not count.
-        answers: all available answers.
-        crls: all available lists. Reasons of their entries are not read, so no hold in one is tolerated.
-        at: moment of appraisal; ``this_update <= at < next_update``, and the responder's certificate is valid.
-        hold: reason to tolerate a hold, for RIM signers only; None tolerates none. A tolerated hold is
-            itself returned, for display; a current answer is necessary all the same.
-        check: id of this check, for errors.
+    ``hold`` is the reason to tolerate a hold, for RIM signers only; None tolerates none. A tolerated hold is itself
+    returned, for display; a current answer is necessary all the same.
 
     Raises:
         RevokedError: ``certificate-revoked``, by a genuine answer or list of any date.
@@ -157,10 +129,9 @@ def _refuse_negatives(
     good = [found.answer.this_update for found in current if found.answer.status is OcspStatus.GOOD]
     held: OcspAnswer | None = None
     for answer in (found.answer for found in sorted(genuine, key=lambda found: found.rank)):
-        if answer.status is not OcspStatus.REVOKED:
+        released = answer.is_on_hold and any(moment > answer.this_update for moment in good)
+        if answer.status is not OcspStatus.REVOKED or released:
             continue
-        if answer.is_on_hold and any(moment > answer.this_update for moment in good):
-            continue  # removed since
         if not answer.is_on_hold or hold is None:
             raise _revoked(certificate, issuer, answer, check)
         held = answer
@@ -198,7 +169,7 @@ def _is_signed_by(answer: OcspAnswer, spki: bytes) -> bool:
 
 
 def _is_responder_of(certificate: Certificate, issuer: Issuer) -> bool:
-    """Return whether the issuer certified a responder: name, signature, OCSPSigning, no unknown critical extension.
+    """Return True if the issuer certified a responder: name, signature, OCSPSigning, no unknown critical extension.
 
     NOTE: the responder's own revocation is not checked; only the same issuer could answer, by a responder again
     (RFC 6960, section 4.2.2.2.1). Its dates are checked where an answer has to be current.
@@ -214,16 +185,16 @@ def _is_responder_of(certificate: Certificate, issuer: Issuer) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _may_answer(certificate: Certificate) -> bool:
-    """Return whether a certificate has the purpose OCSPSigning, and a keyUsage that permits signatures."""
-    purposes, usage = certificate.extension(_EXTENDED_KEY_USAGE), certificate.extension(_KEY_USAGE)
+    """Return True if a certificate has the purpose OCSPSigning, and a keyUsage, if any, that permits signatures."""
+    purposes, usage = certificate.extension(_EXTENDED_KEY_USAGE), certificate.extension(KEY_USAGE)
     if purposes is None:
         return False
     try:
         decoded = asn1.decode_der(_PurposesHolder, tlv(0x30, purposes.value)).purposes
-        bits = b"\x80" if usage is None else asn1.decode_der(KeyUsageHolder, tlv(0x30, usage.value)).bits.as_bytes()
+        may_sign = usage is None or has_usage(usage.value, _DIGITAL_SIGNATURE)
     except ValueError:
         return False
-    return ExtendedKeyUsageOID.OCSP_SIGNING in decoded and bool(bits) and bool(bits[0] & _DIGITAL_SIGNATURE)
+    return ExtendedKeyUsageOID.OCSP_SIGNING in decoded and may_sign
 
 
 # -- refusals

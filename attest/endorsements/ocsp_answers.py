@@ -23,17 +23,6 @@ from attest.endorsements.asn1 import tlv
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate
 from attest.errors import ChainError, EvidenceError
 
-__all__ = [
-    "MAX_AGE",
-    "MAX_OCSP_BYTES",
-    "OcspAnswer",
-    "OcspStatus",
-    "cert_id",
-    "looks_like_ocsp",
-    "parse_ocsp",
-    "refusal_of",
-]
-
 MAX_OCSP_BYTES = 16 * 1024
 """An answer has a certificate or two and some hundred bytes of its own."""
 MAX_CERTIFICATES = 4
@@ -52,6 +41,13 @@ _ALGORITHMS: Mapping[x509.ObjectIdentifier, bytes] = {
 }
 _HASHES = frozenset({"sha1", "sha256", "sha384"})
 """Digests of issuers in answers. SHA-1 protects nothing here: the signature is checked with the issuer's own key."""
+_UNREADABLE = (
+    ValueError,
+    OverflowError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
 _REFUSAL_HEAD = bytes.fromhex("30030a01")
 _REFUSALS: Mapping[int, str] = {
     1: "malformedRequest",
@@ -68,13 +64,6 @@ class OcspStatus(enum.StrEnum):
     GOOD = "good"
     REVOKED = "revoked"
     UNKNOWN = "unknown"
-
-
-_STATUSES: Mapping[ocsp.OCSPCertStatus, OcspStatus] = {
-    ocsp.OCSPCertStatus.GOOD: OcspStatus.GOOD,
-    ocsp.OCSPCertStatus.REVOKED: OcspStatus.REVOKED,
-    ocsp.OCSPCertStatus.UNKNOWN: OcspStatus.UNKNOWN,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,15 +111,15 @@ class OcspAnswer:
 
     @property
     def is_on_hold(self) -> bool:
-        """Return whether the issuer suspended the certificate and may still release it."""
+        """True if the issuer suspended the certificate and may still release it."""
         return self.status is OcspStatus.REVOKED and self.revocation_reason == _HOLD
 
     def is_current(self, at: datetime) -> bool:
-        """Return whether ``this_update <= at < ends``."""
+        """Return True if ``this_update <= at < ends``."""
         return self.this_update <= at < self.ends
 
     def concerns(self, serial: int, issuer: Issuer) -> bool:
-        """Return whether all three fields of the answer's CertID match this certificate of this issuer.
+        """Return True if all three fields of the answer's CertID match this certificate of this issuer.
 
         Raises:
             ChainError: ``public-key-invalid``, the issuer's.
@@ -154,9 +143,7 @@ class _SubjectPublicKeyInfo:
 def cert_id(issuer: Issuer, hash_algorithm: str) -> tuple[bytes, bytes]:
     """Return OCSP's identification of an issuer: digests of its DER Name and of its key's BIT STRING content.
 
-    Args:
-        issuer: to identify.
-        hash_algorithm: ``sha1``, ``sha256`` or ``sha384``.
+    The hash algorithm is ``sha1``, ``sha256`` or ``sha384``.
 
     Raises:
         ChainError: ``public-key-invalid``.
@@ -173,7 +160,7 @@ def _digest(algorithm: str, data: bytes) -> bytes:
 
 
 def looks_like_ocsp(data: bytes) -> bool:
-    """Return by the first bytes whether this is an OCSPResponse: a SEQUENCE that starts with a one-byte ENUMERATED."""
+    """Return True if this begins as an OCSPResponse does: a SEQUENCE that starts with a one-byte ENUMERATED."""
     head = 2 + (data[1] - 0x80 if len(data) > 1 and data[1] > 0x80 else 0)
     return data[:1] == b"\x30" and data[head : head + 2] == b"\x0a\x01"
 
@@ -187,17 +174,13 @@ def refusal_of(der: bytes) -> str | None:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_ocsp(der: bytes) -> OcspAnswer:
-    """Parse one answer: a basic response about exactly one certificate.
+    """Parse one answer, at most ``MAX_OCSP_BYTES``: a basic response about exactly one certificate.
 
-    Args:
-        der: the OCSPResponse, without other bytes, at most ``MAX_OCSP_BYTES``. Accepted input encodes to
-            the same bytes again.
+    Accepted input encodes to the same bytes again.
 
     Raises:
         EvidenceError: ``ocsp-malformed``, among others a responder's refusal (``unauthorized``, ``tryLater``), an
-            answer about several certificates, or a critical extension that is not the nonce.
-
-    Spec: RFC 6960, section 4.2.1.
+            answer about several certificates, or a critical extension that is not the nonce (RFC 6960, section 4.2.1).
     """
     if len(der) > MAX_OCSP_BYTES:
         raise _malformed(f"{len(der)} bytes, more than {MAX_OCSP_BYTES}")
@@ -208,13 +191,7 @@ def parse_ocsp(der: bytes) -> OcspAnswer:
         return _read(der, ocsp.load_der_ocsp_response(der))
     except EvidenceError as exc:
         raise _malformed(exc.message) from exc
-    except (
-        ValueError,
-        OverflowError,
-        UnsupportedAlgorithm,
-        x509.DuplicateExtension,
-        x509.UnsupportedGeneralNameType,
-    ) as exc:
+    except _UNREADABLE as exc:
         raise _malformed(exc) from exc
 
 
@@ -248,7 +225,7 @@ def _read(der: bytes, response: ocsp.OCSPResponse) -> OcspAnswer:
         issuer_name_hash=response.issuer_name_hash,
         issuer_key_hash=response.issuer_key_hash,
         serial=response.serial_number,
-        status=_STATUSES[response.certificate_status],
+        status=OcspStatus[response.certificate_status.name],
         revocation_reason=None if reason is None else reason.value,
         revocation_time=response.revocation_time_utc,
         this_update=response.this_update_utc,

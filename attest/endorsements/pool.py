@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from attest.endorsements.intel import IntelDocument
-from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.ocsp_answers import OcspAnswer
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl
-
-__all__ = ["NO_ENDORSEMENTS", "Endorsements"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +80,36 @@ class Endorsements:
 
 NO_ENDORSEMENTS = Endorsements()
 """The empty pool."""
+
+
+class EndorsementLists:
+    """Endorsements under collection, in the order of arrival."""
+
+    def __init__(self) -> None:
+        self.certificates: list[Certificate] = []
+        self.crls: list[Crl] = []
+        self.documents: list[IntelDocument] = []
+        self.rims: list[RimDocument] = []
+        self.ocsp: list[OcspAnswer] = []
+
+    def __len__(self) -> int:
+        documents = len(self.documents) + len(self.rims)
+        return len(self.certificates) + len(self.crls) + documents + len(self.ocsp)
+
+    def add(self, found: Endorsements | EndorsementLists) -> None:
+        """Append others."""
+        self.certificates += found.certificates
+        self.crls += found.crls
+        self.documents += found.documents
+        self.rims += found.rims
+        self.ocsp += found.ocsp
+
+    def pool(self) -> Endorsements:
+        """Return them as a pool, without repetition."""
+        return Endorsements(
+            certificates=tuple(self.certificates),
+            crls=tuple(self.crls),
+            documents=tuple(self.documents),
+            rims=tuple(self.rims),
+            ocsp=tuple(self.ocsp),
+        )

@@ -7,25 +7,6 @@ from typing import Literal, TypeAlias
 
 from attest.endorsements.x509 import Issuer
 
-__all__ = [
-    "AmdChainRequest",
-    "AmdCrlRequest",
-    "AmdKeyKind",
-    "AmdRequest",
-    "AmdVcekRequest",
-    "EndorsementRequest",
-    "IntelPckCa",
-    "IntelPckCrlRequest",
-    "IntelQeIdentityRequest",
-    "IntelRequest",
-    "IntelRootCrlRequest",
-    "IntelTcbInfoRequest",
-    "IntelTee",
-    "NvidiaOcspRequest",
-    "NvidiaRequest",
-    "NvidiaRimRequest",
-]
-
 AmdKeyKind = Literal["vcek", "vlek"]
 IntelTee = Literal["sgx", "tdx"]
 IntelPckCa = Literal["platform", "processor"]

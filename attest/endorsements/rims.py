@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from attest.encoding import base64_bytes, hex_bytes, json_value
-from attest.errors import EvidenceError
-
-__all__ = [
-    "MAX_RIM_ANSWER_BYTES",
-    "MAX_RIM_BYTES",
-    "RimAnswer",
-    "RimDocument",
-    "is_rim_id",
-    "looks_like_rim",
-    "looks_like_rim_answer",
-    "parse_rim_answer",
-    "read_rim_document",
-]
+from attest.endorsements.malformed import malformed
 
 MAX_RIM_BYTES = 256 * 1024
 """The largest known has 26 KiB."""
@@ -32,6 +21,10 @@ _SWID = re.compile(
     rb"<(?:[A-Za-z_][\w.-]{0,32}:)?SoftwareIdentity[ \t\r\n>/]"
 )
 _ANSWER_MEMBERS = ("id", "rim", "sha256")
+_malformed = partial(
+    malformed, code="rim-answer-malformed", of=" of the RIM service's answer", clause="nvidia-gpu.md 9.1"
+)
+_no_document = partial(malformed, "rim", code="rim-malformed", clause="nvidia-gpu.md 9.2")
 _BLANKS = b" \t\r\n"
 _RIM_MEMBER = re.compile(rb'"rim"[ \t\r\n]*:[ \t\r\n]*"')
 _DIGEST_MEMBER = re.compile(rb'"sha256"[ \t\r\n]*:')
@@ -67,42 +60,39 @@ class RimAnswer:
 
 
 def is_rim_id(text: str) -> bool:
-    """Return whether a text is a valid RIM id: it becomes part of a URL, and evidence contributes to it."""
+    """Return True if a text is a valid RIM id: it becomes part of a URL, and evidence contributes to it."""
     return _ID.fullmatch(text) is not None
 
 
 def looks_like_rim(data: bytes) -> bool:
-    """Return by the first element whether this is a SWID document, without parsing."""
+    """Return True if the first element is that of a SWID document, without parsing."""
     return _SWID.match(data) is not None
 
 
 def looks_like_rim_answer(data: bytes) -> bool:
-    """Return whether this is a JSON object with the members of the RIM service's answer."""
+    """Return True if this is a JSON object with the members of the RIM service's answer."""
     text = data[:MAX_RIM_ANSWER_BYTES]
     return text[:64].lstrip(_BLANKS)[:1] == b"{" and all(p.search(text) for p in (_RIM_MEMBER, _DIGEST_MEMBER))
 
 
 def parse_rim_answer(data: bytes) -> RimAnswer:
-    """Parse an answer of NVIDIA's RIM service and compare its stated digest.
+    """Parse an answer of NVIDIA's RIM service and compare its stated digest (specs/nvidia-gpu.md, section 9.1).
 
-    Args:
-        data: JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members are
-            ignored. ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
+    An answer is JSON ``{"id", "rim", "sha256", …}``, at most ``MAX_RIM_ANSWER_BYTES``; other members are ignored.
+    ``rim`` is base64 of the document, ``sha256`` the hex digest of the decoded document.
 
     Raises:
-        EvidenceError: ``rim-answer-malformed`` or ``rim-malformed``; or ``json-invalid``, ``base64-invalid`` or
+        EvidenceError: ``rim-answer-malformed``, ``rim-malformed``, ``json-invalid``, ``base64-invalid`` or
             ``hex-invalid``.
-
-    Spec: specs/nvidia-gpu.md, section 9.1.
     """
     if len(data) > MAX_RIM_ANSWER_BYTES:
-        raise _malformed("answer", f"at most {MAX_RIM_ANSWER_BYTES} bytes", f"{len(data)} bytes")
+        raise _malformed("body", f"at most {MAX_RIM_ANSWER_BYTES} bytes", f"{len(data)} bytes")
     members = json_value(data, what="answer of the RIM service")
     if not isinstance(members, dict):
-        raise _malformed("answer", "an object", type(members).__name__)
+        raise _malformed("body", "an object", type(members).__name__)
     name, rim, digest = (members.get(member) for member in _ANSWER_MEMBERS)
     if not (isinstance(name, str) and isinstance(rim, str) and isinstance(digest, str)):
-        raise _malformed("answer", "texts under id, rim and sha256", "something else")
+        raise _malformed("body", "texts under id, rim and sha256", "something else")
     if not is_rim_id(name):
         raise _malformed("id", "the id of a RIM", repr(name[:40]))
     document = RimDocument(xml=base64_bytes(rim, what="rim"))
@@ -123,25 +113,3 @@ def read_rim_document(xml: bytes) -> RimDocument:
     if not looks_like_rim(xml):
         raise _no_document("the element SoftwareIdentity", "something else")
     return RimDocument(xml=xml)
-
-
-def _no_document(expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"RIM: expected {expected}, got {got}",
-        code="rim-malformed",
-        field="rim",
-        expected=expected,
-        got=got,
-        clause="nvidia-gpu.md 9.2",
-    )
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"answer of the RIM service: {path}: expected {expected}, got {got}",
-        code="rim-answer-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-        clause="nvidia-gpu.md 9.1",
-    )

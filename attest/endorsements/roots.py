@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["AMD_ARK_MODULI", "INTEL_SGX_ROOT_POINT", "NVIDIA_DEVICE_ROOT_POINT", "NVIDIA_RIM_ROOT_POINT"]
-
 AMD_ARK_MODULI: Final[Mapping[str, str]] = {
     "Milan": (
         "d0b779d9124e75e88996a2b625db15983ec592dba8b56c17d5f3605b8d5763d5f3d471214949a12f3f42bbd0c7465be0"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -16,8 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from attest.endorsements.asn1 import tlv
 from attest.errors import ChainError
-
-__all__ = ["PublicKey", "SignatureAlgorithm", "algorithm_of", "forget", "load_public_key", "signature_holds"]
 
 _REMEMBERED = 1024
 _REMEMBERED_LARGE = 32
@@ -38,17 +37,11 @@ def _pss_sha384_identifiers() -> Iterator[bytes]:
     mgf1 = bytes.fromhex("06092a864886f70d010108")
     pss = bytes.fromhex("06092a864886f70d01010a")
     salt = tlv(0xA2, tlv(0x02, bytes([48])))
-    for hash_null in (null, b""):
-        for mgf_null in (null, b""):
-            for trailer in (b"", tlv(0xA3, tlv(0x02, b"\x01"))):
-                parameters = tlv(
-                    0x30,
-                    tlv(0xA0, tlv(0x30, sha384, hash_null)),
-                    tlv(0xA1, tlv(0x30, mgf1, tlv(0x30, sha384, mgf_null))),
-                    salt,
-                    trailer,
-                )
-                yield tlv(0x30, pss, parameters)
+    trailers = (b"", tlv(0xA3, tlv(0x02, b"\x01")))
+    for hash_null, mgf_null, trailer in product((null, b""), (null, b""), trailers):
+        digest = tlv(0xA0, tlv(0x30, sha384, hash_null))
+        mask = tlv(0xA1, tlv(0x30, mgf1, tlv(0x30, sha384, mgf_null)))
+        yield tlv(0x30, pss, tlv(0x30, digest, mask, salt, trailer))
 
 
 class SignatureAlgorithm(enum.Enum):
@@ -79,8 +72,7 @@ def load_public_key(spki: bytes) -> PublicKey:
     """Parse an RSA or elliptic-curve public key from its SubjectPublicKeyInfo.
 
     Raises:
-        ChainError: ``public-key-invalid``, an unsupported kind or size of key, or a point outside its
-            curve.
+        ChainError: ``public-key-invalid``, an unsupported kind or size of key, or a point outside its curve.
     """
     try:
         key = serialization.load_der_public_key(spki)
@@ -104,7 +96,7 @@ def algorithm_of(identifier: bytes) -> SignatureAlgorithm | None:
 
 
 def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
-    """Return whether a signature is valid under the key; a pure function of four byte strings.
+    """Return True if a signature is valid under the key; a pure function of four byte strings.
 
     Args:
         signed: the bytes as received.

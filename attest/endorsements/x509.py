@@ -35,18 +35,6 @@ from attest.endorsements.asn1 import (
 from attest.endorsements.signatures import signature_holds
 from attest.errors import EvidenceError
 
-__all__ = [
-    "MAX_CERTIFICATE_BYTES",
-    "MAX_CRL_BYTES",
-    "Certificate",
-    "Crl",
-    "Extension",
-    "Issuer",
-    "parse_certificate",
-    "parse_crl",
-    "pem_blocks",
-]
-
 MAX_CERTIFICATE_BYTES = 16 * 1024
 """AMD's and Intel's certificates have 1 to 2 KiB, NVIDIA's up to 1 KiB."""
 MAX_CRL_BYTES = 1024 * 1024
@@ -149,12 +137,13 @@ class Crl:
     revoked: frozenset[int]
 
     def is_signed_by(self, issuer: Issuer) -> bool:
-        """Return whether this issuer's name and key belong to the list."""
+        """Return True if this issuer's name and key belong to the list."""
         return self.issuer == issuer.subject and signature_holds(self.tbs, self.signature, self.algorithm, issuer.spki)
 
-    def is_current(self, at: datetime) -> bool:
-        """Return whether ``this_update <= at < next_update``."""
-        return self.this_update <= at < self.next_update
+    def is_current(self, at: datetime, *, next_update_included: bool = False) -> bool:
+        """Return True if ``this_update <= at < next_update``, or ``<=`` at the end too."""
+        ended = at > self.next_update if next_update_included else at >= self.next_update
+        return self.this_update <= at and not ended
 
 
 # -- parsing
@@ -176,10 +165,6 @@ def _common_name(name: bytes) -> str | None:
     return text if text.isprintable() else None
 
 
-def _moment(time: asn1.UTCTime | asn1.GeneralizedTime) -> datetime:
-    return time.as_datetime()
-
-
 def _bits(value: asn1.BitString, *, what: str) -> bytes:
     if value.padding_bits():
         msg = f"{what} is not whole bytes"
@@ -187,19 +172,15 @@ def _bits(value: asn1.BitString, *, what: str) -> bytes:
     return value.as_bytes()
 
 
-def _distinct(decoded: list[EncodedExtension]) -> list[EncodedExtension]:
-    """Require a limited number of distinct extensions."""
+def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
+    """Return a limited number of distinct extensions."""
     if len(decoded) > MAX_EXTENSIONS:
         msg = f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}"
         raise ValueError(msg)
     if len({extension.oid for extension in decoded}) != len(decoded):
         msg = "one extension stands twice"
         raise ValueError(msg)
-    return decoded
-
-
-def _extension(decoded: EncodedExtension) -> Extension:
-    return Extension(oid=decoded.oid.dotted_string, critical=decoded.critical, value=decoded.value)
+    return tuple([Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded])
 
 
 def _signed_parts(der: bytes, *, limit: int) -> Signed:
@@ -212,51 +193,57 @@ def _signed_parts(der: bytes, *, limit: int) -> Signed:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_certificate(der: bytes) -> Certificate:
-    """Parse one X.509 v3 certificate.
+    """Parse one X.509 v3 certificate of a vendor (RFC 5280, section 4.1).
 
-    All vendor certificates are parsed here; serial number 0, leaves without basicConstraints and
-    explicit PSS defaults are accepted, since the vendors issue them.
+    Serial number 0, leaves without basicConstraints and explicit PSS defaults are accepted, since vendors issue them.
 
     Args:
         der: the certificate, without other bytes, at most ``MAX_CERTIFICATE_BYTES``.
 
     Raises:
         EvidenceError: ``certificate-malformed``.
-
-    Spec: RFC 5280, section 4.1.
     """
     try:
-        outer = _signed_parts(der, limit=MAX_CERTIFICATE_BYTES)
-        tbs = inside(outer.tbs, TbsCertificate)
-        algorithm = whole(outer.algorithm)
-        if whole(tbs.signature) != algorithm:  # the outer one is unsigned: a changed byte in it would pass
-            msg = "the signature algorithm outside differs from the signed one inside"
-            raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
-        if tbs.version != 2:
-            msg = f"version {tbs.version + 1}, expected 3"
-            raise ValueError(msg)  # noqa: TRY301
-        issuer, subject = whole(tbs.issuer), whole(tbs.subject)
-        return Certificate(
-            der=der,
-            tbs=whole(outer.tbs),
-            signature=_bits(outer.signature, what="signature"),
-            algorithm=algorithm,
-            serial=tbs.serial,
-            issuer=issuer,
-            subject=subject,
-            common_name=_common_name(subject),
-            issuer_common_name=_common_name(issuer),
-            not_before=_moment(tbs.validity.not_before),
-            not_after=_moment(tbs.validity.not_after),
-            spki=whole(tbs.spki),
-            extensions=tuple([_extension(extension) for extension in _distinct(tbs.extensions)]),
-        )
+        return _certificate(der)
     except (ValueError, OverflowError) as exc:
         raise _malformed("certificate", exc) from exc
 
 
+def _certificate(der: bytes) -> Certificate:
+    outer = _signed_parts(der, limit=MAX_CERTIFICATE_BYTES)
+    tbs = inside(outer.tbs, TbsCertificate)
+    if tbs.version != 2:
+        msg = f"version {tbs.version + 1}, expected 3"
+        raise ValueError(msg)
+    issuer, subject = whole(tbs.issuer), whole(tbs.subject)
+    return Certificate(
+        der=der,
+        tbs=whole(outer.tbs),
+        signature=_bits(outer.signature, what="signature"),
+        algorithm=_same_algorithm(outer.algorithm, tbs.signature),
+        serial=tbs.serial,
+        issuer=issuer,
+        subject=subject,
+        common_name=_common_name(subject),
+        issuer_common_name=_common_name(issuer),
+        not_before=tbs.validity.not_before.as_datetime(),
+        not_after=tbs.validity.not_after.as_datetime(),
+        spki=whole(tbs.spki),
+        extensions=_extensions(tbs.extensions),
+    )
+
+
+def _same_algorithm(outer: asn1.TLV, signed: asn1.TLV) -> bytes:
+    """Require the algorithm outside, which no signature covers, to repeat the signed one byte by byte."""
+    algorithm = whole(outer)
+    if whole(signed) != algorithm:
+        msg = "the signature algorithm outside differs from the signed one inside"
+        raise ValueError(msg)
+    return algorithm
+
+
 def _tbs_crl(tbs: asn1.TLV, *, short: bool) -> tuple[TbsCrl | ListingTbsCrl, bool, frozenset[int]]:
-    """Decode the signed part of a list, whether any entry has a critical extension, and the serial numbers.
+    """Decode the signed part of a list, with the serial numbers, and True if an entry has a critical extension.
 
     Long lists are first decoded by the fast path. If it does not apply, or fails, the decoder decides.
     """
@@ -281,10 +268,8 @@ def _alike_entries(revoked: asn1.TLV) -> tuple[bool, frozenset[int]] | None:
 
     The first is decoded, the list is cut at every such ending, and the preceding numbers are decoded together.
     The cuts are a guess, verified by each entry: a head in the only DER form with matching lengths, and
-    then one INTEGER, which leaves no undecoded bytes.
-
-    Returns:
-        As ``_tbs_crl``; None if the guess fails, and every entry has to be decoded by itself.
+    then one INTEGER, which leaves no undecoded bytes. If it fails, the result is None, and every entry has to be
+    decoded by itself.
     """
     content = bytes(revoked.data)
     first = content[: 2 + content[1]] if len(content) > 1 else b""
@@ -307,44 +292,40 @@ def _front(size: int, ending: bytes) -> bytes | None:
 
 @lru_cache(maxsize=_REMEMBERED_CRLS)
 def parse_crl(der: bytes) -> Crl:
-    """Parse one X.509 v2 certificate revocation list.
+    """Parse one X.509 v2 certificate revocation list (RFC 5280, section 5.1).
 
-    Lists with critical extensions are refused: absence from a delta, indirect or partial list would
-    prove nothing.
+    Lists with critical extensions are refused: absence from a delta, indirect or partial list would prove nothing.
 
     Args:
         der: the list, without other bytes, at most ``MAX_CRL_BYTES``.
 
     Raises:
         EvidenceError: ``crl-malformed``.
-
-    Spec: RFC 5280, section 5.1.
     """
     try:
-        outer = _signed_parts(der, limit=MAX_CRL_BYTES)
-        tbs, critical, revoked = _tbs_crl(outer.tbs, short=len(der) < _SHORT_CRL_BYTES)
-        algorithm = whole(outer.algorithm)
-        if whole(tbs.signature) != algorithm:
-            msg = "the signature algorithm outside differs from the signed one inside"
-            raise ValueError(msg)  # noqa: TRY301  one translation for every defect of the bytes
-        critical = any(extension.critical for extension in _distinct(tbs.extensions)) or critical
-        if tbs.version != 1 or critical:
-            msg = "expected version 2 without critical extensions"
-            raise ValueError(msg)  # noqa: TRY301
-        issuer = whole(tbs.issuer)
-        return Crl(
-            der=der,
-            tbs=whole(outer.tbs),
-            signature=_bits(outer.signature, what="signature"),
-            algorithm=algorithm,
-            issuer=issuer,
-            issuer_common_name=_common_name(issuer),
-            this_update=_moment(tbs.this_update),
-            next_update=_moment(tbs.next_update),
-            revoked=revoked,
-        )
+        return _crl(der)
     except (ValueError, OverflowError) as exc:
         raise _malformed("crl", exc) from exc
+
+
+def _crl(der: bytes) -> Crl:
+    outer = _signed_parts(der, limit=MAX_CRL_BYTES)
+    tbs, critical, revoked = _tbs_crl(outer.tbs, short=len(der) < _SHORT_CRL_BYTES)
+    if tbs.version != 1 or critical or any(extension.critical for extension in _extensions(tbs.extensions)):
+        msg = "expected version 2 without critical extensions"
+        raise ValueError(msg)
+    issuer = whole(tbs.issuer)
+    return Crl(
+        der=der,
+        tbs=whole(outer.tbs),
+        signature=_bits(outer.signature, what="signature"),
+        algorithm=_same_algorithm(outer.algorithm, tbs.signature),
+        issuer=issuer,
+        issuer_common_name=_common_name(issuer),
+        this_update=tbs.this_update.as_datetime(),
+        next_update=tbs.next_update.as_datetime(),
+        revoked=revoked,
+    )
 
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----\s([A-Za-z0-9+/=\s]*+)-----END \1-----")

@@ -66,20 +66,9 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "attest.evidence.binding": (
-            "Binding",
-            "MAX_TEXT_CHARACTERS",
-            "NONCE_BYTES",
-            "parse_binding",
-        ),
-        "attest.evidence.claims": (
-            "ClaimTree",
-            "StatedClaims",
-        ),
-        "attest.evidence.endorsement_files": (
-            "MAX_FILES",
-            "MAX_FILE_BYTES",
-        ),
+        "attest.evidence.binding": ("Binding", "MAX_TEXT_CHARACTERS", "NONCE_BYTES", "parse_binding"),
+        "attest.evidence.claims": ("ClaimTree", "StatedClaims"),
+        "attest.evidence.endorsement_files": ("MAX_FILES", "MAX_FILE_BYTES"),
         "attest.evidence.envelope": (
             "Evidence",
             "EvidenceItem",
@@ -94,12 +83,7 @@ __getattr__ = lazy_names(
             "MEDIA_SNP_REPORT",
         ),
         "attest.evidence.gpu.device_set": ("DeviceSet",),
-        "attest.evidence.tolerances": (
-            "DeviceTolerances",
-            "GpuTolerances",
-            "NO_DEVICE_TOLERANCES",
-            "NO_TOLERANCES",
-        ),
+        "attest.evidence.tolerances": ("DeviceTolerances", "GpuTolerances", "NO_DEVICE_TOLERANCES", "NO_TOLERANCES"),
         "attest.evidence.gpu.verify": ("VerifiedGpu",),
         "attest.evidence.intel.verify": ("VerifiedIntelQuote",),
         "attest.evidence.registry": ("FORMATS",),

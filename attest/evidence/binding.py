@@ -8,7 +8,7 @@ r"""The binding, to which a proof commits: purpose, roles, nonce, key and every 
 Behind a virtual TPM (Azure) the guest has no REPORT_DATA of its own: the 64 bytes are the user data among the runtime
 claims, and the first 48 of them extraData of the TPM's quote.
 
-The GPUs are asked first, under a nonce derived from the same challenge; then the CPU commits to what they said. So
+GPU evidence is collected first, under a nonce derived from the same challenge; then the CPU commits to it. So
 one nonce, one key, one Relying Party and one set of devices stand or fall together.
 """
 
@@ -21,8 +21,6 @@ from hashlib import sha256, sha512
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import BindingError, EvidenceError
-
-__all__ = ["EXTRA_DATA_BYTES", "MAX_BINDING_BYTES", "NONCE_BYTES", "Binding", "ExpectedBinding", "parse_binding"]
 
 NONCE_BYTES = 32
 EXTRA_DATA_BYTES = 48
@@ -129,7 +127,7 @@ class ExpectedBinding:
 
 
 def parse_binding(data: bytes) -> Binding:
-    """Read a binding; exactly these members, canonical CBOR, lengths as the format says.
+    """Read a binding; exactly these members, canonical CBOR, lengths as the format states.
 
     Raises:
         EvidenceError: ``binding-malformed`` or ``cbor-invalid``.

@@ -13,18 +13,6 @@ from typing import Any, TypeAlias
 
 from attest.encoding import JsonValue
 
-__all__ = [
-    "Claim",
-    "ClaimTree",
-    "ClaimType",
-    "ClaimValue",
-    "Origin",
-    "StatedClaims",
-    "claims_document",
-    "nested_document",
-    "value_text",
-]
-
 ClaimTree: TypeAlias = "bool | int | str | bytes | tuple[ClaimTree, ...] | Mapping[str, ClaimTree]"
 """A value that is there, whole; what a mapping does not know is not among its keys."""
 ClaimValue: TypeAlias = "ClaimTree | None"
@@ -102,6 +90,11 @@ class Claim:
         value, wanted = subject.values.get(self.name), _STATED_TYPES.get(self.type)
         # An exact type: true is no 1.
         return value if wanted is not None and type(value) is wanted else None
+
+
+def claim_finder(claims: Iterable[Claim]) -> Callable[[str], Claim]:
+    """Return the function that returns the claim of a name; an unknown name is a ``KeyError``."""
+    return {claim.name: claim for claim in claims}.__getitem__
 
 
 def claims_document(claims: Iterable[Claim], verified: object) -> dict[str, JsonValue]:

@@ -1,8 +1,8 @@
 """Checks across the items of one Attester: the binding, the challenge, and the devices that it names.
 
 Each judge compares presented values with required ones; none looks into the evidence of a format. A CPU report
-commits to the binding, the binding lists every other device, and each of those was asked under a nonce that only
-this challenge gives.
+commits to the binding, the binding lists every other device, and the evidence of each was collected under a nonce
+that only this challenge gives.
 
 Spec: DESIGN 7; must-check.md 1, 2 and 11.
 """
@@ -12,15 +12,13 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from attest.checks import Check, Outcome
 from attest.errors import BindingError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import EvidenceItem
 from attest.evidence.freshness import REPORT_DATA_BYTES, ExpectedFreshness, Freshness
-
-__all__ = ["DEVICE_NONCE_BYTES", "Composite", "Presented", "judge_composite"]
 
 DEVICE_NONCE_BYTES = 32
 """SPDM has no other nonces (nvidia-gpu.md 2)."""
@@ -32,6 +30,7 @@ _CLAUSES = {
     "binding.device_nonce": "DESIGN 7, GPU nonce; must-check.md 11",
     "freshness": "RFC 9334, section 10; must-check.md 1",
 }
+Expectation: TypeAlias = ExpectedFreshness | ExpectedBinding | None
 _Judged = tuple[Outcome | None, str, str]
 _NOT_APPLICABLE: _Judged = (None, "", "")
 
@@ -43,7 +42,7 @@ class Presented(NamedTuple):
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
             None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
-        binding: what the CPU's report is said to commit to, if the evidence carries it.
+        binding: the binding that the CPU's report must commit to, if the evidence carries one.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
     """
@@ -70,7 +69,7 @@ class Composite:
     freshness: Freshness
 
 
-def judge_composite(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> Composite:
+def judge_composite(presented: Presented, expected: Expectation) -> Composite:
     """Compare the binding with REPORT_DATA and with the devices, and all of it with what was expected.
 
     Raises:
@@ -94,7 +93,7 @@ def judge_composite(presented: Presented, expected: ExpectedFreshness | Expected
         try:
             outcome, wanted, got = judge()
         except BindingError as exc:
-            exc.check = check_id
+            exc.check, exc.clause = check_id, exc.clause or _CLAUSES[check_id]
             failures.append(exc)
             outcome, wanted, got = Outcome.FAIL, exc.expected or "", exc.got or ""
         if outcome is not None:
@@ -117,72 +116,52 @@ _NOTHING_EXPECTED = Composite(
     failures=(),
     freshness=Freshness.NOT_EVALUATED,
 )
-"""The answer for a report alone of which nothing was asked, made once."""
+"""The result for a report alone without an expectation, made once."""
 _FRESHNESS = {Outcome.PASS: Freshness.MATCHED, Outcome.FAIL: Freshness.MISMATCHED}
 
 
-def _require_meetable(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> None:
-    """Refuse questions that no evidence of this kind answers; they are a caller's mistake, not the Attester's."""
+def _require_meetable(presented: Presented, expected: Expectation) -> None:
+    """Refuse an expectation that no evidence of this kind meets: a mistake of the caller, not of the Attester."""
     if not isinstance(expected, ExpectedFreshness):
         return
     if expected.report_data is not None and presented.report_data is None:
         msg = "report data is expected of evidence without a CPU report, which has none"
         raise ValueError(msg)
-    asked = presented.device_nonces and presented.binding is None and expected.nonce is not None
-    if asked and len(expected.nonce or b"") != DEVICE_NONCE_BYTES:
-        msg = (
-            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce or b'')}"
-        )
+    if expected.nonce is None or not presented.device_nonces or presented.binding is not None:
+        return
+    if len(expected.nonce) != DEVICE_NONCE_BYTES:
+        msg = f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce)}"
         raise ValueError(msg)
 
 
 def _require_committed(presented: Presented) -> _Judged:
     """Require that the CPU's report commits to the binding that came with it."""
-    binding, report_data = presented.binding, presented.report_data
-    if binding is None:
+    if presented.binding is None:
         return _NOT_APPLICABLE
-    wanted = binding.report_data()
-    if report_data is None:
+    wanted = presented.binding.report_data()
+    if presented.report_data is None:
         raise BindingError(
             "the evidence carries a binding and no CPU report that commits to it",
             code="binding-uncommitted",
             field="binding",
             expected=f"a CPU report with REPORT_DATA {wanted.hex()}",
             got="no CPU evidence",
-            clause=_CLAUSES["binding.report_data"],
         )
-    if not hmac.compare_digest(wanted, report_data):
-        raise BindingError(
-            "REPORT_DATA does not commit to the binding",
-            code="binding-report-data-mismatch",
-            field="REPORT_DATA",
-            expected=wanted.hex(),
-            got=report_data.hex(),
-            clause=_CLAUSES["binding.report_data"],
-        )
-    return Outcome.PASS, wanted.hex(), report_data.hex()
+    problem = "REPORT_DATA does not commit to the binding"
+    return _equal(wanted, presented.report_data, problem, code="binding-report-data-mismatch", field="REPORT_DATA")
 
 
 def _require_quoted(presented: Presented) -> _Judged:
     """Require that evidence with a nonce field of its own commits to the binding there too.
 
-    User data says for whom the CPU's report was made, and the quote is a later and another one: an old quote of the
-    same TPM beside fresh user data would show registers of a time long past.
+    User data names the party that the CPU's report was made for, and the quote is a later and another one: an old quote
+    of the same TPM beside fresh user data would show registers of a time long past.
     """
-    binding, nonce = presented.binding, presented.nonce
-    if binding is None or nonce is None:
+    if presented.binding is None or presented.nonce is None:
         return _NOT_APPLICABLE
-    wanted = binding.extra_data()
-    if not hmac.compare_digest(wanted, nonce):
-        raise BindingError(
-            "extraData of the TPM's quote does not commit to the binding",
-            code="binding-extra-data-mismatch",
-            field="extraData",
-            expected=wanted.hex(),
-            got=nonce.hex(),
-            clause=_CLAUSES["binding.extra_data"],
-        )
-    return Outcome.PASS, wanted.hex(), nonce.hex()
+    wanted = presented.binding.extra_data()
+    problem = "extraData of the TPM's quote does not commit to the binding"
+    return _equal(wanted, presented.nonce, problem, code="binding-extra-data-mismatch", field="extraData")
 
 
 def _require_devices(presented: Presented) -> _Judged:
@@ -202,86 +181,86 @@ def _require_devices(presented: Presented) -> _Judged:
             field="binding.devices",
             expected=wanted,
             got=got,
-            clause=_CLAUSES["binding.devices"],
         )
     return Outcome.PASS, wanted, got
 
 
 def _require_device_nonces(presented: Presented) -> _Judged:
-    """Require that every device was asked under the nonce which this challenge gives, and no other."""
+    """Require evidence of every device under the nonce that this challenge gives, and no other."""
     if presented.binding is None or not presented.device_nonces:
         return _NOT_APPLICABLE
     wanted = presented.binding.gpu_nonce()
     for name, nonce in presented.device_nonces:
-        if not hmac.compare_digest(wanted, nonce):
-            raise BindingError(
-                f"{name} was asked under another nonce than the challenge gives",
-                code="device-nonce-mismatch",
-                field=f"{name}: nonce",
-                expected=wanted.hex(),
-                got=nonce.hex(),
-                clause=_CLAUSES["binding.device_nonce"],
-                hint="collect the GPUs' evidence anew, under the nonce derived from this challenge",
-            )
+        _equal(
+            wanted,
+            nonce,
+            f"{name} was asked under another nonce than the challenge gives",
+            code="device-nonce-mismatch",
+            field=f"{name}: nonce",
+            hint="collect the GPUs' evidence anew, under the nonce derived from this challenge",
+        )
     return Outcome.PASS, wanted.hex(), f"{len(presented.device_nonces)} devices carry it"
 
 
-def _require_fresh(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> _Judged:
-    """Require an answer to this very question: by the binding, or by each report itself when there is none."""
+def _require_fresh(presented: Presented, expected: Expectation) -> _Judged:
+    """Require an answer to this very challenge: by the binding, or by each report itself when there is none."""
     binding = presented.binding
     if expected is None:
         return Outcome.NOT_EVALUATED, "a nonce or report data to compare with", "none was given"
     if isinstance(expected, ExpectedBinding):
-        if binding is None:
-            raise BindingError(
-                "the evidence carries no binding",
-                code="binding-missing",
-                field="binding",
-                expected=f"a binding for {expected.context}",
-                got="none",
-            )
-        expected.require(binding)
-        return Outcome.PASS, expected.nonce.hex(), binding.nonce.hex()
-    told = _NOT_APPLICABLE
+        return _require_binding(binding, expected)
+    judged = _NOT_APPLICABLE
     if expected.report_data is not None and presented.report_data is not None:
-        told = _require_report_data(presented, presented.report_data, expected.report_data)
+        judged = _require_report_data(presented, presented.report_data, expected.report_data)
     if expected.nonce is None:
-        return told
+        return judged
     if binding is not None:
         return _compare("the nonce", "nonce-mismatch", expected.nonce, binding.nonce)
-    return _require_nonce(presented, expected.nonce, told)
+    return _require_nonce(presented, expected.nonce, judged)
+
+
+def _require_binding(binding: Binding | None, expected: ExpectedBinding) -> _Judged:
+    if binding is None:
+        raise BindingError(
+            "the evidence carries no binding",
+            code="binding-missing",
+            field="binding",
+            expected=f"a binding for {expected.context}",
+            got="none",
+        )
+    expected.require(binding)
+    return Outcome.PASS, expected.nonce.hex(), binding.nonce.hex()
 
 
 def _require_report_data(presented: Presented, found: bytes, wanted: bytes) -> _Judged:
     """Require the report data; it proves nothing about devices or a TPM, which carry a nonce of their own."""
-    told = _compare("REPORT_DATA", "report-data-mismatch", wanted, found)
+    judged = _compare("REPORT_DATA", "report-data-mismatch", wanted, found)
     if presented.binding is None and presented.device_nonces:
         return Outcome.NOT_EVALUATED, "a nonce for the devices too", "report data, which only the CPU carries"
     if presented.binding is None and presented.nonce is not None:
         return Outcome.NOT_EVALUATED, "a nonce for the TPM's quote", "user data, which may be of any age"
-    return told
+    return judged
 
 
-def _require_nonce(presented: Presented, wanted: bytes, told: _Judged) -> _Judged:
+def _require_nonce(presented: Presented, wanted: bytes, judged: _Judged) -> _Judged:
     """Require the nonce of each report itself, as there is no binding."""
     if presented.nonce is not None:
-        told = _compare("the nonce (extraData)", "nonce-mismatch", wanted, presented.nonce)
+        judged = _compare("the nonce (extraData)", "nonce-mismatch", wanted, presented.nonce)
     elif presented.report_data is not None:
         padded = wanted.ljust(REPORT_DATA_BYTES, b"\0")
-        told = _compare("the nonce", "nonce-mismatch", padded, presented.report_data)
+        judged = _compare("the nonce", "nonce-mismatch", padded, presented.report_data)
     for name, nonce in presented.device_nonces:
-        told = _compare(f"the nonce of {name}", "nonce-mismatch", wanted, nonce)
-    return told
+        judged = _compare(f"the nonce of {name}", "nonce-mismatch", wanted, nonce)
+    return judged
 
 
-def _compare(what: str, code: str, wanted: bytes, got: bytes) -> _Judged:
+def _compare(field: str, code: str, wanted: bytes, got: bytes) -> _Judged:
+    problem = f"{field} in the evidence is not the expected one"
+    hint = "this evidence answers another question: an old one, or somebody else's"
+    return _equal(wanted, got, problem, code=code, field=field, hint=hint)
+
+
+def _equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str | None = None) -> _Judged:
     if not hmac.compare_digest(wanted, got):
-        raise BindingError(
-            f"{what} in the evidence is not the expected one",
-            code=code,
-            field=what,
-            expected=wanted.hex(),
-            got=got.hex(),
-            hint="this evidence answers another question: an old one, or somebody else's",
-        )
+        raise BindingError(problem, code=code, field=field, expected=wanted.hex(), got=got.hex(), hint=hint)
     return Outcome.PASS, wanted.hex(), got.hex()

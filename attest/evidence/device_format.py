@@ -18,19 +18,6 @@ from attest.evidence.claims import Claim
 from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.tolerances import DeviceTolerances
 
-__all__ = [
-    "CpuFormat",
-    "DeviceFormat",
-    "FormatTable",
-    "JudgeSet",
-    "MeasuredRegisters",
-    "MediaFormat",
-    "PeripheralFormat",
-    "VerifiedDevice",
-    "VerifyDevice",
-    "VerifyPeripheral",
-]
-
 
 class VerifiedDevice(Protocol):
     """The result of every format's procedure."""
@@ -106,8 +93,8 @@ class DeviceFormat:
     Attributes:
         kind: its name in results (``sev-snp``).
         claims: claims of verified evidence.
-        silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the cloud lies
-            between.
+        silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the
+            cloud is in between.
     """
 
     kind: str
@@ -167,7 +154,7 @@ class PeripheralFormat:
         parse: reads the item; raises ``EvidenceError``.
         nonce: the request nonce, 32 bytes, of what was parsed.
         verify: the procedure.
-        kind_of: the row for what was verified: only the device's certificates say what it is.
+        kind_of: the row for what was verified: only the device's certificates state its kind.
         judge_set: judges all devices of such formats together.
     """
 

@@ -1,7 +1,7 @@
 """Endorsements from files: certificates, revocation lists, vendors' own documents and answers, and bundles.
 
-Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. What does not
-belong is passed over with a note; what is recognised and cannot be read is passed over with a warning, and is then
+Each form is recognised once, by what only it begins with; no decoder is tried on the off chance. A file
+of no known form is passed over with a note; a malformed one of a known form is passed over with a warning, and is then
 missing. Nothing found here is trusted: everything is a candidate that verification judges.
 """
 
@@ -13,26 +13,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from attest.endorsements.bundle import (
-    MAX_BUNDLE_BYTES,
-    BundleTrust,
-    ParsedBundle,
-    UnsignedBundles,
-    is_bundle,
-    parse_bundle,
-    verify_bundle,
-)
-from attest.endorsements.intel import IntelDocument
-from attest.endorsements.ocsp import OcspAnswer, looks_like_ocsp, parse_ocsp
-from attest.endorsements.pool import Endorsements
+from attest.endorsements.bundle import verify_bundle
+from attest.endorsements.bundle_reader import is_bundle, parse_bundle
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES, BundleTrust, ParsedBundle, UnsignedBundles
+from attest.endorsements.ocsp_answers import looks_like_ocsp, parse_ocsp
+from attest.endorsements.pool import EndorsementLists, Endorsements
 from attest.endorsements.rims import (
-    RimDocument,
     looks_like_rim,
     looks_like_rim_answer,
     parse_rim_answer,
     read_rim_document,
 )
-from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
+from attest.endorsements.x509 import parse_certificate, parse_crl, pem_blocks
 from attest.errors import EndorsementError, EvidenceError
 from attest.evidence.intel.collateral_forms import (
     der_without_padding,
@@ -42,8 +34,6 @@ from attest.evidence.intel.collateral_forms import (
     read_collateral,
 )
 from attest.evidence.snp.certificate_table import KINDS, parse_certificate_table
-
-__all__ = ["MAX_ENDORSEMENTS", "MAX_FILES", "MAX_FILE_BYTES", "EndorsementFiles", "read_endorsements"]
 
 MAX_FILE_BYTES = MAX_BUNDLE_BYTES
 """The largest form is a bundle."""
@@ -93,17 +83,15 @@ def read_endorsements(
     """Read endorsements out of files of any recognised form.
 
     A bundle that must not be used (expired, from the future, not signed by a listed key) is passed over with a
-    warning. Its revocation lists and OCSP answers alone stay, as out of date: what they revoke stays revoked.
+    warning. Only its revocation lists and OCSP answers stay, as out of date: their revocations count.
 
     Args:
         files: name and content; at most ``MAX_FILES`` of at most ``MAX_FILE_BYTES`` each.
-        at: moment of appraisal, aware; decides whether a bundle may be used, and about nothing else.
+        at: moment of appraisal, aware; decides about the use of bundles, and about nothing else.
         bundle_keys: keys that may sign bundles; by default the vendors' signatures inside suffice.
 
     Raises:
-        ValueError: ``at`` has no time zone.
-
-        For any bytes at all nothing else is raised.
+        ValueError: ``at`` has no time zone; nothing else is raised for any bytes at all.
     """
     if at.tzinfo is None:
         msg = "the moment of appraisal needs a time zone"
@@ -124,36 +112,20 @@ class _Reading:
     def __init__(self, *, at: datetime, bundle_keys: BundleTrust) -> None:
         self._at = at
         self._bundle_keys = bundle_keys
-        self._certificates: list[Certificate] = []
-        self._crls: list[Crl] = []
-        self._outdated: list[Crl] = []
-        self._documents: list[IntelDocument] = []
-        self._rims: list[RimDocument] = []
-        self._ocsp: list[OcspAnswer] = []
-        self._outdated_ocsp: list[OcspAnswer] = []
+        self._found = EndorsementLists()
+        self._outdated = EndorsementLists()
         self._warnings: list[str] = []
         self._notes: list[str] = []
 
     @property
     def full(self) -> bool:
-        lists = len(self._crls) + len(self._outdated)
-        documents = len(self._documents) + len(self._rims)
-        answers = len(self._ocsp) + len(self._outdated_ocsp)
-        return len(self._certificates) + lists + documents + answers >= MAX_ENDORSEMENTS
+        return len(self._found) + len(self._outdated) >= MAX_ENDORSEMENTS
 
     def outcome(self) -> EndorsementFiles:
         # A list or answer that is also at hand on its own counts as such: of equal ones the pool keeps the last.
-        return EndorsementFiles(
-            endorsements=Endorsements(
-                certificates=tuple(self._certificates),
-                crls=(*self._outdated, *self._crls),
-                documents=tuple(self._documents),
-                rims=tuple(self._rims),
-                ocsp=(*self._outdated_ocsp, *self._ocsp),
-            ),
-            warnings=tuple(self._warnings),
-            notes=tuple(self._notes),
-        )
+        self._outdated.add(self._found)
+        endorsements = self._outdated.pool()
+        return EndorsementFiles(endorsements=endorsements, warnings=tuple(self._warnings), notes=tuple(self._notes))
 
     def warn(self, name: str, problem: str) -> None:
         self._warnings.append(f"{name}: {problem}")
@@ -168,29 +140,34 @@ class _Reading:
             self._note(name, _NOTHING)
         elif len(data) > MAX_FILE_BYTES:
             self.warn(name, f"{len(data)} bytes, more than {MAX_FILE_BYTES}")
-        elif form == "bundle":
-            self._take_bundle(name, data)
-        elif form == "table":
-            self._take_table(name, data)
-        elif form == "collateral":
-            self._take_collateral(name, data)
-        elif form == "rim":
-            self._take_rim(name, data)
-        elif form == "hex":
-            self.take(name, hex_text_of(data) or b"")
-        elif form == "pem":
-            self._take_pem(name, percent_decoded_chains(data) or data)
         else:
-            self._take_der(name, data, form)
+            self._take_form(form, name, data)
+
+    def _take_form(self, form: _Form | _Reader, name: str, data: bytes) -> None:
+        match form:
+            case "bundle":
+                self._take_bundle(name, data)
+            case "table":
+                self._take_table(name, data)
+            case "collateral":
+                self._take_collateral(name, data)
+            case "rim":
+                self._take_rim(name, data)
+            case "hex":
+                self.take(name, hex_text_of(data) or b"")
+            case "pem":
+                self._take_pem(name, percent_decoded_chains(data) or data)
+            case _:
+                self._take_der(name, data, form)
 
     def _take_der(self, name: str, der: bytes, reader: _Reader) -> None:
         try:
             if reader == "certificate":
-                self._certificates.append(parse_certificate(der))
+                self._found.certificates.append(parse_certificate(der))
             elif reader == "ocsp":
-                self._ocsp.append(parse_ocsp(der))
+                self._found.ocsp.append(parse_ocsp(der))
             else:
-                self._crls.append(parse_crl(der_without_padding(der)))
+                self._found.crls.append(parse_crl(der_without_padding(der)))
         except EvidenceError as exc:
             self.warn(name, exc.message)
 
@@ -203,19 +180,21 @@ class _Reading:
         ends = [head.start() for head in heads[1:]] + [len(text)]
         for number, (head, end) in enumerate(zip(heads, ends, strict=True), start=1):
             place, label = f"{name}, PEM block {number}", head[1]
-            reader = _PEM_READERS.get(label)
-            if reader is None:
+            if label in _PEM_READERS:
+                self._take_block(place, label, text[head.start() : end])
+            else:
                 self._note(place, f"{label.decode()} is no endorsement")
-                continue
-            try:
-                blocks = pem_blocks(text[head.start() : end])
-            except EvidenceError as exc:
-                self.warn(place, exc.message)
-                continue
-            if not blocks:
-                self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
-                continue
-            self._take_der(place, blocks[0][1], reader)
+
+    def _take_block(self, place: str, label: bytes, text: bytes) -> None:
+        try:
+            blocks = pem_blocks(text)
+        except EvidenceError as exc:
+            self.warn(place, exc.message)
+            return
+        if blocks:
+            self._take_der(place, blocks[0][1], _PEM_READERS[label])
+        else:
+            self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
 
     def _take_table(self, name: str, data: bytes) -> None:
         try:
@@ -231,23 +210,23 @@ class _Reading:
     def _take_rim(self, name: str, data: bytes) -> None:
         """Take a RIM as it was signed, or the JSON in which NVIDIA's service serves it, after comparing the digest."""
         try:
-            self._rims.append(read_rim_document(data) if looks_like_rim(data) else parse_rim_answer(data).document)
+            self._found.rims.append(
+                read_rim_document(data) if looks_like_rim(data) else parse_rim_answer(data).document
+            )
         except EvidenceError as exc:
             self.warn(name, exc.message)
 
     def _take_collateral(self, name: str, data: bytes) -> None:
         try:
-            found = read_collateral(data)
+            reading = read_collateral(data)
         except EvidenceError as exc:
             self.warn(name, exc.message)
             return
-        if found is None:
+        if reading is None:
             self._note(name, _NOTHING)
             return
-        self._certificates += found.certificates
-        self._crls += found.crls
-        self._documents += found.documents
-        for problem in found.problems:
+        self._found.add(reading.found)
+        for problem in reading.problems:
             self.warn(name, problem)
 
     def _take_bundle(self, name: str, data: bytes) -> None:
@@ -260,16 +239,12 @@ class _Reading:
             if bundle is not None:
                 self._keep_negatives(bundle.endorsements)
             return
-        self._certificates += found.certificates
-        self._crls += found.crls
-        self._documents += found.documents
-        self._rims += found.rims
-        self._ocsp += found.ocsp
+        self._found.add(found)
 
     def _keep_negatives(self, found: Endorsements) -> None:
-        """Keep lists and answers as out of date: what they revoke stays revoked, what they do not proves nothing."""
-        self._outdated += [replace(crl, next_update=crl.this_update) for crl in found.crls]
-        self._outdated_ocsp += [replace(answer, next_update=answer.this_update) for answer in found.ocsp]
+        """Keep lists and answers as out of date: their revocations count, and absence from them proves nothing."""
+        self._outdated.crls += [replace(crl, next_update=crl.this_update) for crl in found.crls]
+        self._outdated.ocsp += [replace(answer, next_update=answer.this_update) for answer in found.ocsp]
 
 
 # -- recognition
@@ -295,7 +270,7 @@ def _form_of(data: bytes) -> _Form | _Reader | None:
 
 
 def _der_kind(data: bytes) -> _Reader | None:
-    """Tell a certificate from a revocation list by the first element of what is signed.
+    """Distinguish a certificate from a revocation list by the first element of the signed part.
 
     Both are a SEQUENCE of a SEQUENCE; a v3 certificate goes on with its version under the tag [0], a v2 list with
     the bare INTEGER 1 and the algorithm. An OCSP answer is a SEQUENCE of its status. Requests and private keys go on

@@ -7,7 +7,7 @@ wrapper itself protects nothing: items of one Attester are tied together by ``bi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha384
@@ -15,27 +15,6 @@ from hashlib import sha384
 from attest.encoding import CborValue, JsonValue, base64url_bytes, base64url_text, cbor_bytes, cbor_value, json_value
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import EvidenceError
-
-__all__ = [
-    "COLLECTION_TYPE",
-    "MAX_ENVELOPE_BYTES",
-    "MAX_ITEMS",
-    "MAX_ITEM_BYTES",
-    "MEDIA_AZURE_CVM",
-    "MEDIA_BINDING",
-    "MEDIA_CONFIGFS_TSM",
-    "MEDIA_ENDORSEMENTS",
-    "MEDIA_EVENT_LOG",
-    "MEDIA_INTEL_QUOTE",
-    "MEDIA_NVIDIA_DEVICE",
-    "MEDIA_NVIDIA_REPORT",
-    "MEDIA_SNP_EXTENDED",
-    "MEDIA_SNP_REPORT",
-    "Evidence",
-    "EvidenceItem",
-    "is_envelope",
-    "parse_envelope",
-]
 
 MAX_ENVELOPE_BYTES = 8 * 1024 * 1024
 MAX_ITEM_BYTES = 2 * 1024 * 1024
@@ -60,11 +39,11 @@ MEDIA_INTEL_QUOTE = f"application/vnd.{PROJECT}.intel-quote"
 MEDIA_NVIDIA_REPORT = f"application/vnd.{PROJECT}.nvidia-report"
 """The SPDM request and response of a GPU or switch; its certificate chain is among the endorsements."""
 MEDIA_NVIDIA_DEVICE = f"application/vnd.{PROJECT}.nvidia-device+json"
-"""One device as NVIDIA's SDK writes it, with its chain, and perhaps what NVML says of the device's mode."""
+"""One device as NVIDIA's SDK writes it, with its chain, and perhaps NVML's statement of the device's mode."""
 MEDIA_AZURE_CVM = f"application/vnd.{PROJECT}.azure-cvm+json"
 """An Azure confidential VM as Trustee writes it: the paravisor's report, the TPM's quote, perhaps a TD quote."""
 MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
-"""CCEL of a TDX guest, or the log of a TPM, binary; the CPU's evidence says which."""
+"""CCEL of a TDX guest, or the log of a TPM, binary; the kind follows from the CPU's evidence."""
 MEDIA_BINDING = f"application/vnd.{PROJECT}.binding+cbor"
 MEDIA_ENDORSEMENTS = f"application/vnd.{PROJECT}.endorsements+cbor"
 
@@ -167,17 +146,10 @@ class Evidence:
         return cbor_bytes(members)
 
 
-def is_envelope(data: bytes) -> bool:
-    """Say whether the first byte is that of a collection or a record (RFC 9999; specs/formats.md, section 3)."""
-    if data.lstrip()[:1] in (b"{", b"["):
-        return True
-    return bool(data) and (0xA0 <= data[0] <= 0xBB or data[0] in (0x82, 0x83))
-
-
 def parse_envelope(data: bytes) -> Evidence:
     """Read a collection, or a single record as the item ``cpu``; JSON or canonical CBOR by the first byte.
 
-    Collections within collections are accepted up to ``MAX_DEPTH``; their items are named ``outer/inner``.
+    Items of nested collections, at most ``MAX_DEPTH`` deep, are named ``outer/inner``.
 
     Raises:
         EvidenceError: ``envelope-invalid``, ``json-invalid``, ``cbor-invalid`` or ``base64-invalid``.
@@ -185,8 +157,8 @@ def parse_envelope(data: bytes) -> Evidence:
     if len(data) > MAX_ENVELOPE_BYTES:
         raise _invalid(f"{len(data)} bytes, more than {MAX_ENVELOPE_BYTES}")
     text = data.lstrip()[:1] in (b"{", b"[")
-    read: Callable[..., JsonValue | CborValue] = json_value if text else cbor_value
-    document = read(data, what="evidence envelope")
+    what = "evidence envelope"
+    document: JsonValue | CborValue = json_value(data, what=what) if text else cbor_value(data, what=what)
     if isinstance(document, list | tuple):
         return Evidence(items=(_record("cpu", document, text=text),))
     if not isinstance(document, Mapping):
@@ -238,7 +210,7 @@ def _record(
 
 
 def _indicator(name: str, value: JsonValue | CborValue) -> int:
-    """Read an indicator; one that says nothing is left out, so 0 is never written."""
+    """Read an indicator; an empty one is left out, so 0 is never written."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_INDICATOR:
         raise _invalid(f"item {name!r}: the indicator is an integer of 1 to {MAX_INDICATOR}")
     return value

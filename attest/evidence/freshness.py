@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["REPORT_DATA_BYTES", "ExpectedFreshness", "Freshness"]
-
 REPORT_DATA_BYTES = 64
 
 

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
 
 from attest.encoding import JsonValue
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate
 from attest.errors import ChainError, EvidenceError
-from attest.evidence.envelope import (
-    MAX_ENVELOPE_BYTES,
-    EvidenceItem,
-    parse_envelope,
-)
-
-__all__ = [
-    "CLAUSE",
-    "FORMS",
-    "HINT",
-    "MAX_CERTIFICATES",
-    "MAX_FILE_BYTES",
-    "FileContent",
-    "RecognisedFile",
-    "as_envelope",
-    "as_item",
-    "certificate_of_evidence",
-    "refuse",
-]
+from attest.evidence.envelope import MAX_ENVELOPE_BYTES, EvidenceItem, parse_envelope
 
 FORMS = (
     "envelope",
@@ -50,23 +33,29 @@ MAX_FILE_BYTES = 2 * MAX_ENVELOPE_BYTES
 MAX_CERTIFICATES = 64
 """Certificates and revocation lists that come as files of their own."""
 
+_Seen = TypeVar("_Seen")
 CLAUSE = "CLI.md, Inputs"
 HINT = "give a report, an envelope or another form of --form; what vendors publish goes to --endorsements"
 
 
+Piece = Literal["table", "bundle", "hcl", "tpm-quote"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """Contents of one file: evidence, or something that accompanies evidence."""
+    """Contents of one file: evidence, or something that accompanies evidence.
+
+    Attributes:
+        pieces: parts of the evidence that need others: a certificate table, an endorsement bundle, and the raw
+            pieces of an Azure VM.
+    """
 
     label: str
     items: tuple[EvidenceItem, ...] = ()
     collection_type: str | None = None
-    table: bytes | None = None
-    bundle: bytes | None = None
     certificates: tuple[Certificate, ...] = ()
     crls: tuple[Crl, ...] = ()
-    hcl: bytes | None = None
-    tpm_quote: bytes | None = None
+    pieces: Mapping[Piece, bytes] = field(default_factory=dict["Piece", bytes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +79,27 @@ class RecognisedFile:
     document: JsonValue = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind(Generic[_Seen]):
+    """One form of a file; ``looks`` recognises its bytes, or its value when it is JSON."""
+
+    form: str | None
+    label: str
+    looks: Callable[[_Seen], bool]
+    read: Callable[[RecognisedFile], FileContent] | None
+
+    def recognised(self, file: str, data: bytes, *, encoding: str = "", document: JsonValue = None) -> RecognisedFile:
+        """Return a file of this form."""
+        label = f"{self.label}, {encoding}" if encoding else self.label
+        return RecognisedFile(file=file, data=data, form=self.form, label=label, read=self.read, document=document)
+
+
 # -- reading what several forms hold
+
+
+def as_piece(piece: Piece, file: RecognisedFile) -> FileContent:
+    """Take a file as a part that needs others."""
+    return FileContent(label=file.label, pieces={piece: file.data})
 
 
 def as_item(media_type: str, file: RecognisedFile, name: str = "cpu") -> FileContent:

@@ -27,26 +27,15 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.evidence.recognition import (
-    CLAUSE,
-    FORMS,
-    HINT,
-    MAX_CERTIFICATES,
-    MAX_FILE_BYTES,
-    FileContent,
-    RecognisedFile,
-    recognise,
-    refuse,
-)
-
-__all__ = ["FORMS", "MAX_CERTIFICATES", "MAX_FILES", "MAX_FILE_BYTES", "RecognisedEvidence", "read_evidence"]
+from attest.evidence.input_file import CLAUSE, FORMS, HINT, MAX_CERTIFICATES, FileContent, Piece, RecognisedFile, refuse
+from attest.evidence.recognition import recognise
 
 MAX_FILES = 64
 """A report and its chain are four files; a machine with eight devices, each with a chain, has forty."""
 
 _ENDORSEMENTS_INDICATOR = 2
 _OF_DEVICES = ("nvidia-report", "nvidia-json")
-"""Forms of which several files may come together: a machine has one CPU to speak for it, and many devices."""
+"""Forms of which several files may come together: a machine has one kind of CPU evidence, and many devices."""
 _HCL, _TD_QUOTE = "hcl", "tdx-quote"
 _DIGITS = re.compile(r"\d+$")
 
@@ -67,11 +56,9 @@ class RecognisedEvidence:
 def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None) -> RecognisedEvidence:
     """Recognise files of one Attester and put them together.
 
-    One file is the evidence: a report, an envelope, or another form of ``FORMS``. NVIDIA's files may be several, with
-    or without such a file; their devices are numbered through in the order of the files (``gpu0``, ``gpu1``,
-    ``nvswitch0``), and an envelope's items keep their names. The others accompany the evidence: certificates and
-    CRLs, which become ``Evidence.presented``; an endorsement bundle, which becomes an item; the certificate table of
-    a plain report, which becomes an extended report.
+    NVIDIA's devices are numbered in the order of the files (``gpu0``, ``gpu1``, ``nvswitch0``); an envelope's items
+    keep their names. Certificates and CRLs become ``Evidence.presented``, an endorsement bundle becomes an item, and a
+    plain report with a certificate table becomes an extended report.
 
     Args:
         files: name (for messages) and content of each file; in any order.
@@ -105,7 +92,7 @@ def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None
 def _read(file: RecognisedFile) -> FileContent:
     if file.read is None:
         raise UnsupportedError(
-            f"{file.file} looks like this: {file.label}; this version does not verify that",
+            f"{file.file} is recognised as {file.label}, which this version does not verify",
             code="evidence-unsupported",
             field=file.file,
             expected="SEV-SNP, TDX, SGX, Azure or NVIDIA evidence, or an envelope",
@@ -118,7 +105,7 @@ def _read(file: RecognisedFile) -> FileContent:
 
 
 def _is_cpu(file: RecognisedFile) -> bool:
-    """Return whether a file holds the evidence of the machine, and not of a device alone."""
+    """Return True if a file holds the evidence of the machine, and not of a device alone."""
     return file.form is not None and file.form not in _OF_DEVICES
 
 
@@ -160,6 +147,26 @@ def _require_form(evidence: RecognisedFile, form: str | None) -> None:
 
 def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> Evidence:
     """Put the devices and what accompanies the evidence in their places."""
+    cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
+    items = cpu.items if cpu is not None else ()
+    hcl, quote = _at_most_one(recognised, contents, "hcl"), _at_most_one(recognised, contents, "tpm-quote")
+    if hcl is not None or quote is not None:
+        pairs = zip(recognised, contents, strict=True)
+        items = (_azure_item(hcl, quote, [item for file, c in pairs if file.form == _TD_QUOTE for item in c.items]),)
+    table = _at_most_one(recognised, contents, "table")
+    if table is not None:
+        items = _with_table(items, table)
+    for file, content in zip(recognised, contents, strict=True):
+        if file.form in _OF_DEVICES:
+            items = _with_devices(items, content.items)
+    bundle = _at_most_one(recognised, contents, "bundle")
+    if bundle is not None:
+        items = (*items, _bundle_item(bundle, taken=[item.name for item in items]))
+    collection_type = cpu.collection_type if cpu is not None else None
+    return Evidence(items=items, collection_type=collection_type, presented=_presented(contents))
+
+
+def _presented(contents: list[FileContent]) -> Endorsements:
     certificates = tuple(certificate for content in contents for certificate in content.certificates)
     crls = tuple(crl for content in contents for crl in content.crls)
     if len(certificates) + len(crls) > MAX_CERTIFICATES:
@@ -168,31 +175,11 @@ def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> 
             f"{len(certificates) + len(crls)} certificates and CRLs came with the evidence",
             expected=f"at most {MAX_CERTIFICATES}",
         )
-    cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
-    items = cpu.items if cpu is not None else ()
-    hcl = _at_most_one(recognised, [content.hcl for content in contents])
-    quote = _at_most_one(recognised, [content.tpm_quote for content in contents])
-    if hcl is not None or quote is not None:
-        pairs = zip(recognised, contents, strict=True)
-        items = (_azure_item(hcl, quote, [item for file, c in pairs if file.form == _TD_QUOTE for item in c.items]),)
-    table = _at_most_one(recognised, [content.table for content in contents])
-    if table is not None:
-        items = _with_table(items, table)
-    for file, content in zip(recognised, contents, strict=True):
-        if file.form in _OF_DEVICES:
-            items = _with_devices(items, content.items)
-    bundle = _at_most_one(recognised, [content.bundle for content in contents])
-    if bundle is not None:
-        items = (*items, _bundle_item(bundle, taken=[item.name for item in items]))
-    return Evidence(
-        items=items,
-        collection_type=cpu.collection_type if cpu is not None else None,
-        presented=Endorsements(certificates=certificates, crls=crls),
-    )
+    return Endorsements(certificates=certificates, crls=crls)
 
 
 def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[EvidenceItem]) -> EvidenceItem:
-    """Put the raw pieces of an Azure VM together; neither of them says anything without the other.
+    """Put the raw pieces of an Azure VM together; neither of them counts without the other.
 
     Args:
         hcl: the paravisor's report.
@@ -224,14 +211,15 @@ def _with_devices(items: tuple[EvidenceItem, ...], devices: tuple[EvidenceItem, 
     return tuple(found)
 
 
-def _at_most_one(recognised: list[RecognisedFile], values: list[bytes | None]) -> bytes | None:
-    there = [(file, value) for file, value in zip(recognised, values, strict=True) if value is not None]
-    if len(there) > 1:
-        names = " and ".join(file.file for file, _ in there[:2])
+def _at_most_one(recognised: list[RecognisedFile], contents: list[FileContent], piece: Piece) -> bytes | None:
+    pairs = zip(recognised, contents, strict=True)
+    found = [(file, content.pieces[piece]) for file, content in pairs if piece in content.pieces]
+    if len(found) > 1:
+        names = " and ".join(file.file for file, _ in found[:2])
         raise refuse(
-            "evidence-ambiguous", f"{names} are both: {there[0][0].label}", expected="one", got=f"{len(there)}"
+            "evidence-ambiguous", f"{names} are both: {found[0][0].label}", expected="one", got=f"{len(found)}"
         )
-    return there[0][1] if there else None
+    return found[0][1] if found else None
 
 
 def _with_table(items: tuple[EvidenceItem, ...], table: bytes) -> tuple[EvidenceItem, ...]:

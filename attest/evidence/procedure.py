@@ -17,7 +17,7 @@ The steps are a named tuple, in order, each with the id of its check and its cla
     for a step that all later ones stand on: its refusal ends the procedure.
 ``procedure.attempt``
     for a step that others can do without: its refusal is held back, and ``finish`` raises the worst one. Whatever the
-    block assigns has a value before it, and a later step that cannot do without it says so (``procedure.need``).
+    block assigns has a value before it, and a later step that depends on it states so (``procedure.need``).
 
 A refusal carries the checks of all steps; those that were not reached are not evaluated.
 """
@@ -32,8 +32,6 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar, cast
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, ConfigurationError, EndorsementError
-
-__all__ = ["Fact", "Findings", "Procedure", "Step", "reasons", "tolerated"]
 
 Fact: TypeAlias = object
 """A text, or a value that becomes text only when a check is read: bytes in hex, a moment as in RFC 3339, a tuple as its
@@ -50,7 +48,7 @@ class Step(NamedTuple):
     clause: str
 
 
-_Told: TypeAlias = tuple[Step, Outcome, Fact, Fact]
+_StepOutcome: TypeAlias = tuple[Step, Outcome, Fact, Fact]
 
 
 class Findings(NamedTuple):
@@ -59,18 +57,18 @@ class Findings(NamedTuple):
     Attributes:
         prefix: stands before the id of each check.
         steps: every step, in order.
-        told: outcomes of the steps that were reached.
+        outcomes: outcomes of the steps that were reached.
     """
 
     prefix: str
     steps: tuple[Step, ...]
-    told: tuple[_Told, ...]
+    outcomes: tuple[_StepOutcome, ...]
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """The check of every step."""
-        told = {step: (outcome, expected, got) for step, outcome, expected, got in self.told}
-        return tuple(self._check(step, *told.get(step, _NOT_REACHED)) for step in self.steps)
+        outcomes = {step: (outcome, expected, got) for step, outcome, expected, got in self.outcomes}
+        return tuple(self._check(step, *outcomes.get(step, _NOT_REACHED)) for step in self.steps)
 
     def _check(self, step: Step, outcome: Outcome, expected: Fact, got: Fact) -> Check:
         check_id = self.prefix + step.id
@@ -95,7 +93,7 @@ def tolerated(failure: AttestError, unchecked: tuple[Unchecked, ...], *names: st
     """Return the decisions by which something may be missing or stale, those of the first name that has any.
 
     Raises:
-        AttestError: the failure, when it says anything else or nothing of these names is left unchecked.
+        AttestError: the failure, when it is of another kind, or nothing of these names is left unchecked.
     """
     for name in names:
         decisions = tuple(decision for decision in unchecked if decision.check == name)
@@ -105,7 +103,7 @@ def tolerated(failure: AttestError, unchecked: tuple[Unchecked, ...], *names: st
 
 
 def reasons(decisions: Iterable[Unchecked]) -> str:
-    """Say why something was left unchecked."""
+    """Return the reasons for which something was left unchecked."""
     return f"unchecked: {'; '.join(decision.reason for decision in decisions)}"
 
 
@@ -120,11 +118,11 @@ class Procedure:
             that evidence that is plainly false is called false; and after that no step counts as passed.
     """
 
-    __slots__ = ("_held", "_independent", "_open", "_prefix", "_steps", "_told")
+    __slots__ = ("_held", "_independent", "_open", "_outcomes", "_prefix", "_steps")
 
     def __init__(self, steps: tuple[Step, ...], *, prefix: str = "", independent: bool = False) -> None:
         self._steps = steps
-        self._told: list[_Told] = []
+        self._outcomes: list[_StepOutcome] = []
         self._prefix = prefix
         self._independent = independent
         self._held: list[AttestError] = []
@@ -142,11 +140,11 @@ class Procedure:
 
     def parsed(self, step: Step, expected: Fact, got: Fact) -> None:
         """Record the facts of a step that parsing took already: evidence that fails it is never parsed."""
-        self._told.append((step, Outcome.PASS, expected, got))
+        self._outcomes.append((step, Outcome.PASS, expected, got))
 
     def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
         """Record the expected and the found facts of the open step, after its last possible refusal."""
-        self._told.append((self._open, outcome, expected, got))
+        self._outcomes.append((self._open, outcome, expected, got))
 
     def need(self, found: _T | None, otherwise: str) -> _T:
         """Return what an earlier step found; without it, end this attempt as not evaluated for the reason given."""
@@ -163,7 +161,7 @@ class Procedure:
         """
         if self._held:
             raise self._worst()
-        return Findings(self._prefix, self._steps, tuple(self._told))
+        return Findings(self._prefix, self._steps, tuple(self._outcomes))
 
     def require(self, found: _T | None) -> _T:
         """Return what an attempt found, which is there once nothing was refused.
@@ -177,8 +175,8 @@ class Procedure:
 
     def refusal(self, failure: AttestError) -> AttestError:
         """Return a refusal with the checks of all steps."""
-        told = self._told if self._independent else _until_refused(self._told)
-        failure.checks = Findings(self._prefix, self._steps, tuple(told)).checks
+        outcomes = self._outcomes if self._independent else _until_refused(self._outcomes)
+        failure.checks = Findings(self._prefix, self._steps, tuple(outcomes)).checks
         return failure
 
     def refuse(self, failure: AttestError) -> None:
@@ -206,11 +204,11 @@ class Procedure:
             self.refusal(failure)
 
 
-def _until_refused(told: list[_Told]) -> list[_Told]:
+def _until_refused(outcomes: list[_StepOutcome]) -> list[_StepOutcome]:
     """Return the outcomes up to the first refusal, and after it only the other refusals."""
-    outcomes = [outcome for _, outcome, _, _ in told]
-    first = outcomes.index(Outcome.FAIL) if Outcome.FAIL in outcomes else len(told)
-    return [*told[:first], *(each for each in told[first:] if each[1] is Outcome.FAIL)]
+    refused = [number for number, (_, outcome, _, _) in enumerate(outcomes) if outcome is Outcome.FAIL]
+    first = refused[0] if refused else len(outcomes)
+    return [*outcomes[:first], *(outcomes[number] for number in refused)]
 
 
 def _severity(failure: AttestError) -> tuple[bool, int]:

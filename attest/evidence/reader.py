@@ -13,8 +13,6 @@ from typing import Literal
 
 from attest.errors import EvidenceError
 
-__all__ = ["ByteReader", "Field", "Layout"]
-
 Kind = Literal["u8", "u16", "u32", "u64", "bytes", "reserved"]
 _UNSIGNED: Mapping[str, tuple[str, int]] = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)}
 
@@ -104,6 +102,20 @@ class Field:
     note: str = ""
 
 
+def _require_whole(name: str, size: int, fields: tuple[Field, ...]) -> None:
+    """Require rows that follow one another up to the size of the structure."""
+    at = 0
+    for field in fields:
+        width = _UNSIGNED.get(field.kind, ("", field.size))[1]
+        if field.offset != at or field.size != width:
+            msg = f"{name}.{field.name}: row at {field.offset:#x} of {field.size} bytes does not follow {at:#x}"
+            raise ValueError(msg)
+        at += field.size
+    if at != size:
+        msg = f"{name}: rows end at {at:#x}, the structure at {size:#x}"
+        raise ValueError(msg)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Layout:
     """A fixed little-endian structure.
@@ -127,16 +139,7 @@ class Layout:
 
     def __init__(self, *, name: str, size: int, fields: tuple[Field, ...], clause: str) -> None:
         """Check the table and prepare the decoder."""
-        at = 0
-        for field in fields:
-            width = _UNSIGNED.get(field.kind, ("", field.size))[1]
-            if field.offset != at or field.size != width:
-                msg = f"{name}.{field.name}: row at {field.offset:#x} of {field.size} bytes does not follow {at:#x}"
-                raise ValueError(msg)
-            at += field.size
-        if at != size:
-            msg = f"{name}: rows end at {at:#x}, the structure at {size:#x}"
-            raise ValueError(msg)
+        _require_whole(name, size, fields)
         form = "<" + "".join(
             f"{f.size}x" if f.kind == "reserved" else _UNSIGNED.get(f.kind, (f"{f.size}s",))[0] for f in fields
         )
@@ -176,15 +179,18 @@ class Layout:
         for field, zeros in self._reserved:
             found = data[field.offset : field.offset + field.size]
             if found != zeros:
-                raise EvidenceError(
-                    f"{self.name} has reserved bytes that are not zero at offset {field.offset:#x}",
-                    code="reserved-not-zero",
-                    offset=field.offset,
-                    expected="zero",
-                    got=found.hex(),
-                    clause=self.clause,
-                )
+                raise self._not_zero(field.offset, found)
         return self._struct.unpack(data)
+
+    def _not_zero(self, offset: int, found: bytes) -> EvidenceError:
+        return EvidenceError(
+            f"{self.name} has reserved bytes that are not zero at offset {offset:#x}",
+            code="reserved-not-zero",
+            offset=offset,
+            expected="zero",
+            got=found.hex(),
+            clause=self.clause,
+        )
 
     def encode(self, values: Mapping[str, int | bytes]) -> bytes:
         """Return the bytes of a structure with these values; reserved spans are zero.

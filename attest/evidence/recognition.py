@@ -1,6 +1,6 @@
 """Recognition of one file of evidence by its content.
 
-A file is looked at in this order, and the first line that fits decides. What a line looks for is enough to tell its
+A file is looked at in this order, and the first line that fits decides. Each line suffices to distinguish its
 form from every other; no decoder is run to see whether it works. Once a form is decided, a defect is a defect of that
 form and nothing further is tried.
 
@@ -38,10 +38,9 @@ from __future__ import annotations
 import re
 
 from attest.encoding import hex_bytes, json_value
-from attest.endorsements.x509 import Certificate, Crl, parse_crl, pem_blocks
+from attest.endorsements.x509 import parse_crl, pem_blocks
 from attest.errors import EvidenceError
 from attest.evidence.input_file import (
-    CLAUSE,
     FORMS,
     HINT,
     MAX_CERTIFICATES,
@@ -56,21 +55,9 @@ from attest.evidence.recognition_json import JSON_KINDS
 from attest.evidence.snp.peer_forms import base64_of_either_alphabet
 from attest.evidence.snp.structure import REPORT_BYTES
 
-__all__ = [
-    "CLAUSE",
-    "FORMS",
-    "HINT",
-    "MAX_CERTIFICATES",
-    "MAX_FILE_BYTES",
-    "FileContent",
-    "RecognisedFile",
-    "recognise",
-    "refuse",
-]
-
 
 def recognise(file: str, data: bytes) -> RecognisedFile:
-    """Say what one file is; only JSON is parsed for that, and only hex and base64 are decoded.
+    """Recognise one file; only JSON is parsed for that, and only hex and base64 are decoded.
 
     Args:
         file: its name, for messages.
@@ -101,7 +88,7 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
     # Lines 1 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
     kind = binary_kind(data)
     if kind is not None:
-        return RecognisedFile(file=file, data=data, form=kind.form, label=kind.label, read=kind.read)
+        return kind.recognised(file, data)
     if text[:1] in (b"{", b"["):
         return _recognise_json(file, data)
     if not text.isascii():
@@ -117,9 +104,7 @@ def _recognise_json(file: str, data: bytes) -> RecognisedFile:
     document = json_value(data, what=file)
     for kind in JSON_KINDS:
         if kind.looks(document):
-            return RecognisedFile(
-                file=file, data=data, form=kind.form, label=kind.label, read=kind.read, document=document
-            )
+            return kind.recognised(file, data, document=document)
     members = ", ".join(map(repr, sorted(document)[:8])) if isinstance(document, dict) else "an array"
     raise _unrecognised(file, data, f"JSON of no known kind ({members[:120]})")
 
@@ -137,18 +122,20 @@ def _recognise_encoded(file: str, text: str) -> RecognisedFile:
     kind = binary_kind(data)
     if kind is None:
         raise _unrecognised(file, data, f"{encoding} of something else")
-    return RecognisedFile(file=file, data=data, form=kind.form, label=f"{kind.label}, {encoding}", read=kind.read)
+    return kind.recognised(file, data, encoding=encoding)
 
 
 _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _SHORTEST_ENCODED_CHARACTERS = 64
-"""Shorter than any evidence; a word or two is not told that it is bad base64."""
+"""Shorter than any evidence: the error for a word or two does not speak of base64."""
 _HEX_TEXT = re.compile(r"(?:0x)?[0-9a-fA-F\s]+")
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 
 
 # -- line 11: PEM
+
+_CERTIFICATE, _CRL = "CERTIFICATE", "X509 CRL"
 
 
 def _pem(file: RecognisedFile) -> FileContent:
@@ -163,24 +150,24 @@ def _pem(file: RecognisedFile) -> FileContent:
             file=file.file,
             expected=f"{MAX_CERTIFICATES}",
         )
-    certificates: list[Certificate] = []
-    crls: list[Crl] = []
-    for label, content in blocks:
-        if label == "CERTIFICATE":
-            certificates.append(certificate_of_evidence(content, file.file))
-        elif label == "X509 CRL":
-            crls.append(parse_crl(content))
-        else:
-            raise refuse(
-                "evidence-unrecognised",
-                f"{file.file} has a PEM block {label}",
-                file=file.file,
-                expected="CERTIFICATE or X509 CRL",
-                got=label,
-                hint="only certificates and CRLs accompany evidence",
-            )
+    for label, _ in blocks:
+        _require_known_label(label, file.file)
+    certificates = tuple(certificate_of_evidence(der, file.file) for label, der in blocks if label == _CERTIFICATE)
+    crls = tuple(parse_crl(der) for label, der in blocks if label == _CRL)
     names = [certificate.name for certificate in certificates] + ["CRL"] * len(crls)
-    return FileContent(label=f"PEM: {', '.join(names)}", certificates=tuple(certificates), crls=tuple(crls))
+    return FileContent(label=f"PEM: {', '.join(names)}", certificates=certificates, crls=crls)
+
+
+def _require_known_label(label: str, file: str) -> None:
+    if label not in (_CERTIFICATE, _CRL):
+        raise refuse(
+            "evidence-unrecognised",
+            f"{file} has a PEM block {label}",
+            file=file,
+            expected=f"{_CERTIFICATE} or {_CRL}",
+            got=label,
+            hint="only certificates and CRLs accompany evidence",
+        )
 
 
 def _unrecognised(file: str, data: bytes, what: str) -> EvidenceError:

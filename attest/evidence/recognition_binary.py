@@ -3,39 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
-from attest.endorsements.bundle import is_bundle
+from attest.endorsements.bundle_reader import is_bundle
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.azure.forms import is_raw_tpm_quote
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
-from attest.evidence.input_file import FileContent, RecognisedFile, as_envelope, as_item, certificate_of_evidence
+from attest.evidence.input_file import (
+    FileContent,
+    FileKind,
+    RecognisedFile,
+    as_envelope,
+    as_item,
+    as_piece,
+    certificate_of_evidence,
+)
 from attest.evidence.snp.certificate_table import KINDS
 from attest.evidence.snp.peer_protobuf import read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES
 
-__all__ = ["BinaryKind", "binary_kind", "has_version"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryKind:
-    """One form of binary evidence: how it looks, and how it is read; None where this version verifies none."""
-
-    form: str | None
-    label: str
-    looks: Callable[[bytes], bool]
-    read: Callable[[RecognisedFile], FileContent] | None
-
-
-def binary_kind(data: bytes) -> BinaryKind | None:
+def binary_kind(data: bytes) -> FileKind[bytes] | None:
     """Return the first form that fits, or None."""
     return next((kind for kind in _BINARY if kind.looks(data)), None)
 
 
 def has_version(data: bytes) -> bool:
-    """Say whether it begins as an SNP report does."""
+    """Return True if data begins as an SNP report does."""
     # The header of an event log begins with a register index, often 1, and an area of any size follows.
     return data[:1] != b"\0" and data[1:4] == bytes(3) and not _is_ccel(data)
 
@@ -85,14 +79,6 @@ def _protobuf(file: RecognisedFile) -> FileContent:
     return FileContent(label=file.label, items=(read_protobuf(file.data).to_item(),))
 
 
-def _table(file: RecognisedFile) -> FileContent:
-    return FileContent(label=file.label, table=file.data)
-
-
-def _bundle(file: RecognisedFile) -> FileContent:
-    return FileContent(label=file.label, bundle=file.data)
-
-
 def _certificate(file: RecognisedFile) -> FileContent:
     certificate = certificate_of_evidence(file.data, file.file)
     return FileContent(label=f"{file.label} ({certificate.name})", certificates=(certificate,))
@@ -102,46 +88,38 @@ def _crl(file: RecognisedFile) -> FileContent:
     return FileContent(label=file.label, crls=(parse_crl(file.data),))
 
 
-def _hcl(file: RecognisedFile) -> FileContent:
-    return FileContent(label=file.label, hcl=file.data)
-
-
-def _tpm_quote(file: RecognisedFile) -> FileContent:
-    return FileContent(label=file.label, tpm_quote=file.data)
-
-
 _QUOTE = partial(as_item, MEDIA_INTEL_QUOTE)
 
-_BINARY: tuple[BinaryKind, ...] = (
-    BinaryKind(
+_BINARY: tuple[FileKind[bytes], ...] = (
+    FileKind(
         form="snp-report",
         label="SEV-SNP report",
         looks=lambda data: len(data) == REPORT_BYTES and has_version(data),
         read=partial(as_item, MEDIA_SNP_REPORT),
     ),
-    BinaryKind(
+    FileKind(
         form="snp-extended",
         label="SEV-SNP extended report",
         looks=_is_extended,
         read=partial(as_item, MEDIA_SNP_EXTENDED),
     ),
-    BinaryKind(form=None, label="SEV-SNP certificate table", looks=_is_table, read=_table),
-    BinaryKind(form=None, label="endorsement bundle", looks=is_bundle, read=_bundle),
-    BinaryKind(form="snp-extended", label="go-sev-guest attestation (protobuf)", looks=_is_protobuf, read=_protobuf),
-    BinaryKind(form=None, label="X.509 certificate", looks=partial(_is_der, b"\xa0"), read=_certificate),
-    BinaryKind(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
-    BinaryKind(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
-    BinaryKind(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=_QUOTE),
-    BinaryKind(form="hcl", label="Azure HCL report", looks=_is_hcl, read=_hcl),
-    BinaryKind(form=None, label="quote of Azure's vTPM", looks=is_raw_tpm_quote, read=_tpm_quote),
-    BinaryKind(form="ccel", label="TCG event log", looks=_is_ccel, read=None),
-    BinaryKind(
+    FileKind(form=None, label="SEV-SNP certificate table", looks=_is_table, read=partial(as_piece, "table")),
+    FileKind(form=None, label="endorsement bundle", looks=is_bundle, read=partial(as_piece, "bundle")),
+    FileKind(form="snp-extended", label="go-sev-guest attestation (protobuf)", looks=_is_protobuf, read=_protobuf),
+    FileKind(form=None, label="X.509 certificate", looks=partial(_is_der, b"\xa0"), read=_certificate),
+    FileKind(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
+    FileKind(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
+    FileKind(form="sgx-quote", label="SGX quote", looks=partial(_is_quote, (3, 4, 5), 0), read=_QUOTE),
+    FileKind(form="hcl", label="Azure HCL report", looks=_is_hcl, read=partial(as_piece, "hcl")),
+    FileKind(form=None, label="quote of Azure's vTPM", looks=is_raw_tpm_quote, read=partial(as_piece, "tpm-quote")),
+    FileKind(form="ccel", label="TCG event log", looks=_is_ccel, read=None),
+    FileKind(
         form="nvidia-report",
         label="NVIDIA attestation report",
         looks=lambda data: data[:2] == b"\x11\xe0",
         read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
     ),
-    BinaryKind(
+    FileKind(
         form="envelope",
         label="evidence envelope (CBOR)",
         looks=lambda data: data[:1] in (b"\x82", b"\x83") or b"\xa0" <= data[:1] <= b"\xbb",

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from attest.encoding import JsonValue
 from attest.evidence.azure.forms import is_azure_json
 from attest.evidence.envelope import MAX_DEPTH, MEDIA_AZURE_CVM, MEDIA_CONFIGFS_TSM, MEDIA_NVIDIA_DEVICE, EvidenceItem
 from attest.evidence.gpu.evidence import is_nvidia_json, split_nvidia_json
-from attest.evidence.input_file import FileContent, RecognisedFile, as_envelope, as_item
+from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
-
-__all__ = ["JSON_KINDS", "JsonKind"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonKind:
-    """One form of evidence in JSON: how it looks, and how it is read; None where this version verifies none."""
-
-    form: str
-    label: str
-    looks: Callable[[JsonValue], bool]
-    read: Callable[[RecognisedFile], FileContent] | None
-
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}\s*(?:;.*)?")
 
@@ -38,7 +24,7 @@ def _is_record(value: JsonValue) -> bool:
 
 
 def _is_collection(value: JsonValue, depth: int = MAX_DEPTH) -> bool:
-    """Say whether every member is a record or again a collection, as only an envelope has it."""
+    """Return True if every member is a record or again a collection, as only in an envelope."""
     if not isinstance(value, dict) or not value or not depth:
         return False
     if isinstance(value.get("__cmwc_t"), str):
@@ -64,7 +50,7 @@ def _peer(read: Callable[[JsonValue], PeerSnpEvidence], file: RecognisedFile) ->
 
 
 def _nvidia(file: RecognisedFile) -> FileContent:
-    """Make an item of each device, numbered among its like; ``forms.py`` numbers those of several files."""
+    """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
     items: list[EvidenceItem] = []
     for prefix, value in split_nvidia_json(file.document):
         number = sum(item.name.startswith(prefix) for item in items)
@@ -72,45 +58,45 @@ def _nvidia(file: RecognisedFile) -> FileContent:
     return FileContent(label=file.label, items=tuple(items))
 
 
-JSON_KINDS: tuple[JsonKind, ...] = (
-    JsonKind(
+JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
+    FileKind(
         form="envelope",
         label="evidence envelope (JSON)",
         looks=lambda document: _is_record(document) or _is_collection(document),
         read=as_envelope,
     ),
-    JsonKind(
+    FileKind(
         form="snp-extended",
         label="configfs-tsm report (JSON)",
         looks=_has("provider", "outblob"),
         read=partial(as_item, MEDIA_CONFIGFS_TSM),
     ),
-    JsonKind(
+    FileKind(
         form="coco-json",
         label="SEV-SNP evidence (JSON)",
         looks=_has("attestation_report"),
         read=partial(_peer, read_report_json),
     ),
-    JsonKind(
+    FileKind(
         form="azure-json",
         label="Azure confidential VM evidence (JSON)",
         looks=is_azure_json,
         read=partial(as_item, MEDIA_AZURE_CVM),
     ),
-    JsonKind(
+    FileKind(
         form="coco-json",
         label="attestation-rs evidence (JSON)",
         looks=_has("platform", "evidence"),
         read=partial(_peer, read_attestation_rs),
     ),
-    JsonKind(
+    FileKind(
         form="coco-json",
         label="tinfoil attestation document (JSON)",
         looks=_has("format", "body"),
         read=partial(_peer, read_tinfoil),
     ),
-    JsonKind(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
-    JsonKind(form="token", label="token (JSON)", looks=_is_token, read=None),
-    JsonKind(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),
-    JsonKind(form="coco-json", label="Trustee sample evidence (JSON)", looks=_has("svn", "report_data"), read=None),
+    FileKind(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
+    FileKind(form="token", label="token (JSON)", looks=_is_token, read=None),
+    FileKind(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),
+    FileKind(form="coco-json", label="Trustee sample evidence (JSON)", looks=_has("svn", "report_data"), read=None),
 )

@@ -11,8 +11,6 @@ from attest.evidence.gpu.format import GPU_FORMATS
 from attest.evidence.intel.format import INTEL_FORMATS
 from attest.evidence.snp.format import SNP_FORMATS
 
-__all__ = ["FORMATS"]
-
 FORMATS: FormatTable = SNP_FORMATS.merged(
     INTEL_FORMATS,
     AZURE_FORMATS,

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "MAX_MEASUREMENT_INDEX",
-    "NO_DEVICE_TOLERANCES",
-    "NO_TOLERANCES",
-    "DeviceTolerances",
-    "GpuTolerances",
-    "WaivedMeasurement",
-]
-
 MAX_MEASUREMENT_INDEX = 63
 """A GPU has 64 measurement blocks, counted from 0; a switch has 31 (specs/nvidia-gpu.md, section 2)."""
 
@@ -23,7 +14,7 @@ class WaivedMeasurement:
 
     Attributes:
         index: RIM index, 0 to 63.
-        reason: why, for those who read the result.
+        reason: shown in the result.
 
     Raises:
         ValueError: another index, or no reason.

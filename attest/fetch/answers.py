@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from attest.endorsements.bundle import BundleEntry, EntryKind
+from attest.endorsements.bundle_records import BundleEntry, EntryKind
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.intel_answers import (
     MAX_CRL_ANSWER_BYTES,
@@ -15,7 +15,7 @@ from attest.endorsements.intel_answers import (
     parse_intel_crl,
     parse_intel_document,
 )
-from attest.endorsements.ocsp import MAX_OCSP_BYTES, OcspAnswer, OcspStatus, parse_ocsp
+from attest.endorsements.ocsp_answers import MAX_OCSP_BYTES, OcspAnswer, OcspStatus, parse_ocsp
 from attest.endorsements.requests import (
     AmdChainRequest,
     AmdCrlRequest,
@@ -33,12 +33,14 @@ from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, RimDocument, parse_ri
 from attest.endorsements.x509 import MAX_CRL_BYTES, Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.evidence.gpu.rim import ParsedRim, read_rim
-from attest.evidence.intel.dates import Validity
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.tcb_info import TcbInfo, parse_tcb_info
 from attest.evidence.snp.certificates import LeafKind, kind_of, read_leaf
 from attest.evidence.snp.needs import KDS_SPL_NAMES
 from attest.evidence.snp.tcb import SnpProduct
+
+_Validity = tuple[datetime, datetime]
+"""First and last moment of one piece."""
 
 
 class _Form(NamedTuple):
@@ -103,7 +105,7 @@ class CheckedAnswer:
     documents: tuple[IntelDocument, ...] = ()
     rims: tuple[RimDocument, ...] = ()
     ocsp: tuple[OcspAnswer, ...] = ()
-    dates: tuple[Validity, ...] = ()
+    dates: tuple[_Validity, ...] = ()
     issued: datetime | None = None
     cached: bool = False
     received: datetime | None = None
@@ -287,7 +289,7 @@ def _intel_crl(request: IntelPckCrlRequest | IntelRootCrlRequest, answer: Checke
     return replace(answer, certificates=chain, crls=(crl,), dates=dates, issued=crl.this_update)
 
 
-def _dates_of(chain: tuple[Certificate, ...]) -> tuple[Validity, ...]:
+def _dates_of(chain: tuple[Certificate, ...]) -> tuple[_Validity, ...]:
     return tuple((certificate.not_before, certificate.not_after) for certificate in chain)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value, rfc3339, rfc3339_text
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES, BundleEntry, EntryKind
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES, BundleEntry, EntryKind
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, OutputError
 from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer

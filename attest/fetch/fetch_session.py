@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Required, TypedDict
 
-from attest.endorsements.bundle import BundleEntry
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.chains import require_issued
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.requests import AmdChainRequest, AmdVcekRequest, EndorsementRequest

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import OCSPNonce, ocsp
 
-from attest.endorsements.ocsp import cert_id, parse_ocsp, refusal_of
+from attest.endorsements.ocsp_answers import cert_id, parse_ocsp, refusal_of
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.fetch.answers import describe, max_answer_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
 
-from attest.endorsements.ocsp import OcspAnswer
+from attest.endorsements.ocsp_answers import OcspAnswer
 from attest.endorsements.x509 import Certificate, Crl
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.verify import VerifiedIntelQuote

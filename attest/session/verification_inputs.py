@@ -12,7 +12,7 @@ from typing import Final
 
 from attest.clock import system_clock
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.bundle import MAX_BUNDLE_BYTES
+from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements

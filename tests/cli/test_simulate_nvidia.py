@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from attest.endorsements.bundle import parse_bundle
-from attest.endorsements.ocsp import refusal_of
+from attest.endorsements.bundle_reader import parse_bundle
+from attest.endorsements.ocsp_answers import refusal_of
 from attest.endorsements.rims import parse_rim_answer
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import parse_envelope

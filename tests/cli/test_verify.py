@@ -170,7 +170,7 @@ def test_a_form_can_be_demanded(attest: Attest, files: Files) -> None:
 
 def test_the_forms_of_the_option_are_those_of_the_reader() -> None:
     from attest.cli import options
-    from attest.evidence.recognition import FORMS
+    from attest.evidence.input_file import FORMS
     from attest.evidence.snp.tcb import SnpProduct
 
     assert options.FORMS == FORMS

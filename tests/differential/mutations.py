@@ -67,7 +67,7 @@ def regions(quote: bytes) -> list[Region]:
     described = DESCRIPTOR.size if parsed.version == 5 else 0
     signed = len(parsed.signed_bytes)
     head, signature_data = SIGNATURE_HEADS[parsed.version], signed + 4
-    certification = len(quote) - parsed.padding_bytes - len(parsed.certification_data)
+    certification = len(quote) - len(parsed.padding) - len(parsed.certification_data)
     bounds = [
         ("header", 0),
         ("descriptor", HEADER.size),
@@ -77,7 +77,7 @@ def regions(quote: bytes) -> list[Region]:
         ("qe_auth_data", signature_data + head.size),
         ("certification head", certification - 6),
         ("certification data", certification),
-        ("padding", len(quote) - parsed.padding_bytes),
+        ("padding", len(quote) - len(parsed.padding)),
         ("", len(quote)),
     ]
     pairs = pairwise(bounds)
@@ -105,7 +105,7 @@ def _overwrite(case: Case, rng: random.Random) -> Case:
 
 
 def _cut(case: Case, rng: random.Random) -> Case:
-    end = len(case.quote) - parse_quote(case.quote).padding_bytes
+    end = len(case.quote) - len(parse_quote(case.quote).padding)
     size = rng.choice((rng.randrange(len(case.quote)), end - rng.randrange(1, 64), end))
     return replace(case, quote=case.quote[:size], part="quote: end", change=f"cut to {size} bytes")
 

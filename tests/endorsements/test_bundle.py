@@ -13,24 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value
-from attest.endorsements.bundle import (
+from attest.endorsements.bundle import build_bundle, key_id_of, read_bundle_key, sign_bundle, verify_bundle
+from attest.endorsements.bundle_reader import is_bundle, parse_bundle
+from attest.endorsements.bundle_records import (
     BUNDLE_FORMAT,
     MAX_BUNDLE_BYTES,
+    MAX_CHAIN_CERTIFICATES,
     MAX_ENTRIES,
+    MAX_SIGNATURES,
+    MAX_SOURCE_CHARACTERS,
     BundleEntry,
     BundleKeys,
     BundleSigner,
     ParsedBundle,
     UnsignedBundles,
-    build_bundle,
-    is_bundle,
-    key_id_of,
-    parse_bundle,
-    read_bundle_key,
-    sign_bundle,
-    verify_bundle,
 )
-from attest.endorsements.bundle_records import MAX_CHAIN_CERTIFICATES, MAX_SIGNATURES, MAX_SOURCE_CHARACTERS
 from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.errors import ConfigurationError, EndorsementError
 from tests.endorsements import made, made_ocsp

@@ -13,13 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.bundle import (
-    BundleEntry,
-    BundleKeys,
-    ParsedBundle,
-    build_bundle,
-    sign_bundle,
-)
+from attest.endorsements.bundle import build_bundle, sign_bundle
+from attest.endorsements.bundle_records import BundleEntry, BundleKeys, ParsedBundle
 from attest.endorsements.chains import require_current_crl
 from attest.endorsements.ocsp import require_not_revoked
 from attest.endorsements.rims import MAX_RIM_ANSWER_BYTES, MAX_RIM_BYTES
@@ -225,15 +220,15 @@ def test_other_pem_blocks_are_passed_over_with_a_note() -> None:
         (table(("CRL", ONE)), "file0, CRL of the certificate table: crl cannot be read"),
         (table(("VCEK", ONE))[:40], "file0: certificate table"),
         (bundle().to_bytes()[:-1], "file0: bundle is not canonical CBOR"),
-        (RIM + b" " * MAX_RIM_BYTES, f"file0: RIM: expected at most {MAX_RIM_BYTES} bytes"),
-        (rim_answer(sha256="00" * 32), "file0: answer of the RIM service: sha256: expected"),
+        (RIM + b" " * MAX_RIM_BYTES, f"file0: rim: expected at most {MAX_RIM_BYTES} bytes"),
+        (rim_answer(sha256="00" * 32), "file0: sha256 of the RIM service's answer: expected"),
         (rim_answer(sha256="00"), "file0: sha256: expected 32 bytes of hex"),
         (rim_answer(rim="?"), "file0: rim: expected base64"),
-        (rim_answer(xml=b"<html/>"), "file0: RIM: expected the element SoftwareIdentity"),
-        (rim_answer(id="../ids"), "file0: answer of the RIM service: id: expected the id of a RIM"),
-        (rim_answer(id=None), "file0: answer of the RIM service: answer: expected texts"),
+        (rim_answer(xml=b"<html/>"), "file0: rim: expected the element SoftwareIdentity"),
+        (rim_answer(id="../ids"), "file0: id of the RIM service's answer: expected the id of a RIM"),
+        (rim_answer(id=None), "file0: body of the RIM service's answer: expected texts"),
         (rim_answer() + b"}", "file0: answer of the RIM service is not one strict JSON document"),
-        (rim_answer() + b" " * MAX_RIM_ANSWER_BYTES, "file0: answer of the RIM service: answer: expected at most"),
+        (rim_answer() + b" " * MAX_RIM_ANSWER_BYTES, "file0: body of the RIM service's answer: expected at most"),
         (ANSWER[:-1], "file0: ocsp answer cannot be read"),
         (ANSWER + b"\0", "file0: ocsp answer cannot be read"),
         (b"\x30\x03\x0a\x01\x06", "file0: ocsp answer cannot be read: the responder refused: unauthorized"),

@@ -9,8 +9,10 @@ from cryptography.x509 import load_der_x509_certificate, ocsp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.ocsp import (
+from attest.endorsements.ocsp import require_not_revoked
+from attest.endorsements.ocsp_answers import (
     MAX_AGE,
+    MAX_CERTIFICATES,
     MAX_OCSP_BYTES,
     OcspAnswer,
     OcspStatus,
@@ -18,9 +20,7 @@ from attest.endorsements.ocsp import (
     looks_like_ocsp,
     parse_ocsp,
     refusal_of,
-    require_not_revoked,
 )
-from attest.endorsements.ocsp_answers import MAX_CERTIFICATES
 from attest.endorsements.x509 import Crl, Extension, Issuer, parse_crl
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, RevokedError
 from attest_simulator import der

@@ -1,7 +1,7 @@
 """Certificates and lists at hand, sorted for lookup and trusted for nothing."""
 
 from attest.endorsements.intel import IntelDocument
-from attest.endorsements.ocsp import parse_ocsp
+from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, parse_crl

@@ -25,7 +25,6 @@ from attest.evidence.envelope import (
     MEDIA_SNP_REPORT,
     Evidence,
     EvidenceItem,
-    is_envelope,
     parse_envelope,
 )
 
@@ -330,28 +329,6 @@ def test_the_digest_of_evidence_depends_on_its_items_and_not_on_their_order() ->
 def test_items_are_found_by_name() -> None:
     assert EXAMPLE.item("binding") == EXAMPLE.items[1]
     assert EXAMPLE.item("gpu0") is None
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b'{"a": 1}', True),
-        (b" \n[1]", True),
-        (cbor_bytes({}), True),
-        (bytes([0xBB]), True),
-        (cbor_bytes(("t", b"")), True),
-        (cbor_bytes(("t", b"", 4)), True),
-        (b"", False),
-        (b"\x81", False),
-        (b"\x84", False),
-        (b"\x9f", False),
-        (b"\xbc", False),
-        (b"text", False),
-        (bytes(10), False),
-    ],
-)
-def test_the_first_byte_says_whether_this_is_an_envelope(data: bytes, expected: bool) -> None:
-    assert is_envelope(data) is expected
 
 
 def test_no_item_takes_the_name_of_the_collections_type() -> None:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.encoding import JsonValue, base64url_text
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError, ChainError, EvidenceError, UnsupportedError
 from attest.evidence.envelope import (
@@ -29,14 +30,8 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
-from attest.evidence.input_files import (
-    FORMS,
-    MAX_CERTIFICATES,
-    MAX_FILE_BYTES,
-    MAX_FILES,
-    RecognisedEvidence,
-    read_evidence,
-)
+from attest.evidence.input_file import FORMS, MAX_CERTIFICATES, MAX_FILE_BYTES
+from attest.evidence.input_files import MAX_FILES, RecognisedEvidence, read_evidence
 from attest.evidence.snp.peer_forms import TINFOIL_FORMAT
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip, SimulatedGuest

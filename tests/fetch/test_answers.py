@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.endorsements.bundle import BundleEntry
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdRequest, AmdVcekRequest
 from attest.errors import EndorsementError
 from attest.evidence.snp.evidence import parse_snp_evidence

@@ -13,7 +13,9 @@ import pytest
 
 from attest import verify
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import UnsignedBundles, build_bundle, parse_bundle, verify_bundle
+from attest.endorsements.bundle import build_bundle, verify_bundle
+from attest.endorsements.bundle_reader import parse_bundle
+from attest.endorsements.bundle_records import UnsignedBundles
 from attest.endorsements.requests import IntelRootCrlRequest
 from attest.errors import EndorsementError, EvidenceError, RevokedError
 from attest.evidence.azure.structure import HclReportType

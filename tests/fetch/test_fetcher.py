@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.bundle import UnsignedBundles, build_bundle, parse_bundle, verify_bundle
+from attest.endorsements.bundle import build_bundle, verify_bundle
+from attest.endorsements.bundle_reader import parse_bundle
+from attest.endorsements.bundle_records import UnsignedBundles
 from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, EndorsementRequest
 from attest.endorsements.x509 import Certificate
 from attest.errors import EndorsementError, RevokedError

@@ -9,7 +9,7 @@ import pytest
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.bundle import build_bundle
-from attest.endorsements.ocsp import OcspStatus
+from attest.endorsements.ocsp_answers import OcspStatus
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import EndorsementError, EvidenceError

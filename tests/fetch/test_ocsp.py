@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509 import ocsp as library
 
-from attest.endorsements.ocsp import MAX_OCSP_BYTES, OcspStatus, cert_id, parse_ocsp
+from attest.endorsements.ocsp_answers import MAX_OCSP_BYTES, OcspStatus, cert_id, parse_ocsp
 from attest.endorsements.requests import EndorsementRequest, IntelRootCrlRequest, NvidiaOcspRequest, NvidiaRimRequest
 from attest.endorsements.x509 import Issuer
 from attest.errors import ConfigurationError, EndorsementError

@@ -38,7 +38,7 @@ from attest.channel.records import KeyOffer
 from attest.channel.replays import Use
 from attest.encoding import json_value
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
-from attest.endorsements.ocsp import parse_ocsp
+from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError

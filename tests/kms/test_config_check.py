@@ -235,7 +235,8 @@ def test_mc_42_every_relaxed_switch_is_named_and_refused_in_production(harness: 
 
 
 def test_mc_42_production_takes_no_bundle_that_nobody_signed(harness: Harness) -> None:
-    from attest.endorsements.bundle import BundleEntry, build_bundle
+    from attest.endorsements.bundle import build_bundle
+    from attest.endorsements.bundle_records import BundleEntry
 
     (harness.folder / "endorsements" / "crl.der").unlink()
     crl = simulated_crl(SnpProduct.GENOA, at=AT)

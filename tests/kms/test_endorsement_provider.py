@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest import Binding, Evidence, EvidenceItem, TrustAnchors, verify
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.intel_answers import intel_answer_bytes
 from attest.endorsements.requests import EndorsementRequest
 from attest.errors import ConfigurationError, EndorsementError

@@ -25,7 +25,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 def vouched(data: bytes) -> int:
     """Length of what comes before the certification data's content: header, body, signatures, keys, lengths."""
     quote = parse_quote(data)
-    return len(data) - quote.padding_bytes - len(quote.certification_data)
+    return len(data) - len(quote.padding) - len(quote.certification_data)
 
 
 def authentic(quote: ParsedQuote, *, anchors: TrustAnchors, at: datetime) -> AuthenticQuote:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
 from attest_simulator.machines import MachineKind, SimulatedMachine

@@ -17,8 +17,7 @@ from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate, pem_blocks
 from attest.errors import AttestError
 from attest.evidence.intel.authenticity import AuthenticQuote
-from attest.evidence.intel.evaluation import TcbEvaluation
-from attest.evidence.intel.facts import platform_facts
+from attest.evidence.intel.evaluation import TcbEvaluation, platform_facts
 from attest.evidence.intel.judgement import CollateralAtHand
 from attest.evidence.intel.quote import Tee, parse_quote
 from attest.evidence.intel.verify import authenticate_quote, judge_collateral, procedure_of

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from attest.endorsements.ocsp import parse_ocsp, require_not_revoked
+from attest.endorsements.ocsp import require_not_revoked
+from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import ChainError, EndorsementError, RevokedError
 from attest_simulator.nvidia import DEVICE_ROOT, RIM_ROOT, Reason, SimulatedGpu, SimulatedOcsp

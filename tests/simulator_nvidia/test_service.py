@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from attest.endorsements.ocsp import OcspStatus, parse_ocsp, refusal_of
+from attest.endorsements.ocsp_answers import OcspStatus, parse_ocsp, refusal_of
 from attest.endorsements.requests import AmdCrlRequest, NvidiaOcspRequest, NvidiaRimRequest
 from attest.endorsements.rims import parse_rim_answer
 from attest.endorsements.x509 import Issuer

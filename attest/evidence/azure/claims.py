@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.azure.verify import VerifiedAzureEvidence
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims, claim_finder
 from attest.evidence.intel.claims import TDX_CLAIMS
 from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.tpm.structure import MAX_PCRS
-
-__all__ = ["AZURE_SNP_CLAIMS", "AZURE_TDX_CLAIMS", "RESETTABLE_PCRS", "azure_claim", "of_cpu"]
 
 _Get = Callable[[VerifiedAzureEvidence], ClaimValue]
 _QUOTE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
@@ -81,10 +79,4 @@ AZURE_SNP_CLAIMS = (*_SHARED, *(of_cpu(claim, prefix="snp") for claim in SNP_CLA
 """Every claim of a VM on SEV-SNP, in the order in which people read them."""
 AZURE_TDX_CLAIMS = (*_SHARED, *(of_cpu(claim, prefix="tdx") for claim in TDX_CLAIMS))
 """Every claim of a VM on TDX, likewise."""
-
-_BY_NAME = {claim.name: claim for claim in (*AZURE_SNP_CLAIMS, *AZURE_TDX_CLAIMS)}
-
-
-def azure_claim(name: str) -> Claim:
-    """Return the claim of this name: ``pcrs.11``, ``vm_configuration.secure_boot``, ``snp.measurement``."""
-    return _BY_NAME[name]
+azure_claim = claim_finder((*AZURE_SNP_CLAIMS, *AZURE_TDX_CLAIMS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from attest.evidence.azure.claims import AZURE_SNP_CLAIMS, AZURE_TDX_CLAIMS
@@ -11,10 +11,6 @@ from attest.evidence.azure.structure import HclReportType
 from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evidence
 from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat, VerifiedDevice
 from attest.evidence.eventlog.kinds import TCG2_SHA256
-
-__all__ = ["AZURE_FORMATS", "AZURE_SNP", "AZURE_TDX"]
-
-_VERIFY: Callable[..., VerifiedAzureEvidence] = verify_azure_evidence
 
 
 def _user_data(evidence: ParsedAzureEvidence) -> bytes:
@@ -36,7 +32,7 @@ def _cpu(verified: VerifiedAzureEvidence) -> VerifiedDevice:
 AZURE_SNP = CpuFormat(
     kind="azure-snp",
     report_data=_user_data,
-    verify=_VERIFY,
+    verify=verify_azure_evidence,
     claims=AZURE_SNP_CLAIMS,
     silicon=_cpu,
     nonce=_extra_data,

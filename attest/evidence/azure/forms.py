@@ -8,14 +8,14 @@ Trustee, no version      integer arrays: ``quote`` {``signature``, ``message``, 
 Trustee, no version      integer arrays: ``tpm_quote``, ``hcl_report``, ``td_quote``
 (az-tdx)
 Trustee, 1 and 2         ``tpm_quote`` in hex, ``hcl_report`` and ``vcek`` (DER) or ``td_quote`` in base64; in 2 the
-                         user data says the same as the quote's extraData
+                         user data repeats the quote's extraData
 attestation-rs           version 1, perhaps within ``{"platform": "az-snp" or "az-tdx", "evidence": …}``
 raw                      ``hcl-report.bin``, and ``quote.bin``: u64 length and signature, u64 length and message, u64
                          count and 32 bytes each, little-endian
 =======================  ============================================================================================
 
 A VCEK is a hint, like every endorsement that an Attester presents, and may be left out: AMD has it too. A TD quote is
-the evidence itself. What says the platform more than once must agree.
+the evidence itself. All statements of the platform must agree.
 
 Spec: specs/azure-cvm.md, sections 5 and 9.
 """
@@ -27,31 +27,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attest.encoding import JsonValue, base64url_text, json_value
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import BindingError, EvidenceError, UnsupportedError
-from attest.evidence.azure.json_pieces import array_of, base64_of, hex_of, kind_of, malformed, object_of
 from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport, parse_hcl_report
 from attest.evidence.envelope import MEDIA_AZURE_CVM
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.json_form import JsonForm
 from attest.evidence.reader import ByteReader
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import parse_report
 from attest.evidence.tpm.quote import require_pcr_values
 from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_quote
-
-__all__ = [
-    "AZURE_PARSERS",
-    "ParsedAzureEvidence",
-    "RawTpmQuote",
-    "azure_json",
-    "is_azure_json",
-    "is_raw_tpm_quote",
-    "parse_azure_evidence",
-    "raw_tpm_quote",
-    "raw_tpm_quote_bytes",
-]
 
 _MAX_SIGNATURE_BYTES = 512
 """RSA-4096; real ones have 256."""
@@ -60,6 +48,7 @@ _MAX_CERTIFICATES = 8
 _SIGNATURE_BYTES = (256, 384, 512)
 _MESSAGE_BEGINS = b"\xffTCG"
 _CLAUSE = "azure-cvm.md 9"
+_FORM = JsonForm(code="azure-form-malformed", clause=_CLAUSE)
 _PLATFORMS = tuple(kind.platform for kind in HclReportType)
 
 
@@ -147,15 +136,10 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
     document = json_value(data, what="Azure evidence")
     platform, inner = _unwrapped(document)
     form = _form_of(inner)
-    members = object_of(inner, "evidence", allowed=form.members)
-    hints = [name for name in ("vcek", "td_quote") if name in members]
-    if len(hints) > 1:
-        raise malformed("evidence", "either vcek or td_quote", "both")
+    members = _FORM.object_of(inner, "evidence", members=form.members)
     hcl = parse_hcl_report(form.read_bytes(members.get(form.report), form.report))
-    for source, said in (("platform", platform), (hints[0] if hints else "", _SAYS.get(hints[0]) if hints else None)):
-        if said not in (None, hcl.report_type.platform):
-            raise _type_mismatch(source, str(said), hcl.report_type)
-    tpm = object_of(members.get(form.quote), form.quote, allowed=frozenset({"signature", "message", "pcrs"}))
+    _require_one_platform(platform, members, hcl.report_type)
+    tpm = _FORM.object_of(members.get(form.quote), form.quote, members=frozenset({"signature", "message", "pcrs"}))
     return ParsedAzureEvidence(
         form_version=form.version,
         hcl=hcl,
@@ -166,7 +150,19 @@ def parse_azure_evidence(data: bytes) -> ParsedAzureEvidence:
 
 AZURE_PARSERS: Mapping[str, Callable[[bytes], ParsedAzureEvidence]] = {MEDIA_AZURE_CVM: parse_azure_evidence}
 """Parsers of an item of evidence by its media type."""
-_SAYS = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
+_PLATFORM_OF_MEMBER = {"vcek": HclReportType.SNP.platform, "td_quote": HclReportType.TDX.platform}
+
+
+def _require_one_platform(platform: str | None, members: dict[str, JsonValue], report_type: HclReportType) -> None:
+    """Require that everything that states the platform agrees with the HCL report."""
+    stated = {name: found for name, found in _PLATFORM_OF_MEMBER.items() if name in members}
+    if len(stated) > 1:
+        raise _FORM.malformed("evidence", "either vcek or td_quote", "both")
+    if platform is not None:
+        stated["platform"] = platform
+    for source, found in stated.items():
+        if found != report_type.platform:
+            raise _type_mismatch(source, found, report_type)
 
 
 # -- the pieces as they leave the vTPM
@@ -202,7 +198,7 @@ def raw_tpm_quote_bytes(quote: RawTpmQuote) -> bytes:
 def _bounded(reader: ByteReader, field: str, most: int) -> int:
     length = reader.unsigned(8, f"{field}, length")
     if length > most:
-        raise malformed(field, f"at most {most}", str(length))
+        raise _FORM.malformed(field, f"at most {most}", str(length))
     return length
 
 
@@ -211,12 +207,8 @@ def azure_json(
 ) -> bytes:
     """Write evidence in JSON, version 1 or 2: the item of ``MEDIA_AZURE_CVM``.
 
-    Args:
-        hcl: the paravisor's report, as NV index 0x01400001 holds it.
-        tpm: the quote.
-        td_quote: the quote of a TD; with an SNP report there is none.
-        vcek: DER of the VCEK, if the service beside the machine gave one.
-        version: 2 says that the user data repeats the quote's extraData.
+    ``hcl`` is the paravisor's report, as NV index 0x01400001 holds it; ``vcek`` is DER. Version 2 states that the user
+    data repeats the quote's extraData.
     """
     members: dict[str, JsonValue] = {
         "version": version,
@@ -244,8 +236,8 @@ class _Form:
         version: its number; 0 for the one without.
         quote: the member with the TPM's quote.
         report: the member with the paravisor's report.
-        read_bytes: reads what is large.
-        read_tpm: reads what is the TPM's.
+        read_bytes: reader for reports, quotes and certificates.
+        read_tpm: reader for the TPM's signature, message and registers.
     """
 
     version: int
@@ -261,23 +253,38 @@ class _Form:
         return frozenset({self.quote, self.report, "vcek", "td_quote"} | versioned)
 
 
+def _hex_of(value: JsonValue, path: str) -> bytes:
+    return hex_bytes(_FORM.text_of(value, path, expected="hex"), what=path)
+
+
+def _base64_of(value: JsonValue, path: str) -> bytes:
+    """Decode base64 of either alphabet, padded to whole groups or not at all; no text is of both alphabets."""
+    text = _FORM.text_of(value, path, expected="base64")
+    body = text.rstrip("=")
+    padding = len(text) - len(body)
+    both = set("+/") & set(body) and set("-_") & set(body)
+    if both or padding > 2 or (padding and len(text) % 4):
+        raise _FORM.malformed(path, "base64 or base64url, padded or not", "a mixture")
+    return base64url_bytes(body.replace("+", "-").replace("/", "_"), what=path)
+
+
 def _unwrapped(document: JsonValue) -> tuple[str | None, JsonValue]:
-    """Return the platform that an outer object states, and what is inside."""
+    """Return the platform that an outer object states, and the inner value."""
     if not isinstance(document, dict) or "platform" not in document:
         return None, document
-    members = object_of(document, "evidence", allowed=frozenset({"platform", "evidence"}))
+    members = _FORM.object_of(document, "evidence", members=frozenset({"platform", "evidence"}))
     platform = members["platform"]
     if not isinstance(platform, str) or platform not in _PLATFORMS:
-        raise malformed("platform", " or ".join(_PLATFORMS), "another value")
+        raise _FORM.malformed("platform", " or ".join(_PLATFORMS), "another value")
     return platform, members.get("evidence")
 
 
 def _form_of(inner: JsonValue) -> _Form:
     if not isinstance(inner, dict):
-        raise malformed("evidence", "an object", kind_of(inner))
+        raise _FORM.mistyped("evidence", "an object", inner)
     if "version" not in inner:
         names = ("quote", "report") if "quote" in inner else ("tpm_quote", "hcl_report")
-        return _Form(version=0, quote=names[0], report=names[1], read_bytes=array_of, read_tpm=array_of)
+        return _Form(version=0, quote=names[0], report=names[1], read_bytes=_FORM.bytes_of, read_tpm=_FORM.bytes_of)
     version = inner["version"]
     if isinstance(version, bool) or version not in (1, 2):
         raise UnsupportedError(
@@ -288,31 +295,28 @@ def _form_of(inner: JsonValue) -> _Form:
             got=repr(version)[:40],
             clause=_CLAUSE,
         )
-    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=base64_of, read_tpm=hex_of)
+    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=_base64_of, read_tpm=_hex_of)
 
 
 def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
-    values = members.get("pcrs")
-    if not isinstance(values, list) or len(values) > MAX_PCRS:
-        raise malformed(f"{form.quote}.pcrs", f"an array of at most {MAX_PCRS} values", kind_of(values))
     pcrs: list[bytes] = []
-    for index, value in enumerate(values):
+    for index, value in enumerate(_FORM.array_of(members.get("pcrs"), f"{form.quote}.pcrs", most=MAX_PCRS)):
         path = f"{form.quote}.pcrs[{index}]"
         pcr = form.read_tpm(value, path)
         if len(pcr) != SHA256_BYTES:
-            raise malformed(path, f"{SHA256_BYTES} bytes", f"{len(pcr)}")
+            raise _FORM.malformed(path, f"{SHA256_BYTES} bytes", f"{len(pcr)}")
         pcrs.append(pcr)
     parts: list[bytes] = []
     for name, most in (("signature", _MAX_SIGNATURE_BYTES), ("message", _MAX_MESSAGE_BYTES)):
         part = form.read_tpm(members.get(name), f"{form.quote}.{name}")
         if len(part) > most:
-            raise malformed(f"{form.quote}.{name}", f"at most {most} bytes", f"{len(part)}")
+            raise _FORM.malformed(f"{form.quote}.{name}", f"at most {most} bytes", f"{len(part)}")
         parts.append(part)
     return RawTpmQuote(parts[0], parts[1], tuple(pcrs))
 
 
 def _quote(members: dict[str, JsonValue], form: _Form) -> ParsedQuote:
-    """Read a TD quote; one of SGX is none, whatever its REPORTDATA says."""
+    """Read a TD quote; a quote of SGX is refused, whatever its REPORTDATA."""
     quote = parse_quote(form.read_bytes(members.get("td_quote"), "td_quote"))
     if quote.tee != "tdx":
         raise _type_mismatch("td_quote", quote.tee.upper(), HclReportType.TDX)
@@ -328,23 +332,21 @@ def _report(hcl: ParsedHclReport, members: dict[str, JsonValue], form: _Form) ->
 def _certificates(value: JsonValue, form: _Form) -> tuple[bytes, tuple[Certificate, ...]]:
     """Return the DER of the VCEK, and the certificates that stand behind it in PEM."""
     if form.version:
-        return base64_of(value, "vcek"), ()
-    if not isinstance(value, str):
-        raise malformed("vcek", "certificates in PEM", kind_of(value))
-    blocks = pem_blocks(value.encode("utf-8"))
+        return _base64_of(value, "vcek"), ()
+    blocks = pem_blocks(_FORM.text_of(value, "vcek", expected="certificates in PEM").encode("utf-8"))
     if not 0 < len(blocks) <= _MAX_CERTIFICATES or any(label != "CERTIFICATE" for label, _ in blocks):
-        raise malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")
+        raise _FORM.malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")
     return blocks[0][1], tuple(parse_certificate(der) for _, der in blocks[1:])
 
 
-def _type_mismatch(source: str, said: str, found: HclReportType) -> EvidenceError:
+def _type_mismatch(source: str, stated: str, found: HclReportType) -> EvidenceError:
     return EvidenceError(
-        f"{source} says {said} and the HCL report is of type {int(found)} ({found.platform})",
+        f"{source} states {stated} and the HCL report is of type {int(found)} ({found.platform})",
         code="hcl-report-type-mismatch",
         check="azure.format",
         field="report_type",
         offset=0x4C8,
-        expected=said,
+        expected=stated,
         got=found.platform,
         clause="azure-cvm.md A01, 11.1",
     )

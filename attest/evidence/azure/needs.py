@@ -12,15 +12,13 @@ from attest.evidence.snp.certificates import read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
 
-__all__ = ["needy_report"]
-
 
 def needy_report(evidence: ParsedAzureEvidence) -> ParsedSnpEvidence | ParsedQuote:
     """Return the CPU's report as one to list the needs of, by the needs of its own format.
 
     The service beside the machine hands out the VCEK for the TCB that the host has now; after an update of its
-    firmware that is another than REPORTED_TCB says (azure-cvm.md 6). Such a VCEK is left out here, so that AMD is
-    asked for the one that fits. Verification still receives the evidence as presented.
+    firmware that differs from REPORTED_TCB (azure-cvm.md 6). Such a VCEK is left out here, so that the matching one
+    is fetched from AMD. Verification still receives the evidence as presented.
     """
     cpu = evidence.cpu
     if isinstance(cpu, ParsedQuote):

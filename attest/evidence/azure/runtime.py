@@ -1,4 +1,4 @@
-"""The runtime claims: what the paravisor says of its TPM and its VM, covered by the CPU's signature through a digest.
+"""Runtime claims of the paravisor about its TPM and its VM, covered by the CPU's signature through a digest.
 
 Read only after the digest was compared (azure-cvm.md 10). Known members are typed; unknown ones are kept and shown,
 for new paravisors add some.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value
-from attest.errors import EvidenceError
-
-__all__ = ["AK_KID", "USER_DATA_BYTES", "VM_CONFIGURATION", "RuntimeClaims", "parse_runtime_claims"]
+from attest.endorsements.malformed import malformed
 
 AK_KID = "HCLAkPub"
 """The key of this name signs quotes. The other one, HCLEkPub, decrypts and vouches for nothing."""
@@ -24,7 +22,7 @@ USER_DATA_BYTES = 64
 _AK_BITS = range(2048, 4097)
 _EXPONENT = 65537
 _MAX_KEYS = 16
-_CLAUSE = "azure-cvm.md 3"
+_malformed = partial(malformed, code="azure-claims-malformed", of=" of the runtime claims", clause="azure-cvm.md 3")
 
 VM_CONFIGURATION: Mapping[str, tuple[str, type[bool | str]]] = {
     "console-enabled": ("console_enabled", bool),
@@ -78,7 +76,7 @@ def parse_runtime_claims(data: bytes) -> RuntimeClaims:
 
 
 def _attestation_key(keys: JsonValue) -> rsa.RSAPublicKey:
-    """Return the one key with the attestation key's name; its operations are not judged, old paravisors lie there."""
+    """Return the one key with the attestation key's name; its operations, wrong in old paravisors, are not judged."""
     if not isinstance(keys, list) or len(keys) > _MAX_KEYS:
         raise _malformed("keys", f"an array of at most {_MAX_KEYS} keys", "another value")
     found = [key for key in keys if isinstance(key, dict) and key.get("kid") == AK_KID]
@@ -125,14 +123,3 @@ def _user_data(value: JsonValue) -> bytes:
     if not isinstance(value, str):
         raise _malformed("user-data", f"{2 * USER_DATA_BYTES} hex digits", "another value")
     return hex_bytes(value, what="user-data", length=USER_DATA_BYTES)
-
-
-def _malformed(field: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the runtime claims: expected {expected}, got {got}",
-        code="azure-claims-malformed",
-        field=field,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )

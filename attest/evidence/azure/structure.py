@@ -15,17 +15,6 @@ from typing import Any, cast
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 
-__all__ = [
-    "HCL",
-    "MAX_HCL_BYTES",
-    "MAX_RUNTIME_BYTES",
-    "TD_INFO_BYTES",
-    "TD_REPORT_BYTES",
-    "HclReportType",
-    "ParsedHclReport",
-    "parse_hcl_report",
-]
-
 MAX_RUNTIME_BYTES = 64 * 1024
 MAX_HCL_BYTES = 2 * MAX_RUNTIME_BYTES
 """Real ones have 2,048 or 2,600 bytes with their padding."""

@@ -34,8 +34,6 @@ from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
 from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 
-__all__ = ["AzureSteps", "VerifiedAzureEvidence", "verify_azure_evidence"]
-
 _TD_INFO_OFFSET = 120
 """Offset of TDATTRIBUTES in a TD report body (intel-tdx-sgx.md 3)."""
 
@@ -122,7 +120,7 @@ def verify_azure_evidence(
     cpu = _verify_cpu(evidence.cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
     if isinstance(cpu, AttestError) and not isinstance(cpu, EndorsementError):
         raise _not_reached(evidence, cpu)
-    # (2) A03, A02, A04, A05, A07: what it vouches for. Each step stands on the one before.
+    # (2) A03, A02, A04, A05, A07: the parts that it vouches for. Each step stands on the one before.
     procedure = _begin(evidence)
     try:
         links = _verify_links(procedure, evidence)
@@ -236,7 +234,7 @@ def _require_paravisor(vmpl: int) -> None:
     """Require that the paravisor itself requested the SNP report: VMPL 1 and above belong to its guest."""
     if vmpl != 0:
         raise VerificationError(
-            f"the SNP report was asked for at VMPL {vmpl}, and the paravisor runs at VMPL 0",
+            f"the SNP report was requested at VMPL {vmpl}, and the paravisor runs at VMPL 0",
             code="azure-vmpl-unexpected",
             field="VMPL",
             offset=0x030,
@@ -275,7 +273,7 @@ def _require_one_td(quote: ParsedQuote, td_info: bytes) -> None:
 
 
 def _require_user_data(quote: ParsedTpmQuote, user_data: bytes) -> None:
-    """From version 2 on the form says that both places carry the same; one that does not is another's user data."""
+    """Require user data that repeats extraData, as the form demands from version 2 on."""
     wanted = quote.extra_data.ljust(64, b"\0")
     if not hmac.compare_digest(wanted, user_data):
         raise BindingError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.ocsp import OcspAnswer, OcspStatus
+from attest.endorsements.ocsp_answers import OcspAnswer, OcspStatus
 from attest.evidence.claims import ClaimTree
 from attest.evidence.gpu.measurements import MeasurementResult, conflicts
 from attest.evidence.gpu.references import Status

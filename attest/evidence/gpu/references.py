@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from attest.checks import Outcome, Unchecked
 from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.ocsp import OcspAnswer, OcspStatus, require_not_revoked
+from attest.endorsements.ocsp import require_not_revoked
+from attest.endorsements.ocsp_answers import OcspAnswer, OcspStatus
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import Certificate, Crl, Issuer

@@ -1,4 +1,4 @@
-"""Did a Quoting Enclave that Intel certified sign this quote? Checks T02 to T06, which need no collateral.
+"""Signature of a quote by a Quoting Enclave that Intel certified: checks T02 to T06, which need no collateral.
 
 ::
 
@@ -6,8 +6,8 @@
 
 Each link is a function of its own; ``attest.evidence.intel.verify`` takes them in order.
 
-What stays open is whether the enclave that signed is Intel's Quoting Enclave (the provisioning key certifies any
-enclave that may use it), whether anything was revoked, and how current the platform is: all that needs collateral.
+Three things need collateral and stay open: whether the enclave that signed is Intel's Quoting Enclave (the provisioning
+key certifies any enclave that may use it), whether anything was revoked, and how current the platform is.
 """
 
 from __future__ import annotations
@@ -23,26 +23,11 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.endorsements.anchors import Anchor
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.signatures import load_public_key, signature_holds
+from attest.endorsements.signatures import PublicKey, load_public_key, signature_holds
 from attest.errors import AttestError, BindingError, ChainError, EndorsementError, EvidenceError, SignatureError
-from attest.evidence.intel.chain import (
-    MAX_CANDIDATES,
-    P256_SPKI_HEAD,
-    PckChain,
-    embedded_certificates,
-    require_p256,
-)
+from attest.evidence.intel.chain import MAX_CANDIDATES, P256_SPKI_HEAD, PckChain, embedded_certificates, require_p256
 from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
 from attest.evidence.intel.quote import ParsedQuote
-
-__all__ = [
-    "AuthenticQuote",
-    "certifying_pck",
-    "pck_candidates",
-    "require_attestation_key",
-    "require_pck",
-    "require_quote_signature",
-]
 
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
@@ -79,16 +64,14 @@ class AuthenticQuote:
         return self.chain.anchor
 
 
-# -- T02, T03: which PCK certificate may have signed the QE report
+# -- T02, T03: the PCK certificates that may have signed the QE report
 
 
 def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: datetime) -> tuple[PckCertificate, ...]:
-    """Return the PCK certificates that may speak for the quote: its own, or those at hand that are of its platform.
+    """Return the PCK certificates that may belong to the quote: its own, or available ones of its platform.
 
-    A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the
-    PCEID must be the quote's, and for type 1, where it can be read, the PPID. The CPUSVN there is not compared: it
-    counts as the processor does, the certificate as Intel's TCB info does. Those valid at ``at`` come first: a renewed
-    certificate has the key of the old one.
+    A quote with a chain counts with the first certificate of it and no other. Those valid at ``at`` come first: a
+    renewed certificate has the key of the old one.
 
     Raises:
         EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates at hand
@@ -98,21 +81,29 @@ def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: dateti
     embedded = embedded_certificates(quote)
     if embedded:
         return (read_pck(embedded[0]),)
-    readable: list[PckCertificate] = []
-    refused: list[AttestError] = []
-    for certificate in endorsements.with_common_name(PCK_COMMON_NAME):
-        try:
-            readable.append(read_pck(certificate))
-        except (EvidenceError, ChainError) as exc:
-            refused.append(exc)
-    if refused and not readable:
-        raise refused[0]
-    fitting = [pck for pck in readable if _is_of_platform(pck, quote)]
+    fitting = [pck for pck in _available_pcks(endorsements) if _is_of_platform(pck, quote)]
     fitting.sort(key=lambda pck: not pck.certificate.not_before <= at <= pck.certificate.not_after)
     return tuple(fitting[:MAX_CANDIDATES])
 
 
+def _available_pcks(endorsements: Endorsements) -> list[PckCertificate]:
+    readable: list[PckCertificate] = []
+    refusal: AttestError | None = None
+    for certificate in endorsements.with_common_name(PCK_COMMON_NAME):
+        try:
+            readable.append(read_pck(certificate))
+        except (EvidenceError, ChainError) as exc:
+            refusal = refusal or exc
+    if refusal is not None and not readable:
+        raise refusal
+    return readable
+
+
 def _is_of_platform(pck: PckCertificate, quote: ParsedQuote) -> bool:
+    """Compare PCEID for certification data 1 to 3, and PPID for type 1, where it can be read.
+
+    The CPUSVN there is not compared: it counts as the processor does, the certificate as Intel's TCB info does.
+    """
     data = quote.certification_data
     if quote.certification_type == _PPID_CLEAR and data[: len(pck.ppid)] != pck.ppid:
         return False
@@ -125,8 +116,7 @@ def _is_of_platform(pck: PckCertificate, quote: ParsedQuote) -> bool:
 def certifying_pck(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -> PckCertificate | None:
     """T04: return the PCK certificate whose key signed the QE report; outcomes are remembered by bytes.
 
-    Returns:
-        None when there is no candidate: ``require_pck`` reports that, after all checks that can fail.
+    Without any candidate the result is None: ``require_pck`` reports that, after all checks that can fail.
 
     Raises:
         SignatureError: ``qe-report-signature-invalid``.
@@ -170,7 +160,7 @@ def require_pck(quote: ParsedQuote, pck: PckCertificate | None) -> PckCertificat
     )
 
 
-# -- T05, T06: what needs no certificate
+# -- T05, T06: checks without certificates
 
 
 def require_attestation_key(quote: ParsedQuote) -> None:
@@ -199,17 +189,7 @@ def require_quote_signature(quote: ParsedQuote) -> None:
     Raises:
         SignatureError: ``attestation-key-invalid``, no point of P-256; or ``quote-signature-invalid``.
     """
-    try:
-        key = load_public_key(P256_SPKI_HEAD + quote.attestation_key)
-    except ChainError as exc:
-        raise SignatureError(
-            "the attestation key is not a point of P-256",
-            code="attestation-key-invalid",
-            field="attestation key",
-            expected="x and y of a point of P-256, 32 bytes each, big-endian",
-            got=quote.attestation_key.hex(),
-            clause="intel-tdx-sgx.md 5, T06",
-        ) from exc
+    key = _attestation_key(quote)
     try:
         key.verify(_der(quote.signature), quote.signed_bytes, _ECDSA)  # type: ignore[call-arg,arg-type]  # by its head
     except InvalidSignature as exc:
@@ -220,6 +200,20 @@ def require_quote_signature(quote: ParsedQuote) -> None:
             offset=len(quote.signed_bytes) + 4,
             expected=f"ECDSA P-256 with SHA-256 over bytes 0 to {len(quote.signed_bytes) - 1}",
             got="a signature that does not verify",
+            clause="intel-tdx-sgx.md 5, T06",
+        ) from exc
+
+
+def _attestation_key(quote: ParsedQuote) -> PublicKey:
+    try:
+        return load_public_key(P256_SPKI_HEAD + quote.attestation_key)
+    except ChainError as exc:
+        raise SignatureError(
+            "the attestation key is not a point of P-256",
+            code="attestation-key-invalid",
+            field="attestation key",
+            expected="x and y of a point of P-256, 32 bytes each, big-endian",
+            got=quote.attestation_key.hex(),
             clause="intel-tdx-sgx.md 5, T06",
         ) from exc
 

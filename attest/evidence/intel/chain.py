@@ -6,14 +6,20 @@ key is pinned, wherever its certificate came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
-from attest.endorsements.chains import require_ca, require_issued, require_valid
+from attest.endorsements.chains import (
+    UNPINNED_HINT,
+    pinned_roots,
+    require_anchor_valid,
+    require_ca,
+    require_issued,
+    require_valid,
+    untrusted_root,
+)
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate, pem_blocks
@@ -21,23 +27,12 @@ from attest.errors import ChainError, EndorsementError, EvidenceError, Verificat
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
-__all__ = [
-    "MAX_CANDIDATES",
-    "MAX_CHAIN_CERTIFICATES",
-    "P256_SPKI_HEAD",
-    "PckChain",
-    "embedded_certificates",
-    "find_intel_root",
-    "find_pck_chain",
-    "require_p256",
-]
-
 MAX_CANDIDATES = 8
 """Certificates of one role that are tried; each may cost a public-key operation."""
 MAX_CHAIN_CERTIFICATES = 8
 """Intel's chain has three."""
 P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004")
-"""SubjectPublicKeyInfo of a P-256 key: what is left are x and y, 32 bytes each."""
+"""SubjectPublicKeyInfo of a P-256 key: x and y follow, 32 bytes each."""
 _P256_SPKI_BYTES = len(P256_SPKI_HEAD) + 64
 _ROLE: AnchorRole = "intel-sgx-root"
 _ROOT_NAME = "Intel SGX Root CA"
@@ -187,12 +182,12 @@ def find_intel_root(
             clause="intel-tdx-sgx.md 6, T02",
         )
     refusal: ChainError | None = None
-    for anchor, issuer, certificate in _roots(child, presented, anchors):
+    for anchor, issuer, certificate in pinned_roots(child, presented, anchors, role=_ROLE):
         try:
             require_p256(issuer.name, issuer.spki)
             require_issued(child, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA256)
             if certificate is None:
-                _require_anchor_valid(anchor, at=at)
+                require_anchor_valid(anchor, at=at)
             else:
                 require_issued(certificate, issuer, algorithm=SignatureAlgorithm.ECDSA_SHA256)
                 require_ca(certificate)
@@ -204,37 +199,12 @@ def find_intel_root(
     raise _no_root(child, presented, anchors, refusal)
 
 
-def _roots(
-    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors
-) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
-    """Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented."""
-    for anchor in anchors.of_role(_ROLE):
-        issuer = anchor.held_issuer()
-        if issuer is not None and issuer.subject == child.issuer:
-            yield anchor, issuer, None
-    for certificate in presented:
-        pinned = anchors.pinned(certificate.spki_sha256, role=_ROLE)
-        if pinned is not None:
-            yield pinned, certificate.as_issuer(), certificate
-
-
 def _no_root(
     child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, refusal: ChainError | None
 ) -> VerificationError | EndorsementError:
     strangers = tuple(c for c in presented if anchors.pinned(c.spki_sha256, role=_ROLE) is None)
     if strangers:
-        simulation = TrustAnchors.simulation()
-        simulated = any(simulation.pinned(c.spki_sha256, role=_ROLE) for c in strangers)
-        return ChainError(
-            f"the root {strangers[0].name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
-            code="simulated-root-refused" if simulated else "root-not-trusted",
-            expected="a pinned Intel root key",
-            got=f"SHA-256 of the public key {strangers[0].spki_sha256.hex()}",
-            clause="intel-tdx-sgx.md 7, T02",
-            hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-            if simulated
-            else "a root counts only when its key is pinned; see docs/trust-anchors.md",
-        )
+        return untrusted_root(strangers, role=_ROLE, expected="a pinned Intel root key")
     if refusal is not None:
         return refusal
     if any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
@@ -252,17 +222,5 @@ def _no_root(
         expected="a pinned Intel root key",
         got=f"a root in the name {child.issuer_common_name} that is not pinned",
         clause="intel-tdx-sgx.md 7, T02",
-        hint="a root counts only when its key is pinned; see docs/trust-anchors.md",
-    )
-
-
-def _require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
-    """Require a root that is held as a bare key to be within its dates; both bounds are included."""
-    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
-        return
-    raise ChainError(
-        f"{anchor.name} is not valid at {rfc3339_text(at)}",
-        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
-        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
-        got=rfc3339_text(at),
+        hint=UNPINNED_HINT,
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attest.encoding import rfc3339_text
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, claim_finder
 from attest.evidence.intel.evaluation import TcbEvaluation
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS, ParsedEnclaveReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, XFAM_FIXED_ONE, XFAM_KNOWN, ParsedTdReport
-
-__all__ = ["SGX_CLAIMS", "TDX_CLAIMS", "sgx_claim", "tdx_claim"]
 
 _Get = Callable[[VerifiedIntelQuote], ClaimValue]
 _TD = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
@@ -31,7 +29,7 @@ def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str) -
 def _td(v: VerifiedIntelQuote) -> ParsedTdReport:
     body = v.quote.body
     if not isinstance(body, ParsedTdReport):
-        msg = "a claim of TDX was asked of another kind of quote"
+        msg = "a claim of TDX is not in another kind of quote"
         raise TypeError(msg)
     return body
 
@@ -39,7 +37,7 @@ def _td(v: VerifiedIntelQuote) -> ParsedTdReport:
 def _enclave(v: VerifiedIntelQuote) -> ParsedEnclaveReport:
     body = v.quote.body
     if not isinstance(body, ParsedEnclaveReport):
-        msg = "a claim of SGX was asked of another kind of quote"
+        msg = "a claim of SGX is not in another kind of quote"
         raise TypeError(msg)
     return body
 
@@ -73,14 +71,6 @@ def _evaluated(name: str, kind: ClaimType, get: Callable[[TcbEvaluation], ClaimV
     return _claim(name, kind, Origin.CERTIFICATE, lambda v: None if v.evaluation is None else get(v.evaluation), _TCB)
 
 
-def _switch(value: bool | None) -> ClaimValue:  # noqa: FBT001  what the certificate says
-    return value
-
-
-def _optional_text(value: object) -> ClaimValue:
-    return None if value is None else str(value)
-
-
 _SHARED: tuple[Claim, ...] = (
     _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.quote.version, "intel-tdx-sgx.md 2"),
     _claim("fmspc", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.pck.fmspc, _PCK),
@@ -90,18 +80,12 @@ _SHARED: tuple[Claim, ...] = (
     _claim("ppid", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.pck.ppid, _PCK),
     _claim("platform.ca", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.pck.ca, _PCK),
     _claim("platform.instance_id", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.pck.platform_instance_id, _PCK),
-    _claim(
-        "platform.dynamic_platform",
-        ClaimType.BOOLEAN,
-        Origin.CERTIFICATE,
-        lambda v: _switch(v.pck.dynamic_platform),
-        _PCK,
-    ),
-    _claim("platform.cached_keys", ClaimType.BOOLEAN, Origin.CERTIFICATE, lambda v: _switch(v.pck.cached_keys), _PCK),
-    _claim("platform.smt_enabled", ClaimType.BOOLEAN, Origin.CERTIFICATE, lambda v: _switch(v.pck.smt_enabled), _PCK),
+    _claim("platform.dynamic_platform", ClaimType.BOOLEAN, Origin.CERTIFICATE, lambda v: v.pck.dynamic_platform, _PCK),
+    _claim("platform.cached_keys", ClaimType.BOOLEAN, Origin.CERTIFICATE, lambda v: v.pck.cached_keys, _PCK),
+    _claim("platform.smt_enabled", ClaimType.BOOLEAN, Origin.CERTIFICATE, lambda v: v.pck.smt_enabled, _PCK),
     _evaluated("tcb_status", ClaimType.TEXT, lambda e: str(e.tcb_status)),
     _evaluated("platform_status", ClaimType.TEXT, lambda e: str(e.platform_status)),
-    _evaluated("tdx_module_status", ClaimType.TEXT, lambda e: _optional_text(e.tdx_module_status)),
+    _evaluated("tdx_module_status", ClaimType.TEXT, lambda e: e.tdx_module_status and str(e.tdx_module_status)),
     _evaluated("qe_status", ClaimType.TEXT, lambda e: str(e.qe_status)),
     _evaluated("tcb_date", ClaimType.TEXT, lambda e: rfc3339_text(e.tcb_date)),
     _evaluated("advisory_ids", ClaimType.LIST, lambda e: e.advisory_ids),
@@ -161,6 +145,7 @@ TDX_CLAIMS: tuple[Claim, ...] = (
     *_SHARED,
 )
 """Every claim of a TDX quote, in the order in which people read them."""
+tdx_claim = claim_finder(TDX_CLAIMS)
 
 SGX_CLAIMS: tuple[Claim, ...] = (
     _enclave_value("mr_enclave", ClaimType.BYTES, Origin.HARDWARE),
@@ -181,16 +166,4 @@ SGX_CLAIMS: tuple[Claim, ...] = (
     *_SHARED,
 )
 """Every claim of an SGX quote, in the order in which people read them."""
-
-_TDX_BY_NAME = {claim.name: claim for claim in TDX_CLAIMS}
-_SGX_BY_NAME = {claim.name: claim for claim in SGX_CLAIMS}
-
-
-def tdx_claim(name: str) -> Claim:
-    """Return the claim of a TDX quote of this name."""
-    return _TDX_BY_NAME[name]
-
-
-def sgx_claim(name: str) -> Claim:
-    """Return the claim of an SGX quote of this name."""
-    return _SGX_BY_NAME[name]
+sgx_claim = claim_finder(SGX_CLAIMS)

@@ -1,7 +1,7 @@
-"""TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
+"""Choice of TCB info and QE identity: of the platform, genuine, and current (T08 to T10).
 
 Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
-next one when that fails, and the first failure is what is reported. What is read and which key signed it are
+next one when that fails, and the first failure is reported. Parsed documents and outcomes of signatures are
 remembered by the bytes alone; dates, lists and the root are judged on every call.
 
 Spec: specs/intel-tdx-sgx.md, sections 8 and 14.
@@ -16,24 +16,15 @@ from functools import lru_cache
 from typing import Generic, Literal, TypeVar
 
 from attest.encoding import rfc3339_text
-from attest.endorsements.chains import require_issued
+from attest.endorsements.chains import require_issued, require_not_listed
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer
-from attest.errors import (
-    ChainError,
-    EndorsementError,
-    EvidenceError,
-    RevokedError,
-    SignatureError,
-    VerificationError,
-)
+from attest.errors import ChainError, EndorsementError, EvidenceError, RevokedError, SignatureError, VerificationError
+from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
-from attest.evidence.intel.revocation import FETCH, require_not_listed
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
-
-__all__ = ["MAX_CANDIDATES", "TCB_SIGNING_NAME", "SignedCollateral", "find_qe_identity", "find_tcb_info"]
 
 MAX_CANDIDATES = 8
 """Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""
@@ -41,7 +32,7 @@ TCB_SIGNING_NAME = "Intel SGX TCB Signing"
 _CLAUSE = "intel-tdx-sgx.md 8, T08"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 _Content = TypeVar("_Content", TcbInfo, QeIdentity)
 _Piece = Literal["tcb-info", "qe-identity", "tcb-signing"]
@@ -65,21 +56,15 @@ class SignedCollateral(Generic[_Content]):
     signing: Certificate
 
 
-# -- what is at hand
+# -- available documents
 
 
 def find_tcb_info(
-    *, tee: Tee, fmspc: bytes, pce_id: bytes, endorsements: Endorsements, root: Issuer, at: datetime
+    *, platform: PlatformFacts, endorsements: Endorsements, root: Issuer, at: datetime
 ) -> SignedCollateral[TcbInfo]:
     """Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number.
 
-    Args:
-        tee: TEE of the quote.
-        fmspc: 6 bytes, from the PCK certificate.
-        pce_id: 2 bytes, likewise.
-        endorsements: everything at hand; nothing of it is trusted.
-        root: name and key of the anchor that the PCK chain reached.
-        at: moment of appraisal; both ends of every validity are included.
+    ``root`` is the anchor that the PCK chain reached. Both ends of every validity are included.
 
     Raises:
         SignatureError: ``collateral-signature-invalid``.
@@ -89,18 +74,16 @@ def find_tcb_info(
             ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
     """
     readable = _readable(endorsements.documents, "tcb-info", _tcb_info)
-    belonging = [
-        (document, info)
-        for document, info in readable
-        if info.fmspc == fmspc and info.tee == tee and info.pce_id == pce_id
-    ]
+    wanted = (platform.tee, platform.fmspc, platform.pce_id)
+    belonging = [(document, info) for document, info in readable if (info.tee, info.fmspc, info.pce_id) == wanted]
     if not belonging:
-        raise _missing(
-            "tcb-info",
-            f"TCB info of {tee.upper()}, FMSPC {fmspc.hex()}, PCEID {pce_id.hex()}",
-            sorted({f"{i.tee.upper()} {i.fmspc.hex()} PCEID {i.pce_id.hex()}" for _, i in readable}),
-        )
+        found = sorted({_kind_text(info) for _, info in readable})
+        raise _missing("tcb-info", f"TCB info of {_kind_text(platform)}", found)
     return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
+
+
+def _kind_text(platform: PlatformFacts | TcbInfo) -> str:
+    return f"{platform.tee.upper()} FMSPC {platform.fmspc.hex()} PCEID {platform.pce_id.hex()}"
 
 
 def find_qe_identity(
@@ -157,7 +140,7 @@ def _missing(piece: _Piece, wanted: str, found: list[str]) -> EndorsementError:
         expected=wanted,
         got=", ".join(found) or "none",
         clause=_CLAUSE,
-        hint=FETCH,
+        hint="give Intel's collateral with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
         retryable=True,
     )
 
@@ -169,7 +152,7 @@ _CODES: dict[_Piece, tuple[str, str, str]] = {
 }
 
 
-# -- which counts
+# -- choice
 
 
 def _best(
@@ -214,7 +197,7 @@ def _find_signing(
             continue
         try:
             require_issued(certificate, root, algorithm=SignatureAlgorithm.ECDSA_SHA256)
-            require_not_listed(endorsements.crls, root, certificate)
+            require_not_listed(endorsements.crls, root, certificate.serial, name=certificate.name)
             _require_within("tcb-signing", certificate.not_before, certificate.not_after, at=at)
         except (ChainError, RevokedError, EndorsementError) as exc:
             refusal = refusal or exc
@@ -232,7 +215,7 @@ def _find_signing(
 
 
 def _require_within(piece: _Piece, begins: datetime, ends: datetime, *, at: datetime) -> None:
-    """Require ``begins <= at <= ends``; what is out of date has to be fetched, which distrusts no platform."""
+    """Require ``begins <= at <= ends``; an outdated piece has to be fetched, and says nothing against a platform."""
     if begins <= at <= ends:
         return
     _, early_code, late_code = _CODES[piece]

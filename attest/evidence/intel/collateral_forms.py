@@ -10,26 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TypeVar
 
 from attest.encoding import JsonValue, hex_bytes, json_value
 from attest.endorsements.intel import IntelDocument, IntelDocumentKind, intel_document, parse_pcs_answer
+from attest.endorsements.pool import EndorsementLists
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl, pem_blocks
 from attest.errors import EvidenceError
 from attest.evidence.intel.qe_identity import parse_qe_identity
 from attest.evidence.intel.tcb_info import parse_tcb_info
-
-__all__ = [
-    "MAX_COLLATERAL_BYTES",
-    "CollateralParts",
-    "der_without_padding",
-    "hex_text_of",
-    "looks_like_collateral",
-    "percent_decoded_chains",
-    "read_collateral",
-]
 
 MAX_COLLATERAL_BYTES = 4 * 1024 * 1024
 """Two documents, two lists and four chains, each within its own limit; the largest bundle seen has 35 KiB."""
@@ -52,36 +42,18 @@ _LONG_FORM = 0x80
 _Part = TypeVar("_Part")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollateralParts:
-    """Contents of one file of collateral; candidates, not trusted.
-
-    Attributes:
-        problems: parts that could not be read, each by its name.
-    """
-
-    certificates: tuple[Certificate, ...] = ()
-    crls: tuple[Crl, ...] = ()
-    documents: tuple[IntelDocument, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 # -- recognition
 
 
 def looks_like_collateral(data: bytes) -> bool:
-    """Say whether this is a JSON object in which a member has a name that only Intel's collateral gives it."""
+    """Return True if this is a JSON object with a member name that only Intel's collateral has."""
     return data[:64].lstrip(_BLANKS)[:1] == b"{" and _MEMBER.search(data, 0, MAX_COLLATERAL_BYTES) is not None
 
 
-def read_collateral(data: bytes) -> CollateralParts | None:
-    """Read a bundle in the manner of dcap-qvl or of Intel's quote verification library, or an answer of the PCS.
+def read_collateral(data: bytes) -> CollateralReading | None:
+    """Read a bundle of dcap-qvl or of Intel's quote verification library, or an answer of the PCS.
 
-    Args:
-        data: bytes that ``looks_like_collateral`` accepts; a NUL at the end is part of no JSON and left out.
-
-    Returns:
-        None when the names stand deeper inside another document.
+    A NUL at the end is ignored. The result is None when the members' names stand deeper inside another document.
 
     Raises:
         EvidenceError: ``json-invalid`` or ``collateral-malformed``: nothing of it can be read.
@@ -94,45 +66,42 @@ def read_collateral(data: bytes) -> CollateralParts | None:
     value = json_value(text, what="collateral")
     if not isinstance(value, dict) or _MEMBERS.isdisjoint(value):
         return None
-    reading = _Reading()
+    reading = CollateralReading()
     if any(name in value for name in _ANSWERS):
-        reading.take("PCS answer", partial(_answer, text), reading.documents)
+        reading.take("PCS answer", partial(_answer, text), reading.found.documents)
     else:
         reading.take_bundle(value)
-    return reading.parts()
+    return reading
 
 
-class _Reading:
-    """The collateral read so far."""
+class CollateralReading:
+    """The collateral read so far; candidates, not trusted.
+
+    Attributes:
+        found: certificates, lists and documents.
+        problems: parts that could not be read, each by its name.
+    """
 
     def __init__(self) -> None:
-        self.certificates: list[Certificate] = []
-        self.crls: list[Crl] = []
-        self.documents: list[IntelDocument] = []
+        self.found = EndorsementLists()
         self.problems: list[str] = []
 
-    def parts(self) -> CollateralParts:
-        return CollateralParts(
-            certificates=tuple(self.certificates),
-            crls=tuple(self.crls),
-            documents=tuple(self.documents),
-            problems=tuple(self.problems),
-        )
-
     def take(self, name: str, read: Callable[[], Iterable[_Part]], found: list[_Part]) -> None:
+        """Read one part; an unreadable one becomes a problem."""
         try:
             found += read()
         except EvidenceError as exc:
             self.problems.append(f"{name}: {exc.message}")
 
     def take_bundle(self, value: Mapping[str, JsonValue]) -> None:
+        """Read every part of a bundle."""
         read = cache(_certificates)  # for this bundle only, in which two chains are often the same text
         for name in _CHAINS:
-            self.take(name, partial(_chain, value, name, read), self.certificates)
+            self.take(name, partial(_chain, value, name, read), self.found.certificates)
         for name in _LISTS:
-            self.take(name, partial(_lists, value, name), self.crls)
+            self.take(name, partial(_lists, value, name), self.found.crls)
         for name in _DOCUMENTS:
-            self.take(name, partial(_documents, value, name), self.documents)
+            self.take(name, partial(_documents, value, name), self.found.documents)
 
 
 def _text(value: Mapping[str, JsonValue], name: str) -> str:

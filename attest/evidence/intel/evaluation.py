@@ -14,21 +14,13 @@ from operator import ge
 from typing import Final
 
 from attest.errors import VerificationError
-from attest.evidence.intel.facts import ModuleFacts, PlatformFacts, QeFacts
+from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
+from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.status import ComponentStatus, PlatformStatus, TcbStatus, converge
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
-
-__all__ = [
-    "ModuleFacts",
-    "PlatformFacts",
-    "QeFacts",
-    "TcbEvaluation",
-    "evaluate_tcb",
-    "find_module",
-    "require_intel_qe",
-    "require_qe",
-]
+from attest.evidence.sgx.structure import ParsedEnclaveReport
+from attest.evidence.tdx.structure import ParsedTdReport
 
 _DEBUG = 0x02
 _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
@@ -36,9 +28,6 @@ _INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
     "tdx": ("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2),
 }
 """MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out."""
-_TCB_STATUSES: Final[Mapping[PlatformStatus | ComponentStatus, TcbStatus]] = {
-    status: TcbStatus(status) for status in (*PlatformStatus, *ComponentStatus)
-}
 _CONFIGURATION = frozenset(
     {
         TcbStatus.CONFIGURATION_NEEDED,
@@ -55,6 +44,39 @@ _CURRENT = frozenset(
     }
 )
 _BEHIND = frozenset({TcbStatus.OUT_OF_DATE, TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFacts:
+    """Facts of the PCK certificate and the body of a quote about the platform.
+
+    Attributes:
+        tee: TEE of the quote.
+        fmspc: 6 bytes.
+        pce_id: 2 bytes.
+        component_svns: 16 numbers.
+        pce_svn: PCESVN.
+        module: the TD report, which describes the TDX module; None for SGX.
+    """
+
+    tee: Tee
+    fmspc: bytes
+    pce_id: bytes
+    component_svns: tuple[int, ...]
+    pce_svn: int
+    module: ParsedTdReport | None
+
+
+def platform_facts(quote: ParsedQuote, pck: PckCertificate) -> PlatformFacts:
+    """Return the facts of a quote and its PCK certificate, whose signatures were verified before."""
+    return PlatformFacts(
+        tee=quote.tee,
+        fmspc=pck.fmspc,
+        pce_id=pck.pce_id,
+        component_svns=pck.component_svns,
+        pce_svn=pck.pce_svn,
+        module=quote.body if isinstance(quote.body, ParsedTdReport) else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +107,7 @@ class TcbEvaluation:
 # -- the quoting enclave (T10)
 
 
-def require_qe(identity: QeIdentity, qe: QeFacts) -> ComponentLevel:
+def require_qe(identity: QeIdentity, qe: ParsedEnclaveReport) -> ComponentLevel:
     """Require that the quoting enclave is Intel's, and return the level that covers it.
 
     Raises:
@@ -105,7 +127,7 @@ def require_qe(identity: QeIdentity, qe: QeFacts) -> ComponentLevel:
     return _covering(identity.levels, qe.isv_svn, what="quoting enclave", field="ISVSVN")
 
 
-def require_intel_qe(tee: Tee, qe: QeFacts) -> None:
+def require_intel_qe(tee: Tee, qe: ParsedEnclaveReport) -> None:
     """Require Intel's production quoting enclave by constants, for when QE identity is left out on request.
 
     The PCE certifies any enclave that may use the provisioning key, so without this step the chain would not prove
@@ -144,7 +166,7 @@ def _qe_mismatch(field: str, expected: str, got: str) -> VerificationError:
 # -- the TDX module (T11)
 
 
-def find_module(info: TcbInfo, facts: ModuleFacts) -> TdxModuleIdentity | None:
+def find_module(info: TcbInfo, facts: ParsedTdReport) -> TdxModuleIdentity | None:
     """Require that the TDX module is Intel's, and return the identity of its major version.
 
     Returns:
@@ -179,7 +201,7 @@ def _identity(info: TcbInfo, major: int) -> TdxModuleIdentity:
     return identity
 
 
-def _require_module(module: TdxModule, facts: ModuleFacts) -> None:
+def _require_module(module: TdxModule, facts: ParsedTdReport) -> None:
     if facts.mr_signer_seam != module.mr_signer:
         raise _module_mismatch("MRSIGNERSEAM", module.mr_signer.hex(), facts.mr_signer_seam.hex())
     attributes = facts.seam_attributes
@@ -211,12 +233,8 @@ def evaluate_tcb(
 ) -> TcbEvaluation:
     """Find the levels that cover a platform, and bring their statuses together.
 
-    Args:
-        info: verified, of the platform's TEE, FMSPC and PCEID.
-        identity: verified, of the platform's TEE.
-        platform: from the PCK certificate and the quote.
-        module_identity: from ``find_module``.
-        qe_level: from ``require_qe``.
+    TCB info and QE identity are verified, and of this kind of platform; ``module_identity`` comes from ``find_module``,
+    ``qe_level`` from ``require_qe``.
 
     Raises:
         VerificationError: ``tcb-not-supported``, ``tcb-revoked`` or ``tdx-module-unknown``.
@@ -224,30 +242,22 @@ def evaluate_tcb(
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
     sgx_level, level, module_level = _levels(info, platform, module_identity)
-    platform_status = status = _TCB_STATUSES[level.status]
+    status = TcbStatus(level.status)
+    advisories = {*level.advisory_ids, *qe_level.advisory_ids}
     if module_level is not None:
+        advisories |= {*module_level.advisory_ids}
         status = converge(status, module_level.status)
-        status = _relaunch(
-            info=info,
-            facts=platform.module,
-            sgx_level=sgx_level,
-            module_level=module_level,
-            qe_level=qe_level,
-            status=status,
-        )
+        status = _relaunch(info, platform.module, sgx_level, module_level, qe_level=qe_level, status=status)
     status = converge(status, qe_level.status)
-    matched: list[TcbLevel | ComponentLevel] = [level, qe_level]
-    if module_level is not None:
-        matched.append(module_level)
     if status is TcbStatus.REVOKED:
-        raise _revoked(platform_status, module_level, qe_level)
+        raise _revoked(level, module_level, qe_level)
     return TcbEvaluation(
         tcb_status=status,
-        platform_status=platform_status,
+        platform_status=TcbStatus(level.status),
         tdx_module_status=_module_status(platform, module_level),
-        qe_status=_TCB_STATUSES[qe_level.status],
+        qe_status=TcbStatus(qe_level.status),
         tcb_date=level.tcb_date,
-        advisory_ids=tuple(sorted({advisory for found in matched for advisory in found.advisory_ids})),
+        advisory_ids=tuple(sorted(advisories)),
         tcb_evaluation_data_number=info.evaluation_data_number,
         qe_identity_evaluation_data_number=identity.evaluation_data_number,
     )
@@ -310,12 +320,12 @@ def _not_supported(what: str, field: str, got: str) -> VerificationError:
 def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None) -> TcbStatus | None:
     if platform.module is None:
         return None
-    return TcbStatus.UP_TO_DATE if module_level is None else _TCB_STATUSES[module_level.status]
+    return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
 
 
-def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
-    parts = {"platform": str(platform), "TDX module": str(module.status if module else ""), "QE": str(qe.status)}
-    revoked = " and ".join(name for name, status in parts.items() if status == TcbStatus.REVOKED)
+def _revoked(platform: TcbLevel, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
+    parts = {"platform": platform, "TDX module": module, "QE": qe}
+    revoked = " and ".join(name for name, level in parts.items() if level and str(level.status) == TcbStatus.REVOKED)
     return VerificationError(
         f"Intel revoked the TCB of the {revoked}",
         code="tcb-revoked",
@@ -330,15 +340,15 @@ def _revoked(platform: TcbStatus, module: ComponentLevel | None, qe: ComponentLe
 
 
 def _relaunch(
-    *,
     info: TcbInfo,
-    facts: ModuleFacts | None,
+    facts: ParsedTdReport | None,
     sgx_level: TcbLevel,
     module_level: ComponentLevel,
+    *,
     qe_level: ComponentLevel,
     status: TcbStatus,
 ) -> TcbStatus:
-    """Tell a TD that only has to be started anew, since its host runs a newer module by now, from one out of date."""
+    """Distinguish a TD that only has to be relaunched, since its host runs a newer module, from one out of date."""
     applies = (
         qe_level.status is ComponentStatus.UP_TO_DATE
         and sgx_level.status in _CURRENT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat
@@ -10,11 +10,7 @@ from attest.evidence.envelope import MEDIA_INTEL_QUOTE
 from attest.evidence.eventlog.kinds import CCEL
 from attest.evidence.intel.claims import SGX_CLAIMS, TDX_CLAIMS
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
-from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
-
-__all__ = ["INTEL_FORMATS", "SGX", "TDX"]
-
-_VERIFY: Callable[..., VerifiedIntelQuote] = verify_intel_quote
+from attest.evidence.intel.verify import verify_intel_quote
 
 
 def _report_data(quote: ParsedQuote) -> bytes:
@@ -30,11 +26,11 @@ def _rtmrs(quote: ParsedQuote) -> Mapping[str, bytes]:
 TDX = CpuFormat(
     kind="tdx",
     report_data=_report_data,
-    verify=_VERIFY,
+    verify=verify_intel_quote,
     claims=TDX_CLAIMS,
     registers=MeasuredRegisters(log=CCEL, read=_rtmrs),
 )
-SGX = CpuFormat(kind="sgx", report_data=_report_data, verify=_VERIFY, claims=SGX_CLAIMS)
+SGX = CpuFormat(kind="sgx", report_data=_report_data, verify=verify_intel_quote, claims=SGX_CLAIMS)
 
 INTEL_FORMATS = FormatTable(
     kinds=(TDX, SGX),

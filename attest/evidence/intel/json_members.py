@@ -6,19 +6,20 @@ import enum
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339
 from attest.endorsements.intel import MAX_DOCUMENT_BYTES
+from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError, UnsupportedError
-
-__all__ = ["JsonObject", "read_object"]
 
 MAX_TEXTS = 256
 """Advisories of one level; the longest list seen has 21."""
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 _WORD = re.compile(r"[!-~]{1,64}")
+_malformed = partial(malformed, code="collateral-malformed")
 _TYPES: dict[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -50,7 +51,7 @@ class JsonObject:
         self.members = members
 
     def has(self, name: str) -> bool:
-        """Say whether there is a member of this name."""
+        """Return True if there is a member of this name."""
         return name in self.members
 
     def integer(self, name: str, *, maximum: int) -> int:
@@ -140,7 +141,7 @@ class JsonObject:
         numbers = tuple([n for n in found if type(n) is int and 0 <= n <= maximum])
         if len(numbers) == len(values) == count:
             return numbers
-        # Again, one object at a time, which says what is wrong and where.
+        # Again, one object at a time, which names the wrong one.
         objects = self.objects(name, limit=count, at_least=count)
         return tuple(value.integer(member, maximum=maximum) for value in objects)
 
@@ -175,7 +176,7 @@ class JsonObject:
         return f"{self.path}.{name}"
 
     def refuse(self, name: str, expected: str, got: str) -> EvidenceError:
-        """Describe what is wrong with a member; for the caller to raise."""
+        """Return the error for a member; for the caller to raise."""
         return _malformed(self._path(name), expected, got)
 
 
@@ -194,13 +195,3 @@ def _object(value: JsonValue, path: str) -> JsonObject:
     if not isinstance(value, dict):
         raise _malformed(path, "object", _TYPES[type(value)])
     return JsonObject(path=path, members=value)
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{path}: expected {expected}, got {got}",
-        code="collateral-malformed",
-        field=path,
-        expected=expected,
-        got=got,
-    )

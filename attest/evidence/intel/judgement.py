@@ -5,29 +5,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from attest.checks import Unchecked
+from attest.endorsements.chains import find_current_crl, require_not_listed
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import Certificate, Issuer
+from attest.endorsements.x509 import Certificate, Crl, Issuer
 from attest.errors import ChainError, EndorsementError, SignatureError, VerificationError
 from attest.evidence.intel.collateral import SignedCollateral, find_qe_identity, find_tcb_info
-from attest.evidence.intel.dates import CollateralDates, dates_of
-from attest.evidence.intel.evaluation import (
-    PlatformFacts,
-    QeFacts,
-    TcbEvaluation,
-    evaluate_tcb,
-    find_module,
-    require_qe,
-)
+from attest.evidence.intel.evaluation import PlatformFacts, TcbEvaluation, evaluate_tcb, find_module, require_qe
 from attest.evidence.intel.qe_identity import QeIdentity
-from attest.evidence.intel.revocation import PckCrls, find_pck_crls
 from attest.evidence.intel.tcb_info import TcbInfo
 from attest.evidence.procedure import tolerated
+from attest.evidence.sgx.structure import ParsedEnclaveReport
 
-__all__ = ["CollateralAtHand", "VerifiedCollateral"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PckCrls:
+    """The two current lists that a PCK certificate was looked up in.
+
+    Attributes:
+        pck: of the CA that issued it, Platform or Processor.
+        root: of the Intel SGX Root CA.
+    """
+
+    pck: Crl
+    root: Crl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollateralDates:
+    """Dates over certificates, lists and documents together (specs/intel-tdx-sgx.md, section 15).
+
+    Attributes:
+        earliest_issue: issue date of the oldest piece.
+        latest_issue: issue date of the newest piece.
+        earliest_expiration: the moment after which the set no longer counts as a whole.
+    """
+
+    earliest_issue: datetime
+    latest_issue: datetime
+    earliest_expiration: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +73,7 @@ class VerifiedCollateral:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollateralAtHand:
-    """A platform whose certificates were verified, and everything at hand that may speak about it.
+    """A platform whose certificates were verified, and everything available about it.
 
     Attributes:
         platform: from the PCK certificate and the quote's body, whose signatures were verified before.
@@ -66,7 +86,7 @@ class CollateralAtHand:
     """
 
     platform: PlatformFacts
-    qe: QeFacts
+    qe: ParsedEnclaveReport
     pck: Certificate
     ca: Certificate
     root: Issuer
@@ -74,30 +94,31 @@ class CollateralAtHand:
     at: datetime
 
     def crls(self, unchecked: tuple[Unchecked, ...]) -> tuple[PckCrls | None, tuple[Unchecked, ...]]:
-        """Return the current lists of both issuers, or none and the decisions that tolerate it."""
+        """Return the current lists of both issuers, or none and the decisions that tolerate it.
+
+        A certificate on any genuine list is revoked, however old the list; only then are the dates judged. Unlike the
+        lists of other vendors, these are current up to and including nextUpdate (specs/intel-tdx-sgx.md, 14).
+        """
+        crls, issuer = self.endorsements.crls, self.ca.as_issuer()
+        require_not_listed(crls, issuer, self.pck.serial, name=self.pck.name)
+        require_not_listed(crls, self.root, self.ca.serial, name=self.ca.name)
         try:
-            return find_pck_crls(self.endorsements.crls, pck=self.pck, ca=self.ca, root=self.root, at=self.at), ()
+            pck = find_current_crl(crls, issuer, at=self.at, next_update_included=True)
+            root = find_current_crl(crls, self.root, at=self.at, next_update_included=True)
         except EndorsementError as exc:
             return None, tolerated(exc, unchecked, "revocation")
+        return PckCrls(pck=pck, root=root), ()
 
     def tcb_info(self) -> SignedCollateral[TcbInfo]:
         """Return a TCB info of this platform, signed under the same root, and current."""
-        platform = self.platform
-        return find_tcb_info(
-            tee=platform.tee,
-            fmspc=platform.fmspc,
-            pce_id=platform.pce_id,
-            endorsements=self.endorsements,
-            root=self.root,
-            at=self.at,
-        )
+        return find_tcb_info(platform=self.platform, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def qe_identity(self) -> SignedCollateral[QeIdentity]:
         """Return a QE identity of this TEE, likewise."""
         return find_qe_identity(tee=self.platform.tee, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def require_nothing_negative(self) -> None:
-        """With the TCB left unchecked: what genuine, current collateral says against the platform still counts.
+        """Refuse a platform by genuine, current collateral against it, also with the TCB left unchecked.
 
         That nothing fits, or that nothing covers this platform, is what ``unchecked`` tolerates.
         """
@@ -132,3 +153,13 @@ class CollateralAtHand:
                 pieces.append((document.content.issue_date, document.content.next_update))
                 pieces.append((document.signing.not_before, document.signing.not_after))
         return dates_of(pieces)
+
+
+def dates_of(pieces: Iterable[tuple[datetime, datetime]]) -> CollateralDates:
+    """Summarise the validities of pieces, the first and last moment of each.
+
+    Raises:
+        ValueError: there is no piece.
+    """
+    begins, ends = zip(*pieces, strict=True)
+    return CollateralDates(earliest_issue=min(begins), latest_issue=max(begins), earliest_expiration=min(ends))

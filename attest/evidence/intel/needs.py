@@ -14,8 +14,6 @@ from attest.evidence.intel.chain import embedded_certificates
 from attest.evidence.intel.pck import read_pck
 from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
-__all__ = ["needed_endorsements"]
-
 
 def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
     """List what verification of this quote needs: none of it ever comes along with a quote.

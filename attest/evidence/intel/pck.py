@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Literal, TypeVar
 
@@ -13,10 +13,9 @@ from cryptography import x509
 from cryptography.hazmat import asn1
 
 from attest.endorsements.asn1 import inside, tlv, whole
+from attest.endorsements.malformed import malformed
 from attest.endorsements.x509 import Certificate
-from attest.errors import ChainError, EvidenceError
-
-__all__ = ["PCK_COMMON_NAME", "PckCa", "PckCertificate", "SgxType", "read_pck"]
+from attest.errors import ChainError
 
 PCK_COMMON_NAME = "Intel SGX PCK Certificate"
 PckCa = Literal["platform", "processor"]
@@ -37,7 +36,12 @@ _TCB_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.2", 18))
 _CONFIGURATION_MEMBERS = frozenset(_identifiers(f"{_EXTENSION}.7", 3))
 _MAX_SVN = 0xFF
 _ENUMERATED = 0x0A
-_CLAUSE = "Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6"
+_malformed = partial(
+    malformed,
+    code="pck-malformed",
+    of=" of the PCK certificate",
+    clause="Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6",
+)
 _T = TypeVar("_T")
 
 
@@ -90,7 +94,7 @@ class PckCertificate:
 
 
 @asn1.sequence
-class _Element(SimpleNamespace):
+class _Member(SimpleNamespace):
     """One pair of object identifier and value, the value left as it is; see ``endorsements.asn1`` for its base."""
 
     __init__ = SimpleNamespace.__init__
@@ -99,34 +103,13 @@ class _Element(SimpleNamespace):
 
 
 @asn1.sequence
-class _ElementsHolder:
-    """A SEQUENCE of pairs inside a SEQUENCE of our own: the decoder wants a declared structure outside."""
-
-    members: list[_Element]
-
-
-_Value = int | bytes | bool | asn1.TLV
-
-
-@asn1.sequence
-class _Member(SimpleNamespace):
-    """The same pair; a value of one of the first three kinds is decoded, which is faster than doing so one by one."""
-
-    __init__ = SimpleNamespace.__init__
-    oid: x509.ObjectIdentifier
-    value: _Value
-
-
-@asn1.sequence
 class _MembersHolder:
-    """The same SEQUENCE of pairs."""
+    """A SEQUENCE of pairs inside another SEQUENCE: the decoder needs a declared outer structure."""
 
     members: list[_Member]
 
 
-_Elements = Mapping[x509.ObjectIdentifier, asn1.TLV]
-_Members = Mapping[x509.ObjectIdentifier, _Value]
-_NO_MEMBERS: _Members = {}
+_Members = Mapping[x509.ObjectIdentifier, asn1.TLV]
 
 
 @lru_cache(maxsize=1024)
@@ -146,11 +129,11 @@ def read_pck(certificate: Certificate) -> PckCertificate:
     if extension is None:
         raise _malformed("SGX extension", _EXTENSION, "none")
     found = _members(extension.value, "SGX extension")
-    tcb = _nested(_member(found, _TCB, "TCB"), "TCB")
-    configuration: _Members = (
-        _nested(found[_CONFIGURATION], "configuration") if _CONFIGURATION in found else _NO_MEMBERS
-    )
-    components = _components(tcb)
+    tcb = _members(whole(_member(found, _TCB, "TCB")), "TCB")
+    configuration: _Members = {}
+    if _CONFIGURATION in found:
+        configuration = _members(whole(found[_CONFIGURATION]), "configuration")
+    components = tuple(_integer(tcb, oid, f"TCB component {i}", _MAX_SVN) for i, oid in enumerate(_COMPONENTS, 1))
     cpu_svn = _octets(tcb, _CPU_SVN, "CPUSVN", 16)
     if cpu_svn != bytes(components):
         raise _malformed("CPUSVN", f"{bytes(components).hex()}, the components", cpu_svn.hex())
@@ -182,35 +165,17 @@ def _ca(certificate: Certificate) -> PckCa:
     return ca
 
 
-def _elements(der: bytes, what: str) -> _Elements:
+def _members(der: bytes, what: str) -> _Members:
     """Read a SEQUENCE OF pairs, each member once."""
     holder = tlv(0x30, der)
-    decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_ElementsHolder, holder)).members
-    return _once({member.oid: member.value for member in decoded}, len(decoded), what)
-
-
-def _members(der: bytes, what: str) -> _Members:
-    """Read a SEQUENCE OF pairs, each member once, with its values."""
-    try:
-        decoded = asn1.decode_der(_MembersHolder, tlv(0x30, der)).members
-    except (ValueError, OverflowError):
-        return _elements(der, what)  # a broken value is refused by its name, where anybody asks for it
-    return _once({member.oid: member.value for member in decoded}, len(decoded), what)
-
-
-def _nested(value: _Value, what: str) -> _Members:
-    if not isinstance(value, asn1.TLV):
-        raise _malformed(what, "a SEQUENCE of pairs", "other DER")
-    return _members(whole(value), what)
-
-
-def _once(found: Mapping[x509.ObjectIdentifier, _T], count: int, what: str) -> Mapping[x509.ObjectIdentifier, _T]:
-    if len(found) != count:
+    decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_MembersHolder, holder)).members
+    found = {member.oid: member.value for member in decoded}
+    if len(found) != len(decoded):
         raise _malformed(what, "each member once", "one that stands twice")
     return found
 
 
-def _member(found: Mapping[x509.ObjectIdentifier, _T], oid: x509.ObjectIdentifier, what: str) -> _T:
+def _member(found: _Members, oid: x509.ObjectIdentifier, what: str) -> asn1.TLV:
     if oid not in found:
         raise _malformed(what, f"a member {oid.dotted_string}", "none")
     return found[oid]
@@ -223,62 +188,35 @@ def _decoded(what: str, expected: str, decode: Callable[[], _T]) -> _T:
         raise _malformed(what, expected, "other DER") from exc
 
 
-def _of_kind(value: _Value, kind: type[_T], what: str, expected: str) -> _T:
-    if type(value) is kind:
-        return value
-    if isinstance(value, asn1.TLV):
-        return _decoded(what, expected, lambda: inside(value, kind))
-    raise _malformed(what, expected, "other DER")
+def _typed(value: asn1.TLV, kind: type[_T], what: str, expected: str) -> _T:
+    return _decoded(what, expected, lambda: inside(value, kind))
 
 
 def _octets(found: _Members, oid: x509.ObjectIdentifier, what: str, size: int) -> bytes:
-    value = _of_kind(_member(found, oid, what), bytes, what, "an OCTET STRING")
+    value = _typed(_member(found, oid, what), bytes, what, "an OCTET STRING")
     if len(value) != size:
         raise _malformed(what, f"{size} bytes", f"{len(value)} bytes")
     return value
 
 
 def _integer(found: _Members, oid: x509.ObjectIdentifier, what: str, most: int) -> int:
-    value = _of_kind(_member(found, oid, what), int, what, "an INTEGER")
+    value = _typed(_member(found, oid, what), int, what, "an INTEGER")
     if not 0 <= value <= most:
         raise _malformed(what, f"0 to {most}", "another number")
     return value
 
 
-def _components(tcb: _Members) -> tuple[int, ...]:
-    values = [tcb.get(oid) for oid in _COMPONENTS]
-    found = tuple([value for value in values if type(value) is int and 0 <= value <= _MAX_SVN])
-    if len(found) == len(_COMPONENTS):
-        return found
-    # Again, one at a time, which says what is wrong and where.
-    return tuple(_integer(tcb, oid, f"TCB component {i}", _MAX_SVN) for i, oid in enumerate(_COMPONENTS, start=1))
-
-
 def _boolean(found: _Members, oid: x509.ObjectIdentifier, what: str) -> bool | None:
     value = found.get(oid)
-    return None if value is None else _of_kind(value, bool, what, "a BOOLEAN")
+    return None if value is None else _typed(value, bool, what, "a BOOLEAN")
 
 
-def _sgx_type(value: _Value) -> SgxType:
+def _sgx_type(value: asn1.TLV) -> SgxType:
     """SGX type is an ENUMERATED, which the decoder does not know: it is compared as a whole."""
-    encoded = asn1.encode_der(value)
-    kind = _SGX_TYPES.get(encoded)
+    kind = _SGX_TYPES.get(whole(value))
     if kind is None:
-        element = asn1.decode_der(asn1.TLV, encoded)
-        got = f"tag {element.tag_bytes.hex()}, {element.data.hex()[:40]}"
-        raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", got)
+        raise _malformed("SGX type", "ENUMERATED 0, 1 or 2", f"tag {value.tag_bytes.hex()}, {value.data.hex()[:40]}")
     return kind
-
-
-def _malformed(what: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{what} of the PCK certificate: expected {expected}, got {got}",
-        code="pck-malformed",
-        field=what,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
 
 
 def _misnamed(whose: str, expected: str, got: str) -> ChainError:

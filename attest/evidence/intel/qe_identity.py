@@ -13,10 +13,8 @@ from functools import lru_cache
 from attest.evidence.intel.json_members import read_object
 from attest.evidence.intel.tcb_info import MAX_EVALUATION_NUMBER, ComponentLevel, read_component_levels
 
-__all__ = ["EnclaveId", "QeIdentity", "parse_qe_identity"]
-
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 
 class EnclaveId(enum.StrEnum):
@@ -58,10 +56,7 @@ class QeIdentity:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_qe_identity(raw: bytes) -> QeIdentity:
-    """Read a QE identity.
-
-    Args:
-        raw: the inner JSON value exactly as served, without ``{"enclaveIdentity": …}`` around it.
+    """Read a QE identity: the inner JSON value exactly as served, without ``{"enclaveIdentity": …}`` around it.
 
     Raises:
         EvidenceError: ``json-invalid``, ``collateral-malformed``, ``hex-invalid`` or ``time-invalid``, with the path.

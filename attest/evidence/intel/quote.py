@@ -18,19 +18,6 @@ from attest.evidence.reader import Field, Layout
 from attest.evidence.sgx.structure import ENCLAVE_REPORT_BYTES, ParsedEnclaveReport, parse_enclave_report
 from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type, parse_td_report
 
-__all__ = [
-    "CERTIFICATION_HEAD",
-    "DESCRIPTOR",
-    "HEADER",
-    "INTEL_QE_VENDOR",
-    "MAX_QUOTE_BYTES",
-    "PCK_CHAIN",
-    "SIGNATURE_HEADS",
-    "ParsedQuote",
-    "Tee",
-    "parse_quote",
-]
-
 MAX_QUOTE_BYTES = 64 * 1024
 """Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB."""
 
@@ -149,16 +136,6 @@ class ParsedQuote:
     certification_type: int
     certification_data: bytes
     padding: bytes
-
-    @property
-    def padding_bytes(self) -> int:
-        """Number of bytes after the declared length; their content is not restricted."""
-        return len(self.padding)
-
-    @property
-    def qe_report_bytes(self) -> bytes:
-        """The QE report as received: what the PCK signed."""
-        return self.qe_report.raw
 
     def to_bytes(self) -> bytes:
         """Encode again; equal to ``raw`` for everything that ``parse_quote`` accepts."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ComponentStatus", "PlatformStatus", "TcbStatus", "converge"]
-
 
 class TcbStatus(enum.StrEnum):
     """Overall status of a verification."""

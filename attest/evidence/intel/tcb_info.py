@@ -1,4 +1,4 @@
-"""TCB info: what Intel says about the firmware of a kind of platform.
+"""TCB info: Intel's statement about the firmware of a kind of platform.
 
 Spec: specs/intel-tdx-sgx.md, section 9; Intel PCS API version 4, TCB info version 3.
 """
@@ -15,17 +15,6 @@ from typing import Literal, TypeAlias
 from attest.evidence.intel.json_members import JsonObject, read_object
 from attest.evidence.intel.status import ComponentStatus, PlatformStatus
 
-__all__ = [
-    "ComponentLevel",
-    "TcbInfo",
-    "TcbLevel",
-    "TdxModule",
-    "TdxModuleIdentity",
-    "Tee",
-    "parse_tcb_info",
-    "read_component_levels",
-]
-
 MAX_LEVELS = 256
 """The longest TCB info seen has 19 levels."""
 MAX_MODULE_IDENTITIES = 256
@@ -35,7 +24,7 @@ COMPONENTS = 16
 _MAX_SVN = 0xFF
 _MAX_WIDE_SVN = 0xFFFF
 _REMEMBERED = 64
-"""Few, because the Attester may present what it likes, and a document read into objects takes ten times its bytes."""
+"""Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 Tee: TypeAlias = Literal["sgx", "tdx"]
 
@@ -134,10 +123,7 @@ class TcbInfo:
 
 @lru_cache(maxsize=_REMEMBERED)
 def parse_tcb_info(raw: bytes) -> TcbInfo:
-    """Read a TCB info.
-
-    Args:
-        raw: the inner JSON value exactly as served, without ``{"tcbInfo": …}`` around it.
+    """Read a TCB info: the inner JSON value exactly as served, without ``{"tcbInfo": …}`` around it.
 
     Raises:
         EvidenceError: ``json-invalid``, ``collateral-malformed``, ``hex-invalid`` or ``time-invalid``, with the path.

@@ -1,7 +1,7 @@
 """Verification of Intel quotes: genuine, whole, unrevoked, of a platform that Intel knows. Checks T01 to T12.
 
 ``IntelSteps`` is the clause list. First comes what needs no collateral, in an order in which a forged quote is called
-false before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
+false before anything is called missing; then every step that relies on Intel's collateral, so that a stale document
 hides no revocation.
 """
 
@@ -28,26 +28,16 @@ from attest.evidence.intel.evaluation import (
     TcbEvaluation,
     evaluate_tcb,
     find_module,
+    platform_facts,
     require_intel_qe,
     require_qe,
 )
-from attest.evidence.intel.facts import platform_facts
-from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
+from attest.evidence.intel.judgement import CollateralAtHand, PckCrls, VerifiedCollateral
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
-from attest.evidence.intel.revocation import PckCrls
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TdxModuleIdentity, Tee
 from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons
-
-__all__ = [
-    "IntelSteps",
-    "VerifiedIntelQuote",
-    "authenticate_quote",
-    "judge_collateral",
-    "procedure_of",
-    "verify_intel_quote",
-]
 
 
 class IntelSteps(NamedTuple):
@@ -222,7 +212,7 @@ def judge_collateral(
 
     Args:
         procedure: collects the outcome of each step, and the refusals held back.
-        at_hand: the platform, and everything that may speak about it.
+        at_hand: the platform, and everything available about it.
         unchecked: ``revocation`` tolerates that no current list is at hand; ``tcb`` leaves out the TCB, and compares
             the quoting enclave with constants instead. A revocation that is at hand refuses all the same.
 
@@ -238,7 +228,7 @@ def judge_collateral(
     used: tuple[Unchecked, ...] = ()
     with procedure.attempt(_STEPS.revocation):
         crls, used = at_hand.crls(unchecked)
-        procedure.tell(*_told_revocation(crls, used))
+        procedure.tell(*_revocation_facts(crls, used))
     left_out = tuple(decision for decision in unchecked if decision.check == "tcb")
     tcb = _leave_tcb_out(procedure, at_hand, reasons(left_out)) if left_out else _judge_tcb(procedure, at_hand)
     procedure.finish()
@@ -261,7 +251,7 @@ class _Tcb(NamedTuple):
 
 
 def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
-    """Take the steps of Intel's signed documents: which they are, and what they say of platform, enclave and module."""
+    """Take the steps that judge platform, enclave and module by Intel's signed documents."""
     platform, qe = at_hand.platform, at_hand.qe
     info: SignedCollateral[TcbInfo] | None = None
     identity: SignedCollateral[QeIdentity] | None = None
@@ -320,7 +310,7 @@ _EARLIER = "an earlier check failed"
 _NO_MODULE = "a TDX module", "SGX has none", Outcome.NOT_EVALUATED
 
 
-def _told_revocation(crls: PckCrls | None, used: tuple[Unchecked, ...]) -> tuple[Fact, Fact, Outcome]:
+def _revocation_facts(crls: PckCrls | None, used: tuple[Unchecked, ...]) -> tuple[Fact, Fact, Outcome]:
     if crls is None:
         return "current CRLs of the PCK's CA and of the root", reasons(used), Outcome.NOT_EVALUATED
     dates = crls.pck.this_update, crls.pck.next_update, crls.root.this_update, crls.root.next_update

@@ -11,8 +11,6 @@ from typing import Any, cast
 
 from attest.evidence.reader import Field, Layout
 
-__all__ = ["ATTRIBUTE_BITS", "ENCLAVE_REPORT", "ENCLAVE_REPORT_BYTES", "ParsedEnclaveReport", "parse_enclave_report"]
-
 ENCLAVE_REPORT_BYTES = 384
 
 ATTRIBUTE_BITS: tuple[tuple[str, int], ...] = (

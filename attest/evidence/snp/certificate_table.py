@@ -11,8 +11,6 @@ from uuid import UUID
 from attest.errors import EvidenceError
 from attest.evidence.reader import ByteReader
 
-__all__ = ["MAX_ENTRIES", "TableEntry", "encode_certificate_table", "parse_certificate_table"]
-
 MAX_ENTRIES = 32
 """GHCB defines 6 kinds; a provider may add a few."""
 MAX_TABLE_BYTES = 1024 * 1024

@@ -14,8 +14,6 @@ from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
-__all__ = ["LeafKind", "SnpLeaf", "kind_of", "read_leaf"]
-
 _ARC = "1.3.6.1.4.1.3704.1."
 _STRUCT_VERSION = "1"
 _PRODUCT_NAME = "2"

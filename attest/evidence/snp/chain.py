@@ -5,12 +5,10 @@ Several certificates can bear a wanted name (there are two SEV-Genoa); the one w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
-from attest.encoding import rfc3339_text
-from attest.endorsements.anchors import Anchor, TrustAnchors
-from attest.endorsements.chains import require_ca, require_issued, require_valid
+from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
+from attest.endorsements.chains import pinned_roots, require_ca, require_issued, require_valid, untrusted_root
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer
@@ -18,7 +16,7 @@ from attest.errors import AttestError, ChainError, EndorsementError
 from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct
 
-__all__ = ["find_issuer", "find_root", "require_anchor_valid"]
+_ROLE: AnchorRole = "amd-ark"
 
 
 def find_issuer(child: Certificate, candidates: tuple[Certificate, ...]) -> Certificate:
@@ -59,7 +57,7 @@ def find_root(
     """
     presented = pool.named(child.issuer)
     refusal: ChainError | None = None
-    for anchor, issuer, certificate in _roots(child, presented, anchors):
+    for anchor, issuer, certificate in pinned_roots(child, presented[:MAX_CANDIDATES], anchors, role=_ROLE):
         try:
             require_issued(child, issuer, algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
             if certificate is not None:
@@ -72,20 +70,6 @@ def find_root(
         else:
             return anchor, issuer
     raise refusal or _no_root(child, presented)
-
-
-def _roots(
-    child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors
-) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
-    """Pinned roots in the name of the child's issuer: as presented certificates, and as keys that are held."""
-    for certificate in presented[:MAX_CANDIDATES]:
-        anchor = anchors.pinned(certificate.spki_sha256, role="amd-ark")
-        if anchor is not None:
-            yield anchor, certificate.as_issuer(), certificate
-    for anchor in anchors.of_role("amd-ark"):
-        issuer = anchor.held_issuer()
-        if issuer is not None and issuer.subject == child.issuer:
-            yield anchor, issuer, None
 
 
 def _require_product(anchor: Anchor, product: SnpProduct) -> None:
@@ -107,32 +91,4 @@ def _no_root(child: Certificate, presented: tuple[Certificate, ...]) -> AttestEr
             got="none",
             hint="give AMD's certificate chain with --endorsements PATH",
         )
-    simulation = TrustAnchors.simulation()
-    simulated = any(simulation.pinned(certificate.spki_sha256, role="amd-ark") for certificate in presented)
-    return ChainError(
-        f"the root {presented[0].name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
-        code="simulated-root-refused" if simulated else "root-not-trusted",
-        expected="a pinned AMD root key",
-        got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}",
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-        if simulated
-        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
-    )
-
-
-def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
-    """Require a root that is held as a bare key to be within its dates; both bounds are included.
-
-    One that is held by its digest alone was judged by its certificate.
-
-    Raises:
-        ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.
-    """
-    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
-        return
-    raise ChainError(
-        f"{anchor.name} is not valid at {rfc3339_text(at)}",
-        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
-        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
-        got=rfc3339_text(at),
-    )
+    return untrusted_root(presented, role=_ROLE, expected="a pinned AMD root key")

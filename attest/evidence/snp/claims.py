@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, claim_finder
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.verify import VerifiedSnpReport
-
-__all__ = ["SNP_CLAIMS", "snp_claim"]
 
 _Get = Callable[[VerifiedSnpReport], ClaimValue]
 _REPORT = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
@@ -91,16 +89,9 @@ SNP_CLAIMS: tuple[Claim, ...] = (
     ),
 )
 """Every claim of a report, in the order in which people read them."""
+snp_claim = claim_finder(SNP_CLAIMS)
 
 
 def _version(v: VerifiedSnpReport, which: str) -> str:
     report = v.report
     return ".".join(str(getattr(report, f"{which}_{part}")) for part in ("major", "minor", "build"))
-
-
-_BY_NAME = {claim.name: claim for claim in SNP_CLAIMS}
-
-
-def snp_claim(name: str) -> Claim:
-    """Return the claim of this name."""
-    return _BY_NAME[name]

@@ -12,8 +12,6 @@ from attest.evidence.envelope import MEDIA_CONFIGFS_TSM, MEDIA_SNP_EXTENDED, MED
 from attest.evidence.snp.certificate_table import TableEntry, parse_certificate_table
 from attest.evidence.snp.structure import REPORT_BYTES, ParsedSnpReport, parse_report
 
-__all__ = ["SNP_PARSERS", "ParsedSnpEvidence", "parse_configfs_tsm", "parse_snp_evidence"]
-
 SHORTEST_TABLE_BYTES = 24
 """The all-zero entry that ends every table."""
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attest.evidence.device_format import CpuFormat, FormatTable, MediaFormat
 from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
-from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
-
-__all__ = ["SNP", "SNP_FORMATS"]
-
-_VERIFY: Callable[..., VerifiedSnpReport] = verify_snp_evidence
+from attest.evidence.snp.verify import verify_snp_evidence
 
 
 def _report_data(parsed: ParsedSnpEvidence) -> bytes:
     return parsed.report.report_data
 
 
-SNP = CpuFormat(kind="sev-snp", report_data=_report_data, verify=_VERIFY, claims=SNP_CLAIMS)
+SNP = CpuFormat(kind="sev-snp", report_data=_report_data, verify=verify_snp_evidence, claims=SNP_CLAIMS)
 
 SNP_FORMATS = FormatTable(
     kinds=(SNP,),

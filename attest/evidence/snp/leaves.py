@@ -7,13 +7,11 @@ from datetime import datetime
 
 from attest.checks import Check, Outcome
 from attest.endorsements.pool import Endorsements
-from attest.endorsements.x509 import parse_certificate
+from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError
 from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
-
-__all__ = ["LEAF_KINDS", "MAX_CANDIDATES", "candidates", "no_leaf", "signing_kind"]
 
 MAX_CANDIDATES = 8
 """Certificates of one role that are tried; each may cost a public-key operation. The best fitting come first."""
@@ -45,29 +43,25 @@ def signing_kind(report: ParsedSnpReport) -> LeafKind:
 def candidates(
     evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements, at: datetime
 ) -> Iterator[SnpLeaf | AttestError]:
-    """Leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
+    """Yield leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
 
-    A leaf that cannot be read counts only when the Attester presented it as such.
+    The refusals of unreadable ones come last.
     """
-    readable: list[SnpLeaf] = []
-    refused: list[AttestError] = []
-    for der in evidence.leaves:
-        try:
-            leaf = read_leaf(parse_certificate(der))
-        except (EvidenceError, ChainError) as exc:
-            refused.append(ChainError(exc.message, code=exc.code, expected=exc.expected, got=exc.got, field=exc.field))
-        else:
-            if leaf.kind is kind:
-                readable.append(leaf)
-    for certificate in pool.with_common_name(kind.common_name):
-        try:
-            readable.append(read_leaf(certificate))
-        except ChainError as exc:
-            refused.append(exc)
+    presented: tuple[bytes | Certificate, ...] = (*evidence.leaves, *pool.with_common_name(kind.common_name))
+    found = [_read(leaf) for leaf in presented]
+    readable = [leaf for leaf in found if isinstance(leaf, SnpLeaf) and leaf.kind is kind]
     if len(readable) > 1:
         readable.sort(key=lambda leaf: _misfit(evidence.report, leaf, at))
-    found: list[SnpLeaf | AttestError] = [*readable, *refused]
-    yield from found[:MAX_CANDIDATES]
+    refused = [error for error in found if isinstance(error, AttestError)]
+    ordered: list[SnpLeaf | AttestError] = [*readable, *refused]
+    yield from ordered[:MAX_CANDIDATES]
+
+
+def _read(leaf: bytes | Certificate) -> SnpLeaf | AttestError:
+    try:
+        return read_leaf(parse_certificate(leaf) if isinstance(leaf, bytes) else leaf)
+    except (EvidenceError, ChainError) as exc:
+        return ChainError(exc.message, code=exc.code, expected=exc.expected, got=exc.got, field=exc.field)
 
 
 def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from attest.endorsements.requests import (
-    AmdChainRequest,
-    AmdCrlRequest,
-    AmdKeyKind,
-    AmdRequest,
-    AmdVcekRequest,
-)
+from attest.endorsements.requests import AmdChainRequest, AmdCrlRequest, AmdKeyKind, AmdRequest, AmdVcekRequest
 from attest.errors import EndorsementError
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
-
-__all__ = ["KDS_SPL_NAMES", "needed_endorsements", "vcek_request"]
 
 KDS_SPL_NAMES = {
     "fmc": "fmcSPL",
@@ -67,7 +59,7 @@ def _leaf_request(report: ParsedSnpReport, product: SnpProduct) -> AmdVcekReques
         )
     if not any(report.chip_id):
         raise EndorsementError(
-            "CHIP_ID is masked, so the VCEK cannot be asked for",
+            "CHIP_ID is masked, so the VCEK cannot be fetched",
             code="snp-chip-id-masked",
             hint="take it from the certificate table of the extended report",
         )

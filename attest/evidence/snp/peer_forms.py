@@ -27,32 +27,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes
 from attest.errors import UnsupportedError
 from attest.evidence.envelope import MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT, EvidenceItem
+from attest.evidence.json_form import JsonForm
 from attest.evidence.snp.certificate_table import KINDS, MAX_TABLE_BYTES, TableEntry, encode_certificate_table
-from attest.evidence.snp.peer_json import bytes_of, malformed, number_of, object_of, text_of
 from attest.evidence.snp.structure import REPORT_BYTES, VERSIONS, layout_of_version
 from attest.evidence.snp.tcb import SnpTcbVersion
 
-__all__ = [
-    "ATTESTATION_RS_PLATFORMS",
-    "GUID_KINDS",
-    "MAX_CERTIFICATES_BYTES",
-    "PLACES",
-    "TCB_NAMES",
-    "TINFOIL_FORMAT",
-    "PeerSnpEvidence",
-    "ReportBytes",
-    "base64_of_either_alphabet",
-    "read_attestation_rs",
-    "read_report_json",
-    "read_tinfoil",
-    "table_entries",
-]
-
+PEER_FORM = JsonForm(code="peer-form-malformed", clause="sev-snp.md 18")
 TINFOIL_FORMAT = "https://tinfoil.sh/predicate/sev-snp-guest/v2"
 ATTESTATION_RS_PLATFORMS = ("snp", "gcp-snp")
 """Platforms of attestation-rs whose evidence is a bare SEV-SNP report."""
@@ -122,7 +107,9 @@ class ReportBytes:
         """
         end = offset + len(value)
         if any(self._filled[offset:end]):
-            raise malformed(path, "bytes of the report that no other member gives", "some that stand there already")
+            raise PEER_FORM.malformed(
+                path, "bytes of the report that no other member gives", "some that stand there already"
+            )
         self._data[offset:end] = value
         self._filled[offset:end] = b"\1" * len(value)
 
@@ -134,7 +121,7 @@ class ReportBytes:
         """
         for field in layout_of_version(self._version):
             if field.kind != "reserved" and not all(self._filled[field.offset : field.offset + field.size]):
-                raise malformed(f"{path}.{field.name}", "a value for this field of the report", "none")
+                raise PEER_FORM.malformed(f"{path}.{field.name}", "a value for this field of the report", "none")
         return bytes(self._data)
 
 
@@ -146,7 +133,7 @@ PLACES = {field.name: field for field in layout_of_version(5) if field.kind != "
 
 
 def base64_of_either_alphabet(text: str, *, what: str) -> bytes:
-    """Decode base64 with padding, or base64url without; the text itself says which, and only one is tried.
+    """Decode base64 with padding, or base64url without; the text itself decides, and only one is tried.
 
     ``-``, ``_`` and a length that is no multiple of four occur in the latter only. Text that is both at once decodes
     to the same bytes either way.
@@ -166,10 +153,10 @@ def table_entries(found: list[TableEntry]) -> tuple[TableEntry, ...]:
     """
     kinds = [entry.kind for entry in found]
     if len(set(kinds)) != len(kinds):
-        raise malformed("certificates", "each kind at most once", ", ".join(kinds))
+        raise PEER_FORM.malformed("certificates", "each kind at most once", ", ".join(kinds))
     total = sum(len(entry.data) for entry in found)
     if total > MAX_CERTIFICATES_BYTES:
-        raise malformed("certificates", f"at most {MAX_CERTIFICATES_BYTES} bytes", f"{total}")
+        raise PEER_FORM.malformed("certificates", f"at most {MAX_CERTIFICATES_BYTES} bytes", f"{total}")
     return tuple(found)
 
 
@@ -212,12 +199,12 @@ def read_report_json(document: JsonValue) -> PeerSnpEvidence:
         EvidenceError: ``peer-form-malformed`` with the path of the member, or ``base64-invalid``.
         UnsupportedError: ``snp-version-unsupported``.
     """
-    members = object_of(document, "evidence", members=_TRUSTEE_MEMBERS)
+    members = PEER_FORM.object_of(document, "evidence", members=_TRUSTEE_MEMBERS)
     report = members.get("attestation_report")
     if isinstance(report, str):
         raw = base64_of_either_alphabet(report, what="attestation_report")
         if len(raw) != REPORT_BYTES:
-            raise malformed("attestation_report", f"{REPORT_BYTES} bytes in base64", f"{len(raw)}")
+            raise PEER_FORM.malformed("attestation_report", f"{REPORT_BYTES} bytes in base64", f"{len(raw)}")
         form = "SEV-SNP report in base64 within JSON (Trustee, attestation-rs)"
     else:
         raw = _report_of_struct(report)
@@ -227,8 +214,8 @@ def read_report_json(document: JsonValue) -> PeerSnpEvidence:
 
 def _report_of_struct(document: JsonValue) -> bytes:
     path = "attestation_report"
-    members = object_of(document, path, members=_SERDE_MEMBERS)
-    report = ReportBytes(number_of(members.get("version"), f"{path}.version", size=4), path=f"{path}.version")
+    members = PEER_FORM.object_of(document, path, members=_SERDE_MEMBERS)
+    report = ReportBytes(PEER_FORM.number_of(members.get("version"), f"{path}.version", size=4), path=f"{path}.version")
     for name, value in members.items():
         if value is None and name in _ABSENT_IN_OLDER_REPORTS:
             continue
@@ -242,47 +229,54 @@ def _placed(name: str, value: JsonValue, path: str) -> tuple[tuple[int, bytes], 
     if name in TCB_NAMES:
         return ((PLACES[name].offset, _tcb(value, path)),)
     if name in _SERDE_VERSIONS:
-        version = object_of(value, path, members=frozenset({"major", "minor", "build"}))
+        version = PEER_FORM.object_of(value, path, members=frozenset({"major", "minor", "build"}))
         parts = ("build", "minor", "major")
-        numbers = bytes(number_of(version.get(part), f"{path}.{part}", size=1) for part in parts)
+        numbers = bytes(PEER_FORM.number_of(version.get(part), f"{path}.{part}", size=1) for part in parts)
         return ((_SERDE_VERSIONS[name], numbers),)
     if name == "signature":
         return _signature(value, path)
     if name in _SERDE_NUMBERS:
         offset, size = _SERDE_NUMBERS[name]
-        return ((offset, number_of(value, path, size=size).to_bytes(size, "little")),)
+        return ((offset, PEER_FORM.number_of(value, path, size=size).to_bytes(size, "little")),)
     places = {size: offset for offset, size in _SERDE_BYTES[name]}
-    raw = bytes_of(value, path, sizes=tuple(places))
+    raw = PEER_FORM.bytes_of(value, path, sizes=tuple(places))
     return ((places[len(raw)], raw),)
 
 
 def _tcb(value: JsonValue, path: str) -> bytes:
     """TCB_VERSION: with ``_reserved`` the eight bytes in their order, else in the layout that ``fmc`` implies."""
-    members = object_of(value, path, members=frozenset({"fmc", "bootloader", "tee", "_reserved", "snp", "microcode"}))
+    members = PEER_FORM.object_of(
+        value, path, members=frozenset({"fmc", "bootloader", "tee", "_reserved", "snp", "microcode"})
+    )
     parts = {
-        name: number_of(members.get(name), f"{path}.{name}", size=1)
+        name: PEER_FORM.number_of(members.get(name), f"{path}.{name}", size=1)
         for name in ("bootloader", "tee", "snp", "microcode")
     }
     fmc = members.get("fmc")
     if "_reserved" in members:
         if fmc is not None:
-            raise malformed(f"{path}.fmc", "no such member beside _reserved", "one")
-        spare = bytes_of(members["_reserved"], f"{path}._reserved", sizes=(4,))
+            raise PEER_FORM.malformed(f"{path}.fmc", "no such member beside _reserved", "one")
+        spare = PEER_FORM.bytes_of(members["_reserved"], f"{path}._reserved", sizes=(4,))
         return bytes([parts["bootloader"], parts["tee"], *spare, parts["snp"], parts["microcode"]])
-    return SnpTcbVersion(**parts, fmc=None if fmc is None else number_of(fmc, f"{path}.fmc", size=1)).to_bytes()
+    return SnpTcbVersion(
+        **parts, fmc=None if fmc is None else PEER_FORM.number_of(fmc, f"{path}.fmc", size=1)
+    ).to_bytes()
 
 
 def _signature(value: JsonValue, path: str) -> tuple[tuple[int, bytes], ...]:
-    members = object_of(value, path, members=frozenset({"r", "s", "_reserved"}))
+    members = PEER_FORM.object_of(value, path, members=frozenset({"r", "s", "_reserved"}))
     r, s = PLACES["signature_r"], PLACES["signature_s"]
     placed = (
-        (r.offset, bytes_of(members.get("r"), f"{path}.r", sizes=(r.size,))),
-        (s.offset, bytes_of(members.get("s"), f"{path}.s", sizes=(s.size,))),
+        (r.offset, PEER_FORM.bytes_of(members.get("r"), f"{path}.r", sizes=(r.size,))),
+        (s.offset, PEER_FORM.bytes_of(members.get("s"), f"{path}.s", sizes=(s.size,))),
     )
     if "_reserved" not in members:
         return placed
     rest = s.offset + s.size
-    return (*placed, (rest, bytes_of(members["_reserved"], f"{path}._reserved", sizes=(REPORT_BYTES - rest,))))
+    return (
+        *placed,
+        (rest, PEER_FORM.bytes_of(members["_reserved"], f"{path}._reserved", sizes=(REPORT_BYTES - rest,))),
+    )
 
 
 def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
@@ -291,8 +285,10 @@ def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
     if isinstance(chain, list):
         found = [_trustee_entry(entry, f"cert_chain[{index}]") for index, entry in enumerate(chain)]
         return table_entries([entry for entry in found if entry is not None])
-    members = object_of(chain, "cert_chain", members=frozenset({"vcek", "ask", "ark"}))
-    texts = {name: text_of(value, f"cert_chain.{name}") for name, value in members.items() if value is not None}
+    members = PEER_FORM.object_of(chain, "cert_chain", members=frozenset({"vcek", "ask", "ark"}))
+    texts = {
+        name: PEER_FORM.text_of(value, f"cert_chain.{name}") for name, value in members.items() if value is not None
+    }
     # The member is called vcek whatever it holds; the report names the kind of its signer (KEY_INFO, bits 4:2).
     leaf = "VLEK" if report[PLACES["key_info"].offset] >> 2 & 7 == 1 else "VCEK"
     kinds = {"vcek": leaf, "ask": "ASK", "ark": "ARK"}
@@ -306,20 +302,20 @@ def _chain(chain: JsonValue, report: bytes) -> tuple[TableEntry, ...]:
 
 def _trustee_entry(value: JsonValue, path: str) -> TableEntry | None:
     """One certificate; None for the empty entry that ends a table and for kinds that verification has no use for."""
-    members = object_of(value, path, members=frozenset({"cert_type", "data"}))
+    members = PEER_FORM.object_of(value, path, members=frozenset({"cert_type", "data"}))
     kind = members.get("cert_type")
     if isinstance(kind, dict):  # {"OTHER": "<guid>"}: what the crate had no name for, such as a VLEK in its early days
-        other = object_of(kind, f"{path}.cert_type", members=frozenset({"OTHER"}))
-        known = GUID_KINDS.get(text_of(other.get("OTHER"), f"{path}.cert_type.OTHER").lower())
+        other = PEER_FORM.object_of(kind, f"{path}.cert_type", members=frozenset({"OTHER"}))
+        known = GUID_KINDS.get(PEER_FORM.text_of(other.get("OTHER"), f"{path}.cert_type.OTHER").lower())
     else:
-        known = text_of(kind, f"{path}.cert_type")
+        known = PEER_FORM.text_of(kind, f"{path}.cert_type")
         if known not in ("ARK", "ASK", "VCEK", "VLEK", "CRL", "Empty"):
-            raise malformed(f"{path}.cert_type", "ARK, ASK, VCEK, VLEK, CRL, Empty or OTHER", "another name")
+            raise PEER_FORM.malformed(f"{path}.cert_type", "ARK, ASK, VCEK, VLEK, CRL, Empty or OTHER", "another name")
     data = members.get("data")
     if isinstance(data, str):
         content = base64_of_either_alphabet(data, what=f"{path}.data")
     else:
-        content = bytes_of(data, f"{path}.data")
+        content = PEER_FORM.bytes_of(data, f"{path}.data")
     return None if known is None or known == "Empty" else TableEntry(kind=known, data=content)
 
 
@@ -333,8 +329,8 @@ def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
         EvidenceError: ``peer-form-malformed`` or ``base64-invalid``.
         UnsupportedError: ``evidence-unsupported``, another platform; ``snp-version-unsupported``.
     """
-    members = object_of(document, "evidence", members=frozenset({"platform", "evidence"}))
-    platform = text_of(members.get("platform"), "platform")
+    members = PEER_FORM.object_of(document, "evidence", members=frozenset({"platform", "evidence"}))
+    platform = PEER_FORM.text_of(members.get("platform"), "platform")
     if platform not in ATTESTATION_RS_PLATFORMS:
         raise UnsupportedError(
             f"attestation-rs evidence of the platform {platform[:40]!r} is not verified by this version",
@@ -344,9 +340,7 @@ def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
             got=repr(platform[:40]),
         )
     inner = read_report_json(members.get("evidence"))
-    return PeerSnpEvidence(
-        form=f"attestation-rs evidence (JSON, platform {platform})", report=inner.report, entries=inner.entries
-    )
+    return replace(inner, form=f"attestation-rs evidence (JSON, platform {platform})")
 
 
 def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
@@ -357,8 +351,8 @@ def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
             than a report has bytes, of which no more than one is ever produced.
         UnsupportedError: ``evidence-unsupported``, another format.
     """
-    members = object_of(document, "evidence", members=frozenset({"format", "body"}))
-    form = text_of(members.get("format"), "format")
+    members = PEER_FORM.object_of(document, "evidence", members=frozenset({"format", "body"}))
+    form = PEER_FORM.text_of(members.get("format"), "format")
     if form != TINFOIL_FORMAT:
         raise UnsupportedError(
             f"tinfoil's format {form[:80]!r} is not verified by this version",
@@ -367,12 +361,12 @@ def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
             expected=TINFOIL_FORMAT,
             got=repr(form[:80]),
         )
-    body = base64_bytes(text_of(members.get("body"), "body"), what="body")
+    body = base64_bytes(PEER_FORM.text_of(members.get("body"), "body"), what="body")
     unpacking = zlib.decompressobj(_GZIP_WINDOW)
     try:
         report = unpacking.decompress(body, REPORT_BYTES + 1)
     except zlib.error as exc:
-        raise malformed("body", "a gzip stream in base64", "other bytes") from exc
+        raise PEER_FORM.malformed("body", "a gzip stream in base64", "other bytes") from exc
     if len(report) != REPORT_BYTES or not unpacking.eof or unpacking.unused_data:
-        raise malformed("body", f"one gzip stream of {REPORT_BYTES} bytes, whole and alone", "another")
+        raise PEER_FORM.malformed("body", f"one gzip stream of {REPORT_BYTES} bytes, whole and alone", "another")
     return PeerSnpEvidence(form="tinfoil attestation document (JSON)", report=report)

@@ -15,16 +15,14 @@ from attest.evidence.snp.certificate_table import TableEntry
 from attest.evidence.snp.peer_forms import (
     GUID_KINDS,
     MAX_CERTIFICATES_BYTES,
+    PEER_FORM,
     PLACES,
     TCB_NAMES,
     PeerSnpEvidence,
     ReportBytes,
     table_entries,
 )
-from attest.evidence.snp.peer_json import malformed
 from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, layout_of_version
-
-__all__ = ["MAX_PROTOBUF_BYTES", "MAX_PROTOBUF_FIELDS", "read_protobuf"]
 
 MAX_PROTOBUF_BYTES = MAX_CERTIFICATES_BYTES + 4096
 """The certificates, and a report in at most 4 KiB."""
@@ -89,7 +87,7 @@ def read_protobuf(data: bytes) -> PeerSnpEvidence:
         UnsupportedError: ``snp-version-unsupported``.
     """
     if len(data) > MAX_PROTOBUF_BYTES:
-        raise malformed("Attestation", f"at most {MAX_PROTOBUF_BYTES} bytes", f"{len(data)}")
+        raise PEER_FORM.malformed("Attestation", f"at most {MAX_PROTOBUF_BYTES} bytes", f"{len(data)}")
     parts = _message(data, "Attestation")
     report = _report_of_message(_bytes_field(parts, 1, "Attestation.report"))
     chain = _bytes_field(parts, 2, "Attestation.certificate_chain")
@@ -101,7 +99,7 @@ def _report_of_message(data: bytes) -> bytes:
     parts = _message(data, path)
     unknown = sorted(set(parts) - set(_REPORT_FIELDS))
     if unknown:
-        raise malformed(f"{path}, field {unknown[0]}", "a field of the schema", "an unknown one")
+        raise PEER_FORM.malformed(f"{path}, field {unknown[0]}", "a field of the schema", "an unknown one")
     version = _number_field(parts, 1, f"{path}.version", size=4)
     report = ReportBytes(version, path=f"{path}.version")
     layout = layout_of_version(version)
@@ -126,16 +124,16 @@ def _put_if_there(report: ReportBytes, name: str, raw: bytes, *, path: str, ther
     if there:
         report.put(PLACES[name].offset, raw, path=path)
     elif any(raw):
-        raise malformed(path, "0 in a report of this version, which has no such field", raw.hex())
+        raise PEER_FORM.malformed(path, "0 in a report of this version, which has no such field", raw.hex())
 
 
 def _cpuid(eax: int, path: str) -> bytes:
     """Family, model and stepping, combined as the report has them, from CPUID(1).EAX."""
     if eax & ~_CPUID_FMS_MASK:
-        raise malformed(path, "family, model and stepping of CPUID(1).EAX", f"{eax:#x}")
+        raise PEER_FORM.malformed(path, "family, model and stepping of CPUID(1).EAX", f"{eax:#x}")
     family = (eax >> 8 & 0xF) + (eax >> 20 & 0xFF)
     if family > 0xFF:
-        raise malformed(path, "a combined family of one byte", f"{family:#x}")
+        raise PEER_FORM.malformed(path, "a combined family of one byte", f"{family:#x}")
     return bytes([family, (eax >> 16 & 0xF) << 4 | eax >> 4 & 0xF, eax & 0xF])
 
 
@@ -157,7 +155,7 @@ def _chain_of_message(data: bytes) -> tuple[TableEntry, ...]:
 def _extra(value: int | bytes, path: str) -> tuple[str | None, bytes]:
     """Read one pair of the map from GUID text to bytes; a GUID that certificate tables do not know has no kind."""
     if not isinstance(value, bytes):
-        raise malformed(path, "a length-delimited field", "a number")
+        raise PEER_FORM.malformed(path, "a length-delimited field", "a number")
     parts = _message(value, path)
     guid = _bytes_field(parts, 1, f"{path}.key").decode("ascii", errors="replace").lower()
     return GUID_KINDS.get(guid), _bytes_field(parts, 2, f"{path}.value")
@@ -171,7 +169,7 @@ def _message(data: bytes, path: str) -> _Parts:
     parts: dict[int, list[int | bytes]] = {}
     for count, (number, value) in enumerate(_wire(ByteReader(data, what=path), path), start=1):
         if count > MAX_PROTOBUF_FIELDS:
-            raise malformed(path, f"at most {MAX_PROTOBUF_FIELDS} fields", "more")
+            raise PEER_FORM.malformed(path, f"at most {MAX_PROTOBUF_FIELDS} fields", "more")
         parts.setdefault(number, []).append(value)
     return parts
 
@@ -181,14 +179,14 @@ def _wire(reader: ByteReader, path: str) -> Iterator[tuple[int, int | bytes]]:
         key = _varint(reader, path)
         number, wire_type = key >> 3, key & 7
         if not 0 < number < 1 << 29:
-            raise malformed(path, "field numbers from 1 to 536870911", f"{number}")
+            raise PEER_FORM.malformed(path, "field numbers from 1 to 536870911", f"{number}")
         here = f"{path}, field {number}"
         if wire_type == 0:
             yield number, _varint(reader, here)
         elif wire_type == 2:
             yield number, reader.take(_varint(reader, here), here)
         else:  # fixed numbers and groups
-            raise malformed(here, "wire type 0 or 2", f"{wire_type}")
+            raise PEER_FORM.malformed(here, "wire type 0 or 2", f"{wire_type}")
 
 
 def _varint(reader: ByteReader, path: str) -> int:
@@ -201,13 +199,13 @@ def _varint(reader: ByteReader, path: str) -> int:
             if value >> 64 or (index and not byte):
                 break
             return value
-    raise malformed(path, "a number of at most 64 bits in its shortest form", "another")
+    raise PEER_FORM.malformed(path, "a number of at most 64 bits in its shortest form", "another")
 
 
 def _only(parts: _Parts, number: int, path: str) -> int | bytes | None:
     values = parts.get(number, [])
     if len(values) > 1:
-        raise malformed(path, "one value", f"{len(values)}")
+        raise PEER_FORM.malformed(path, "one value", f"{len(values)}")
     return values[0] if values else None
 
 
@@ -215,10 +213,10 @@ def _bytes_field(parts: _Parts, number: int, path: str, *, size: int | None = No
     """Read bytes; those that are not there are empty, as proto3 leaves empty values out."""
     value = _only(parts, number, path)
     if isinstance(value, int):
-        raise malformed(path, "a length-delimited field", "a number")
+        raise PEER_FORM.malformed(path, "a length-delimited field", "a number")
     value = value or b""
     if size is not None and len(value) != size:
-        raise malformed(path, f"{size} bytes", f"{len(value)}")
+        raise PEER_FORM.malformed(path, f"{size} bytes", f"{len(value)}")
     return value
 
 
@@ -228,5 +226,5 @@ def _number_field(parts: _Parts, number: int, path: str, *, size: int) -> int:
     if value is None:
         return 0
     if isinstance(value, bytes) or value >> 8 * size:
-        raise malformed(path, f"a number of at most {size} bytes", "another value")
+        raise PEER_FORM.malformed(path, f"a number of at most {size} bytes", "another value")
     return value

@@ -11,17 +11,6 @@ from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 from attest.evidence.snp.tcb import SnpProduct, product_of_cpuid, tcb_from_bytes
 
-__all__ = [
-    "GUEST_POLICY_BITS",
-    "PLATFORM_INFO_BITS",
-    "REPORT_BYTES",
-    "SIGNED_BYTES",
-    "VERSIONS",
-    "ParsedSnpReport",
-    "layout_of_version",
-    "parse_report",
-]
-
 REPORT_BYTES = 0x4A0
 SIGNED_BYTES = 0x2A0
 """The signature covers bytes 0x000 to 0x29F."""
@@ -66,7 +55,7 @@ _BEGINNING = (
     Field(name="policy", offset=0x008, size=8, kind="u64", note="guest policy"),
     Field(name="family_id", offset=0x010, size=16, kind="bytes", note="from the ID block"),
     Field(name="image_id", offset=0x020, size=16, kind="bytes", note="from the ID block"),
-    Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: asked for by the host"),
+    Field(name="vmpl", offset=0x030, size=4, kind="u32", note="0 to 3; 0xFFFFFFFF: requested by the host"),
     Field(name="signature_algo", offset=0x034, size=4, kind="u32", note="1: ECDSA P-384 with SHA-384"),
     Field(name="current_tcb", offset=0x038, size=8, kind="bytes"),
     Field(name="platform_info", offset=0x040, size=8, kind="u64"),

@@ -8,8 +8,6 @@ from functools import lru_cache
 
 from attest.errors import EvidenceError, UnsupportedError
 
-__all__ = ["SnpProduct", "SnpTcbVersion", "product_of_cpuid", "tcb_from_bytes"]
-
 
 class SnpProduct(enum.StrEnum):
     """Product lines, by the name that AMD's key distribution service uses."""
@@ -38,12 +36,10 @@ _MODELS: tuple[tuple[int, range, SnpProduct], ...] = (
 
 
 def product_of_cpuid(family: int, model: int) -> SnpProduct:
-    """Return the product line of a combined CPUID family and model.
+    """Return the product line of a combined CPUID family and model (specs/sev-snp.md, section 6).
 
     Raises:
         UnsupportedError: ``snp-product-unknown``; a pair outside the table is not guessed.
-
-    Spec: specs/sev-snp.md, section 6.
     """
     for known_family, models, product in _MODELS:
         if family == known_family and model in models:
@@ -87,16 +83,9 @@ class SnpTcbVersion:
         return parts if self.fmc is None else {"fmc": self.fmc, **parts}
 
     def covers(self, other: SnpTcbVersion) -> bool:
-        """Say whether every component is at least that of ``other``; never across the two layouts."""
-        if (self.fmc is None) != (other.fmc is None):
-            return False
-        return (
-            self.bootloader >= other.bootloader
-            and self.tee >= other.tee
-            and self.snp >= other.snp
-            and self.microcode >= other.microcode
-            and (self.fmc or 0) >= (other.fmc or 0)
-        )
+        """Return True if every component is at least that of ``other``; never across the two layouts."""
+        ours, theirs = self.components(), other.components()
+        return ours.keys() == theirs.keys() and all(level >= theirs[name] for name, level in ours.items())
 
     def __str__(self) -> str:
         """Write all components, for messages."""
@@ -111,24 +100,12 @@ class SnpTcbVersion:
 
 @lru_cache(maxsize=512)
 def tcb_from_bytes(raw: bytes, product: SnpProduct, *, field: str) -> SnpTcbVersion:
-    """Read TCB_VERSION.
-
-    Args:
-        raw: 8 bytes as they stand in the report.
-        product: selects the layout.
-        field: name for messages (``REPORTED_TCB``).
+    """Read the 8 bytes of TCB_VERSION in the layout of a product line (AMD 56860, TCB_VERSION; specs/sev-snp.md, 3).
 
     Raises:
-        EvidenceError: ``reserved-not-zero``, also what the layout of the other family usually gives.
-
-    Spec: AMD 56860, TCB_VERSION; specs/sev-snp.md, section 3.
+        EvidenceError: ``reserved-not-zero``, the usual result for bytes in the layout of the other family.
     """
-    if product.has_fmc:
-        tcb = SnpTcbVersion(fmc=raw[0], bootloader=raw[1], tee=raw[2], snp=raw[3], microcode=raw[7])
-        spare = raw[4:7]
-    else:
-        tcb = SnpTcbVersion(bootloader=raw[0], tee=raw[1], snp=raw[6], microcode=raw[7])
-        spare = raw[2:6]
+    spare = raw[4:7] if product.has_fmc else raw[2:6]
     if spare.strip(b"\0"):
         raise EvidenceError(
             f"{field} has reserved bytes that are not zero in the layout of {product}",
@@ -139,4 +116,6 @@ def tcb_from_bytes(raw: bytes, product: SnpProduct, *, field: str) -> SnpTcbVers
             got=raw.hex(),
             clause="sev-snp.md 3",
         )
-    return tcb
+    if product.has_fmc:
+        return SnpTcbVersion(fmc=raw[0], bootloader=raw[1], tee=raw[2], snp=raw[3], microcode=raw[7])
+    return SnpTcbVersion(bootloader=raw[0], tee=raw[1], snp=raw[6], microcode=raw[7])

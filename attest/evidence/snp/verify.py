@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.endorsements.anchors import Anchor, TrustAnchors
-from attest.endorsements.chains import require_current_crl, require_valid
+from attest.endorsements.chains import require_anchor_valid, require_current_crl, require_valid
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import load_public_key
 from attest.endorsements.x509 import Certificate, Crl, Issuer
@@ -32,13 +32,11 @@ from attest.errors import (
 )
 from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons, tolerated
 from attest.evidence.snp.certificates import SnpLeaf
-from attest.evidence.snp.chain import find_issuer, find_root, require_anchor_valid
+from attest.evidence.snp.chain import find_issuer, find_root
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.leaves import candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
-
-__all__ = ["SnpSteps", "VerifiedSnpReport", "verify_snp_evidence"]
 
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())

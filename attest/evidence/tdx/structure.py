@@ -11,16 +11,6 @@ from typing import Any, cast
 from attest.errors import UnsupportedError
 from attest.evidence.reader import Field, Layout
 
-__all__ = [
-    "TD_ATTRIBUTE_BITS",
-    "TD_REPORT_TYPES",
-    "XFAM_FIXED_ONE",
-    "XFAM_KNOWN",
-    "ParsedTdReport",
-    "layout_of_type",
-    "parse_td_report",
-]
-
 _CLAUSE = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
 _TDX_1_0 = 2
 _TDX_1_5 = 3
@@ -136,25 +126,21 @@ class ParsedTdReport:
 
 
 def parse_td_report(data: bytes, *, body_type: int) -> ParsedTdReport:
-    """Read a TD report body.
+    """Read a TD report body (specs/intel-tdx-sgx.md, section 3): 584 bytes for type 2, 648 for type 3.
 
-    Args:
-        data: 584 bytes for type 2, 648 for type 3.
-        body_type: as in the descriptor of a version 5 quote; 2 in a version 4 quote.
+    The type is that of the descriptor in a version 5 quote, and 2 in a version 4 quote.
 
     Raises:
         EvidenceError: ``size-wrong``.
         UnsupportedError: ``tdx-body-type-unsupported``.
-
-    Spec: Intel TDX DCAP quoting library API, TD report body; specs/intel-tdx-sgx.md, section 3.
     """
-    layout = _LAYOUTS.get(body_type)
+    layout, expected = _LAYOUTS.get(body_type), "2 (TDX 1.0) or 3 (TDX 1.5)"
     if layout is None:
         raise UnsupportedError(
-            f"TD report of type {body_type} is not read here, expected 2 (TDX 1.0) or 3 (TDX 1.5)",
+            f"TD report of type {body_type} is not read here, expected {expected}",
             code="tdx-body-type-unsupported",
             field="body type",
-            expected="2 (TDX 1.0) or 3 (TDX 1.5)",
+            expected=expected,
             got=str(body_type),
             clause=_CLAUSE,
         )

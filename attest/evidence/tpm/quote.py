@@ -1,6 +1,6 @@
 """Verification of a TPM's quote and of the values that it covers: three steps, each of which raises.
 
-Whose key it is, and under which nonce the TPM was asked, is for the caller: a quote cannot vouch for its own key.
+The caller checks the owner of the key and the nonce: a quote cannot vouch for its own key.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from attest.errors import BindingError, SignatureError
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection
-
-__all__ = ["require_bank", "require_pcr_values", "require_signed"]
 
 _CLAUSE = "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO; azure-cvm.md A07"
 

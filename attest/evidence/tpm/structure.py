@@ -1,6 +1,6 @@
 """Structures of TPM 2.0: quotes (TPMS_ATTEST) and signatures (TPMT_SIGNATURE). All integers are big-endian.
 
-Sizes of a TPM's structures depend on what is in them, so a table here names its fields and their kinds in order; the
+Sizes of a TPM's structures depend on their contents, so a table here names its fields and their kinds in order; the
 parser, the encoder and the mutation tests walk it.
 """
 
@@ -8,25 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
-from attest.errors import EvidenceError, UnsupportedError
+from attest.endorsements.malformed import malformed
+from attest.errors import UnsupportedError
 from attest.evidence.reader import ByteReader
-
-__all__ = [
-    "ATTEST",
-    "MAX_PCRS",
-    "SHA256",
-    "SHA256_BYTES",
-    "SIGNATURE",
-    "ParsedTpmQuote",
-    "PcrSelection",
-    "TpmField",
-    "bitmap_of",
-    "parse_tpm_quote",
-    "parse_tpm_signature",
-    "tpm_signature_bytes",
-]
 
 SHA256 = 0x000B
 """TPM_ALG_SHA256: the one bank of registers that is read here."""
@@ -47,6 +34,7 @@ _MAX_DIGEST_BYTES = 64
 _MAX_SIGNATURE_BYTES = 512
 
 _CLAUSE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
+_malformed = partial(malformed, code="tpm-quote-malformed", of=" of the TPM's message", clause=_CLAUSE)
 
 Kind = Literal["u8", "u16", "u32", "u64", "sized", "selections"]
 _INTEGERS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
@@ -74,7 +62,7 @@ ATTEST: tuple[TpmField, ...] = (
     TpmField(name="magic", kind="u32", note="0xFF544347: made by a TPM, not by software that lets it sign"),
     TpmField(name="type", kind="u16", note="0x8018: a quote"),
     TpmField(name="qualified_signer", kind="sized", limit=_MAX_NAME_BYTES, note="name of the signing key"),
-    TpmField(name="extra_data", kind="sized", limit=_MAX_DATA_BYTES, note="chosen by who asked: the nonce"),
+    TpmField(name="extra_data", kind="sized", limit=_MAX_DATA_BYTES, note="the nonce of the request"),
     TpmField(name="clock", kind="u64", note="milliseconds that the TPM has run"),
     TpmField(name="reset_count", kind="u32", note="restarts of the machine"),
     TpmField(name="restart_count", kind="u32", note="resumptions"),
@@ -125,7 +113,7 @@ class ParsedTpmQuote:
 
     Attributes:
         raw: the message as received; signatures are checked over these bytes.
-        qualified_signer: the TPM's name for the signing key; nothing here says what it should be.
+        qualified_signer: the TPM's name for the signing key; its expected value is not known here.
         extra_data: the nonce of the request.
         clock: milliseconds that the TPM has run; with the two counters it reveals a restored snapshot.
         reset_count: changes whenever the machine restarts.
@@ -155,16 +143,11 @@ class ParsedTpmQuote:
 
 
 def parse_tpm_quote(data: bytes) -> ParsedTpmQuote:
-    """Read a quote.
-
-    Args:
-        data: TPMS_ATTEST, without the length that TPM2B_ATTEST has in front.
+    """Read a quote: TPMS_ATTEST, without the length that TPM2B_ATTEST has in front.
 
     Raises:
         EvidenceError: ``truncated``, ``trailing-bytes`` or ``tpm-quote-malformed``.
-        UnsupportedError: ``tpm-attest-unsupported``: another magic or type than that of a quote.
-
-    Spec: TPM 2.0 Library, part 2, TPMS_ATTEST; specs/azure-cvm.md, section 5 and check A05.
+        UnsupportedError: ``tpm-attest-unsupported``: another magic or type than that of a quote (azure-cvm.md, A05).
     """
     reader = ByteReader(data, what="TPM quote")
     # (1) What is no quote is refused before the rest is read by a table that is not its own.
@@ -197,11 +180,6 @@ def parse_tpm_signature(data: bytes) -> bytes:
     signature = _sized(reader, SIGNATURE[2])
     reader.finish()
     return signature
-
-
-def tpm_signature_bytes(signature: bytes) -> bytes:
-    """Return the TPMT_SIGNATURE around a signature."""
-    return _encode(SIGNATURE, {"algorithm": RSASSA, "hash": SHA256, "signature": signature})
 
 
 # -- by the table
@@ -252,17 +230,6 @@ def _encoded(field: TpmField, value: _Value) -> bytes:
         case selections:
             rows = (s.algorithm.to_bytes(2, "big") + bytes([len(s.bitmap)]) + s.bitmap for s in selections)
             return len(selections).to_bytes(4, "big") + b"".join(rows)
-
-
-def _malformed(field: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the TPM's message: expected {expected}, got {got}",
-        code="tpm-quote-malformed",
-        field=field,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
 
 
 def _unsupported(field: str, expected: str, got: str, *, code: str) -> UnsupportedError:

@@ -10,7 +10,8 @@ from hashlib import sha256
 import click
 
 from attest.clock import this_second
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence, EvidenceItem
 from attest_simulator.cli.choices import NONCE_BYTES, DeviceChoice

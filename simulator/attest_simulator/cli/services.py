@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import click
 
 from attest.clock import this_second
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.errors import ConfigurationError
 from attest.terminal.signals import stopped_by_signals
 from attest_simulator import SimulatedChip, SimulatedKds, simulated_crl

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from uuid import UUID
 
 from attest.encoding import JsonValue
-from attest.endorsements.ocsp import OcspAnswer, parse_ocsp
+from attest.endorsements.ocsp_answers import OcspAnswer, parse_ocsp
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate
 from attest.evidence.gpu.evidence import GpuSettings, device_json

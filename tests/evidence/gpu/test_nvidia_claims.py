@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from attest.checks import Unchecked
-from attest.endorsements.ocsp import OcspAnswer, OcspStatus
+from attest.endorsements.ocsp_answers import OcspAnswer, OcspStatus
 from attest.evidence.claims import ClaimTree
 from attest.evidence.gpu.measurements import compare
 from attest.evidence.gpu.nvidia_claims import nvidia_claims, revocation_of

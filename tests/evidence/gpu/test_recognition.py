@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from attest.encoding import JsonValue, base64url_text
-from attest.endorsements.bundle import BundleEntry, build_bundle
+from attest.endorsements.bundle import build_bundle
+from attest.endorsements.bundle_records import BundleEntry
 from attest.errors import AttestError, UnsupportedError
 from attest.evidence.envelope import (
     MEDIA_INTEL_QUOTE,
@@ -22,7 +23,8 @@ from attest.evidence.envelope import (
     EvidenceItem,
 )
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, device_json
-from attest.evidence.input_files import FORMS, RecognisedEvidence, read_evidence
+from attest.evidence.input_file import FORMS
+from attest.evidence.input_files import RecognisedEvidence, read_evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip, SimulatedGuest
 from tests.evidence.gpu import made

@@ -242,3 +242,11 @@ def test_any_extension_is_read_or_refused(change: bytes | tuple[int, int]) -> No
         read(value)
     except AttestError as exc:
         assert exc.code == "pck-malformed"  # noqa: PT017  either outcome is fine
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(0, SgxType.STANDARD), (1, SgxType.SCALABLE), (2, SgxType.SCALABLE_WITH_INTEGRITY)],
+)
+def test_each_number_is_its_kind_of_memory_protection(value: int, kind: SgxType) -> None:
+    assert read(members(sgx_members(m5=bytes([0x0A, 1, value])))).sgx_type is kind

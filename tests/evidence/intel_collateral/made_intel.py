@@ -18,11 +18,12 @@ from attest.endorsements.intel import IntelDocument, IntelDocumentKind
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, Issuer, parse_certificate, parse_crl
 from attest.evidence.intel.collateral import TCB_SIGNING_NAME
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
+from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
 from attest.evidence.intel.verify import judge_collateral, procedure_of
+from attest.evidence.sgx.structure import ParsedEnclaveReport
 from attest_simulator import der
-from tests.evidence.intel_collateral.recorded import Qe
+from tests.evidence.intel_collateral.recorded import BLANK_QE, BLANK_TD
 
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = datetime(2026, 1, 31, tzinfo=UTC)
@@ -173,14 +174,16 @@ PCK_CRL = crl(CA, CA_KEY)
 INFO = info_document()
 IDENTITY = qe_document()
 
-QE = Qe(
+QE = replace(
+    BLANK_QE,
     misc_select=0,
     attributes=bytes.fromhex("1500000000000000e700000000000000"),
     mr_signer=bytes.fromhex(SIGNER),
     isv_prod_id=2,
     isv_svn=4,
 )
-MODULE_FACTS = ModuleFacts(
+MODULE_FACTS = replace(
+    BLANK_TD,
     tee_tcb_svn=bytes([5, 1, 5]).ljust(16, b"\0"),
     tee_tcb_svn_2=None,
     mr_signer_seam=bytes(48),
@@ -201,7 +204,7 @@ class Made:
     """A quote's facts and the collateral at hand; everything is in order until something is replaced."""
 
     platform: PlatformFacts = PLATFORM
-    qe: Qe = QE
+    qe: ParsedEnclaveReport = QE
     certificates: tuple[Certificate, ...] = (SIGNING,)
     crls: tuple[Crl, ...] = (ROOT_CRL, PCK_CRL)
     documents: tuple[IntelDocument, ...] = (INFO, IDENTITY)

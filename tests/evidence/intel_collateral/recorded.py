@@ -1,7 +1,7 @@
 """Recorded quotes reduced to the facts that collateral judges, and the collateral that was recorded with them."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -11,23 +11,19 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Issuer, parse_certificate, pem_blocks
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.intel.evaluation import ModuleFacts, PlatformFacts
+from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.judgement import CollateralAtHand, VerifiedCollateral
 from attest.evidence.intel.verify import judge_collateral, procedure_of
+from attest.evidence.sgx.structure import ENCLAVE_REPORT_BYTES, ParsedEnclaveReport, parse_enclave_report
+from attest.evidence.tdx.structure import parse_td_report
 from tests.conftest import vectors_root
 
 AT = datetime(2026, 3, 20, tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Qe:
-    """The report of a quoting enclave, as far as it is compared."""
-
-    misc_select: int
-    attributes: bytes
-    mr_signer: bytes
-    isv_prod_id: int
-    isv_svn: int
+BLANK_QE = parse_enclave_report(bytes(ENCLAVE_REPORT_BYTES))
+BLANK_TD = parse_td_report(bytes(584), body_type=2)
+"""Reports of zeros, in which a test replaces what is compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +31,7 @@ class Case:
     """One recorded quote: what it says about its platform, and the certificates in it."""
 
     platform: PlatformFacts
-    qe: Qe
+    qe: ParsedEnclaveReport
     pck: Certificate
     ca: Certificate
 
@@ -47,7 +43,7 @@ class Case:
         unchecked: tuple[Unchecked, ...] = (),
         root: Issuer | None = None,
         platform: PlatformFacts | None = None,
-        qe: Qe | None = None,
+        qe: ParsedEnclaveReport | None = None,
     ) -> VerifiedCollateral:
         at_hand = CollateralAtHand(
             platform=platform or self.platform,
@@ -88,7 +84,8 @@ def case(tee: Literal["tdx", "sgx"], name: str) -> Case:
     leaf, ca, _ = (parse_certificate(der) for _, der in pem_blocks(quote))
     second = body.get("tee_tcb_svn_2")
     module = (
-        ModuleFacts(
+        replace(
+            BLANK_TD,
             tee_tcb_svn=bytes.fromhex(body["tee_tcb_svn"]),
             tee_tcb_svn_2=None if second is None else bytes.fromhex(second),
             mr_signer_seam=bytes.fromhex(body["mr_signer_seam"]),
@@ -106,7 +103,8 @@ def case(tee: Literal["tdx", "sgx"], name: str) -> Case:
             pce_svn=pck["pce_svn"],
             module=module,
         ),
-        qe=Qe(
+        qe=replace(
+            BLANK_QE,
             misc_select=int.from_bytes(bytes.fromhex(qe["misc_select"]), "little"),
             attributes=bytes.fromhex(qe["attributes"]),
             mr_signer=bytes.fromhex(qe["mr_signer"]),

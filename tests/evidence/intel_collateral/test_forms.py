@@ -233,7 +233,8 @@ def test_every_recorded_file_of_collateral_is_read(vectors_dir: Path) -> None:
             assert (found.warnings, found.notes) == ((), ())
             assert any(held(found))
     whole = json.loads((vectors_dir / "collateral" / "tdx-b0c06f000000-2025-06.json").read_bytes())
-    found_parts = read_collateral(json.dumps(whole).encode())
-    assert found_parts is not None
-    assert (len(found_parts.certificates), len(found_parts.crls), len(found_parts.documents)) == (6, 2, 2)
-    assert parse_crl(bytes.fromhex(whole["pck_crl"])).der == found_parts.crls[1].der
+    reading = read_collateral(json.dumps(whole).encode())
+    assert reading is not None
+    parts = reading.found
+    assert (len(parts.certificates), len(parts.crls), len(parts.documents)) == (6, 2, 2)
+    assert parse_crl(bytes.fromhex(whole["pck_crl"])).der == parts.crls[1].der

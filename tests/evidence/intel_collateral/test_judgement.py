@@ -9,8 +9,8 @@ import pytest
 from attest.checks import Unchecked
 from attest.errors import AttestError, EndorsementError, RevokedError, SignatureError, VerificationError
 from attest.evidence.intel.collateral import MAX_CANDIDATES, TCB_SIGNING_NAME
-from attest.evidence.intel.dates import dates_of
 from attest.evidence.intel.evaluation import TcbEvaluation, find_module
+from attest.evidence.intel.judgement import dates_of
 from attest.evidence.intel.tcb_info import parse_tcb_info
 from tests.evidence.intel_collateral import made_intel as made
 from tests.evidence.intel_collateral.made_intel import (
@@ -200,7 +200,7 @@ def test_a_document_that_is_missing_or_out_of_its_dates_is_to_be_fetched(documen
 def test_what_was_found_instead_is_named() -> None:
     others = (info_document(fmspc="50806F000001"), info_document(id="SGX"), qe_document(id="QE"))
     refused = refusal(replace(GOOD, documents=others), code="tcb-info-missing", check="tdx.tcb_info")
-    assert refused.got == "SGX 50806f000000 PCEID 0000, TDX 50806f000001 PCEID 0000"
+    assert refused.got == "SGX FMSPC 50806f000000 PCEID 0000, TDX FMSPC 50806f000001 PCEID 0000"
     refused = refusal(replace(GOOD, documents=(INFO, *others)), code="qe-identity-missing", check="tdx.qe_identity")
     assert refused.got == "QE"
 
