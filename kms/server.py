@@ -37,8 +37,6 @@ from kms.running.scheduled_tasks import SteadyClock, Upkeep, kept_up
 from kms.running.self_evidence import open_source
 from kms.running.workers import Worker, supervise
 
-__all__ = ["ProcessContext", "run"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessContext:

@@ -32,20 +32,6 @@ from attest.evidence import (
 from attest.release import Passport
 from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
-__all__ = [
-    "OUTCOMES",
-    "RELEASED",
-    "STAGES",
-    "TEES",
-    "Observer",
-    "Stage",
-    "carried",
-    "counted",
-    "observe",
-    "stage",
-    "tee_of",
-]
-
 Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
 STAGES: Final[tuple[Stage, ...]] = (
     "challenge",

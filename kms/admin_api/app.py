@@ -49,8 +49,6 @@ from kms.domain.errors import (
 )
 from kms.release.services import Services
 
-__all__ = ["ADMIN_STATUS", "create_admin_app", "create_local_app", "describe_admin"]
-
 ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
     (GrantUnknownError, HTTPStatus.NOT_FOUND),

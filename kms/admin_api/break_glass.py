@@ -18,8 +18,6 @@ from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/break-glass", tags=["break-glass"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 

@@ -52,8 +52,6 @@ from kms.quorum.key_policy import KeyPolicySet
 from kms.references.affected_keys import reach_of
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 Which = Annotated[str, Path(max_length=64, description="The SHA-256 of a proposal, hex, or its number.")]
 _SERVICE_WIDE: Final = {QuorumSet.action: Operation.QUORUM_CHANGE, "anchors-approve": Operation.ANCHORS_CHANGE}

@@ -21,18 +21,6 @@ from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction
 
-__all__ = [
-    "MATERIAL",
-    "MAX_BODY_BYTES",
-    "AdminContext",
-    "Caller",
-    "OwnThread",
-    "Room",
-    "WithCaller",
-    "certificate_of",
-    "in_thread",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024

@@ -14,8 +14,6 @@ from kms.controls.admin import freeze
 from kms.domain.freezes import Scope, Target, target
 from kms.domain.permissions import Operation
 
-__all__ = ["router", "tenant_of"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/freezes", tags=["freezes"])
 
 

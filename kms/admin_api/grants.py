@@ -14,8 +14,6 @@ from kms.auth.grants import give_role, grant_members, read_role, revoke_role
 from kms.auth.names import parse_identity
 from kms.domain.permissions import Grant, Operation
 
-__all__ = ["grant_model", "router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/grants", tags=["grants"])
 Revoked = Annotated[bool, Query(description="Those that were revoked, too.")]
 

@@ -19,8 +19,6 @@ from kms.domain.permissions import Operation
 from kms.keys.admin import KEY_IMPORTED
 from kms.keys.import_key import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
 
-__all__ = ["KeyImportModel", "router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["keys"])
 
 

@@ -39,8 +39,6 @@ from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, remove_schedule, rotate_due, rotate_key, set_schedule
 from kms.keys.tags import change_tags, parse_tags
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["keys"])
 _KEY = "/v1/keys/{tenant}/{key_id}"
 

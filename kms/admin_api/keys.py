@@ -30,8 +30,6 @@ from kms.references.intake import reference_members
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
-__all__ = ["algorithm_of", "keep_key", "key_members", "key_model", "key_state", "require_creation", "router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/keys", tags=["keys"])
 Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 

@@ -25,8 +25,6 @@ from kms.leases.search import Affected, find_leases
 from kms.references.resolution import load_guard
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/leases", tags=["leases"])
 
 

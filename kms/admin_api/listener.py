@@ -28,8 +28,6 @@ from kms.running.process import Listener, listen
 from kms.running.reload import key_sets_again
 from kms.store import Store
 
-__all__ = ["admin_tls", "administration", "listen_for_administrators", "require_administrator", "with_certificate"]
-
 CONNECTIONS: Final = 64
 """Connections of administrators that may be open at once."""
 MAX_CA_BYTES: Final = 256 * 1024

@@ -16,8 +16,6 @@ from kms.domain.permissions import Operation
 from kms.log.render import entry_members
 from kms.store import ReadTransaction
 
-__all__ = ["MAX_PAGE", "router"]
-
 MAX_PAGE = 500
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log", tags=["log"])
 

@@ -13,8 +13,6 @@ from kms.domain.permissions import Operation
 from kms.references.resolution import find_guard
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/policies", tags=["policies"])
 
 

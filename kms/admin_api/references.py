@@ -21,8 +21,6 @@ from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, add_document, list_documents, read_given
 from kms.references.render import in_force_members
 
-__all__ = ["router", "stored_documents"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/references", tags=["references"])
 
 

@@ -14,8 +14,6 @@ from kms.admin_api.context import MAX_BODY_BYTES, WithCaller
 from kms.api.body import read_json
 from kms.api.schema import refusals, request_body
 
-__all__ = ["AdminRoute", "body", "changes", "reads"]
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

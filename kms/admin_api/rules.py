@@ -22,8 +22,6 @@ from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.approved_anchors import APPROVED_ANCHORS
 from kms.store import ReadTransaction
 
-__all__ = ["limits_model", "router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 
 

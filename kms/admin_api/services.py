@@ -10,8 +10,6 @@ from kms.keys.vault import Vault
 from kms.log.publisher import LogPublisher
 from kms.release.services import Identity, Services
 
-__all__ = ["AdminServices", "of_running"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminServices:

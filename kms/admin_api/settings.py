@@ -9,8 +9,6 @@ from kms.admin_api.models.access import SettingsModel
 from kms.admin_api.routes import AdminRoute, reads
 from kms.domain.permissions import Operation
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/settings", tags=["settings"])
 
 

@@ -23,8 +23,6 @@ from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import read_change
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 MAX_PAGE: Final = 200
 MAX_LOOKED_AT: Final = 2000
 """Entries that one request looks at, whoever's they are: it takes no longer where a tenant has few."""

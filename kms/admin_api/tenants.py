@@ -13,8 +13,6 @@ from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.domain.permissions import Operation
 from kms.keys.tenants import create_tenant
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/tenants", tags=["tenants"])
 
 

@@ -33,8 +33,6 @@ from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.release.service import ReleaseService
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 

@@ -10,8 +10,6 @@ from kms.admin_api.models.access import WhoAmIModel
 from kms.api.schema import refusals
 from kms.auth.names import identity_text
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/whoami", tags=["whoami"])
 
 

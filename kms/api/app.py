@@ -24,8 +24,6 @@ from kms.release.services import Services
 from kms.running.self_evidence import EvidenceSource
 from kms.running.self_evidence.opening import open_attestation
 
-__all__ = ["create_app", "describe", "equip"]
-
 _DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
 
 Ask for a challenge, collect evidence whose binding commits to its nonce, to this service's verifier key and to a key

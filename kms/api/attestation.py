@@ -15,8 +15,6 @@ from kms.api.models import AttestationModel
 from kms.api.schema import refusals
 from kms.domain.errors import SchemaError
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/attestation", tags=["identity"])
 Nonce = Annotated[
     str, Query(pattern=r"^[A-Za-z0-9_-]{43}$", description="32 random bytes of the client, base64url without padding.")

@@ -13,8 +13,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
 from kms.domain.errors import BodyTooLargeError, MediaTypeError, RequestError, SchemaError
 
-__all__ = ["read_json"]
-
 Model = TypeVar("Model", bound=BaseModel)
 _JSON = "application/json"
 

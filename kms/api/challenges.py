@@ -9,8 +9,6 @@ from kms.api.context import WithContext
 from kms.api.models import ChallengeModel, EmptyModel
 from kms.api.schema import refusals, request_body
 
-__all__ = ["router"]
-
 MAX_BODY_BYTES = 1024
 router = APIRouter(prefix="/v1/challenges", tags=["challenges"])
 

@@ -24,8 +24,6 @@ from kms.release.service import ReleaseService
 from kms.release.services import Services
 from kms.running.self_evidence import SelfEvidenceService
 
-__all__ = ["Context", "WithContext", "Workroom"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["AnswerHeaders"]
-
 
 class AnswerHeaders:
     """Keep answers out of caches, unless the handler says otherwise, and browsers from guessing.

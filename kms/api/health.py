@@ -16,8 +16,6 @@ from kms.domain.errors import UnavailableError
 from kms.keys.vault import Vault
 from kms.operations.services import open_identity
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["health"])
 
 

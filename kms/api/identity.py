@@ -8,8 +8,6 @@ from kms.api.context import WithContext
 from kms.api.models import IdentityModel
 from kms.api.schema import refusals
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/identity", tags=["identity"])
 _SUITES = [
     "ML-KEM-768 + X25519 (0x647a), HKDF-SHA256, AES-256-GCM",

@@ -16,8 +16,6 @@ from attest.rate_limits import Rate, RateTable, caller_of
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
-__all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "RequestLimits", "group_of"]
-
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
 """All names and values of a request together."""

@@ -15,8 +15,6 @@ from kms.api.schema import refusals
 from kms.domain.errors import LogTileUnknownError
 from kms.domain.log_tiles import parse_tile
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/log", tags=["log"])
 _NOTE = "text/plain; charset=utf-8"
 _BYTES = "application/octet-stream"

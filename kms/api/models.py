@@ -10,25 +10,6 @@ from pydantic.json_schema import SkipJsonSchema
 from attest.release import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, MAX_KEYS, TENANT_PATTERN
 from kms.release.challenges import TOKEN_CHARACTERS
 
-__all__ = [
-    "AttestationModel",
-    "ChallengeModel",
-    "ConsistencyModel",
-    "EmptyModel",
-    "FailedCheckModel",
-    "HealthModel",
-    "IdentityModel",
-    "InclusionModel",
-    "PassportModel",
-    "ProblemModel",
-    "PromptKeyModel",
-    "PromptKeysModel",
-    "ReadinessModel",
-    "ReleaseModel",
-    "ReleaseRequestModel",
-    "SealedKeyModel",
-]
-
 _BASE64URL = r"^[A-Za-z0-9_-]*$"
 _HEX_32 = r"^[0-9a-f]{64}$"
 LEASE_ID_PATTERN = r"^[0-9a-f]{32}$"

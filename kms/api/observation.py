@@ -17,8 +17,6 @@ from kms.domain.kek import RandomBytes
 from kms.running.logs import access, request_id, take_request_id
 from kms.telemetry import Observer, observe
 
-__all__ = ["Observing", "Watching"]
-
 _NO_ROUTE: Final = "none"
 _BUG: Final = 500
 _QUIET: Final = frozenset({"/healthz", "/readyz"})

@@ -41,16 +41,6 @@ from kms.domain.errors import (
 from kms.domain.log_decisions import check_members
 from kms.running.logs import current_request
 
-__all__ = [
-    "PROBLEM_MEDIA_TYPE",
-    "REQUEST_HEADER",
-    "STATUS",
-    "add_problem_handlers",
-    "add_request_handlers",
-    "problem",
-    "status_of",
-]
-
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_HEADER: Final = "X-Request-Id"
 _TYPE = "tag:attest,2026:kms/"

@@ -14,8 +14,6 @@ from kms.api.schema import refusals
 from kms.domain.errors import SchemaError
 from kms.release.prompt_keys import MAX_PAGE, PromptKeyService
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/prompt-keys", tags=["prompt-keys"])
 _NAME_PATTERN = r"^([a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,127}$"
 

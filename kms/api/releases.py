@@ -12,8 +12,6 @@ from kms.api.models import ReleaseModel, ReleaseRequestModel
 from kms.api.schema import refusals, request_body
 from kms.telemetry import counted
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/releases", tags=["releases"])
 
 

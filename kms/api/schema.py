@@ -13,8 +13,6 @@ from pydantic.json_schema import models_json_schema
 from kms.api.models import EmptyModel, ProblemModel, ReleaseRequestModel
 from kms.api.problems import PROBLEM_MEDIA_TYPE
 
-__all__ = ["document_of", "refusals", "request_body"]
-
 _OF_LIMITS = (414, 429, 431, 503)
 _TEMPLATE = "#/components/schemas/{model}"
 _READ_BY_HAND = (EmptyModel, ReleaseRequestModel)

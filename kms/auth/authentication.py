@@ -19,8 +19,6 @@ from kms.domain.actors import Actor, local_actor
 from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
 from kms.store import Store
 
-__all__ = ["Authenticating", "Authenticator", "LocalAuthenticator"]
-
 _SCHEME: Final = "bearer"
 
 

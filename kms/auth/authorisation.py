@@ -15,8 +15,6 @@ from kms.domain.permissions import Operation, may
 from kms.keys.admin import unknown_key
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = ["Demand", "GuardedStore", "opened", "require"]
-
 T = TypeVar("T")
 
 Demand = Callable[[ReadTransaction], None]

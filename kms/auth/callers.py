@@ -9,8 +9,6 @@ from kms.domain.actors import Actor
 from kms.domain.permissions import Operation, may
 from kms.store import ReadTransaction
 
-__all__ = ["within_reach"]
-
 
 def within_reach(
     tx: ReadTransaction, asked: Iterable[KeyReference], *, caller: Actor | None

@@ -12,8 +12,6 @@ from attest.errors import ConfigurationError
 from kms.auth.names import MAX_NAME_CHARACTERS, identity_text
 from kms.domain.actors import Actor, Means
 
-__all__ = ["certificate_identity", "identities_of", "read_certificate"]
-
 _ERRORS = (
     ValueError,
     TypeError,

@@ -17,18 +17,6 @@ from kms.domain.log_entries import LogEntry
 from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES, Grant, Role
 from kms.store import Store, WriteTransaction
 
-__all__ = [
-    "GRANT_ADDED",
-    "GRANT_REVOKED",
-    "differences",
-    "give_role",
-    "grant_members",
-    "read_role",
-    "require_tenant",
-    "revoke_role",
-    "write_grant",
-]
-
 GRANT_ADDED: Final = "grant-added"
 GRANT_REVOKED: Final = "grant-revoked"
 _TENANT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

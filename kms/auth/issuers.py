@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 
-__all__ = ["BearerIssuer", "JtiUse", "read_issuers"]
-
 MAX_ISSUERS: Final = 16
 MAX_FILE_BYTES: Final = 64 * 1024
 _PATHS: Final = ("jwks_file", "ca_file")

@@ -18,8 +18,6 @@ from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
 from kms.domain.errors import UnavailableError
 
-__all__ = ["Fetch", "KeySets", "Noted", "parse_key_set", "read_key_set"]
-
 FETCH_SECONDS: Final = 10.0
 CLOCK_SECONDS: Final = 60
 """How far our own clock may go back before what was read under it counts no more."""

@@ -11,8 +11,6 @@ from typing import Final
 from attest.errors import ConfigurationError
 from kms.domain.actors import Actor, Means
 
-__all__ = ["CERTIFICATE_NAMES", "MAX_NAME_CHARACTERS", "identity_text", "jwt_identity", "parse_identity"]
-
 MAX_NAME_CHARACTERS: Final = 512
 CERTIFICATE_NAMES: Final = ("sha256", "uri", "subject")
 """What a client certificate can be known by: digest of its key (SubjectPublicKeyInfo), its one URI, its subject."""

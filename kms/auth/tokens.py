@@ -22,8 +22,6 @@ from kms.auth.names import MAX_NAME_CHARACTERS, jwt_identity
 from kms.domain.actors import Actor
 from kms.domain.errors import UnauthenticatedError
 
-__all__ = ["MAX_BEARER_CHARACTERS", "VerifiedBearer", "issuer_of", "usable_keys", "verify_bearer"]
-
 MAX_BEARER_CHARACTERS: Final = 16 * 1024
 MAX_SUBJECT_CHARACTERS: Final = 255
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/jwt", "application/at+jwt"})

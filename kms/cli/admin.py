@@ -14,8 +14,6 @@ from kms.cli.options import AS_JSON, administering, print_rows, say
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["admin"]
-
 
 @click.group()
 def admin() -> None:

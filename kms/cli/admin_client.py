@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from attest.release import KeyName
     from kms.domain.secret import SecretBytes
 
-__all__ = ["AdminClient", "InThisProcess", "at_server", "key_path", "path"]
-
 JsonObject = dict[str, Any]  # Any: each answer has members of its own, which its model describes
 TIMEOUT_SECONDS: Final = 60
 MAX_TOKEN_BYTES: Final = 16 * 1024

@@ -13,8 +13,6 @@ from kms.cli.options import AS_JSON, administering, print_json
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["anchors"]
-
 _FILE = click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML).")
 
 

@@ -14,8 +14,6 @@ from kms.cli.options import AS_JSON, administering, print_rows
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["break_glass"]
-
 
 @click.group("break-glass")
 def break_glass() -> None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
-__all__ = ["TELLING", "Manner", "carry_out", "changing", "tell_change", "wants_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:

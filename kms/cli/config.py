@@ -11,8 +11,6 @@ import click
 
 from kms.cli.options import AS_JSON, SERVING, SETTINGS, config_file, load, print_json, with_options
 
-__all__ = ["config"]
-
 _WARN_DAYS = 14
 
 

@@ -28,8 +28,6 @@ from kms.release.endorsement_dates import dated
 from kms.release.verifiers import read_verifiers
 from kms.store import open_store
 
-__all__ = ["ConfigFinding", "FindingOutcome", "check_settings"]
-
 FindingOutcome = Literal["ok", "warning", "failed"]
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["freeze", "thaw"]
-
 _REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 
 

@@ -13,8 +13,6 @@ from kms.cli.options import AS_JSON, administering, print_json, say
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["releases_try"]
-
 
 @click.command("try")
 @click.option("--evidence", required=True, type=click.Path(path_type=Path), help="Evidence; - for stdin.")

@@ -9,8 +9,6 @@ import click
 
 from kms.cli.options import AS_JSON, SERVING, SETTINGS, load, moment, print_json, say, with_options
 
-__all__ = ["endorsements"]
-
 
 @click.group()
 def endorsements() -> None:

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from kms.domain.references import StoredDocument
 
-__all__ = [
-    "given_references",
-    "read_documents",
-    "read_evidence_input",
-    "read_hex",
-    "read_input",
-    "read_policy_input",
-    "read_time",
-    "references_options",
-]
-
 _MAX_INPUT_BYTES = 2 * 1024 * 1024
 
 

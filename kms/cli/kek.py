@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kms.keys.vault import Vault
     from kms.operations.kek_rotation import KekStatus
 
-__all__ = ["kek"]
-
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could be done, and change nothing.")
 
 

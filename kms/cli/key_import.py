@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
-__all__ = ["IMPORTS"]
-
 
 @click.command("import-key")
 @click.option("--tenant", default="default", show_default=True, help="For whose keys: it takes the right to make one.")

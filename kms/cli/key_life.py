@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
 
-__all__ = ["LIFE"]
-
 
 @click.command("rotate")
 @click.argument("name", metavar="[KEY]", required=False, callback=lambda _c, _p, text: _named(text))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
 
-__all__ = ["policy"]
-
 _SUMMARY = {
     "looser": "the new policy accepts more",
     "stricter": "the new policy accepts less",

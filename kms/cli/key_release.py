@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
-__all__ = ["key_release_settings"]
-
 _LEVELS = ("none", "codes", "checks", "full")
 
 

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes
 
-__all__ = [
-    "key",
-    "material_of",
-    "material_options",
-    "read_material",
-    "read_wrapped",
-    "require_one_source",
-    "tell_versions",
-]
-
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options by which an owner's key comes in; the command gets ``source`` and ``wrapped``."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kms.domain.keys import KeyName
     from kms.domain.limits import KeyLimits
 
-__all__ = ["limits"]
-
 _CLEARED = {
     "most-releases": {"releases": ()},
     "most-holders": {"holders": None},

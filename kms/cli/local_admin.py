@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kms.keys.vault import Vault
     from kms.release.services import Services
 
-__all__ = ["connected", "in_this_process"]
-
 
 def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
     """Return the client of an application on the database that settings name; it is opened by the first request."""

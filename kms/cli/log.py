@@ -14,8 +14,6 @@ from kms.cli.options import AS_JSON, SETTINGS, administering, load, moment, prin
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["log"]
-
 FOLLOW_SECONDS = 1.0
 PAGE = 500
 """Entries of one request, as many as the API gives."""

@@ -48,8 +48,6 @@ from kms.cli.tenants import tenant as tenant_group
 if TYPE_CHECKING:
     from attest.errors import AttestError
 
-__all__ = ["cli", "main"]
-
 USAGE = 2
 BUG = 70
 

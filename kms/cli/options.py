@@ -20,24 +20,6 @@ if TYPE_CHECKING:
     from kms.domain.keys import KeyName, KeyReference
     from kms.keys.vault import Vault
 
-__all__ = [
-    "AS_JSON",
-    "SERVING",
-    "SETTINGS",
-    "administering",
-    "duration_option",
-    "key_argument",
-    "load",
-    "local",
-    "moment",
-    "print_json",
-    "print_rows",
-    "reference_argument",
-    "say",
-    "vault",
-    "with_options",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.proposals import Proposal
 
-__all__ = ["proposal"]
-
 
 @click.group()
 def proposal() -> None:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.people import ChangeKind, Quorum
 
-__all__ = ["people", "quorum"]
-
-
 # -- people and rules
 
 

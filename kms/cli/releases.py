@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["releases"]
-
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
 _NARROWING = ("tenant", "key_id", "policy_sha256", "measurement", "chip", "product")

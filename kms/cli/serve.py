@@ -15,8 +15,6 @@ from kms.cli.options import SERVING, SETTINGS, config_file, load, say, with_opti
 if TYPE_CHECKING:
     from kms.config.settings import Settings
 
-__all__ = ["serve"]
-
 
 @click.command()
 @with_options(*SETTINGS, *SERVING)

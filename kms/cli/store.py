@@ -14,8 +14,6 @@ from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, say, va
 if TYPE_CHECKING:
     from kms.store.backup import BackupSummary
 
-__all__ = ["backup", "fsck", "restore"]
-
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))

@@ -7,8 +7,6 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["ADMIN_PATHS", "ADMIN_TABLE", "AdminSettings"]
-
 ADMIN_PATHS: Final = ("certificate_file", "client_ca_file", "issuers_file", "key_file")
 ADMIN_TABLE: Final = ("port", "host", "certificate_names", *ADMIN_PATHS)
 """What may stand in the file's table ``[admin]``; the settings have ``admin_`` in front."""

@@ -14,8 +14,6 @@ from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.config.settings import Settings
 from kms.store import Store
 
-__all__ = ["identified_callers", "read_callers"]
-
 
 @contextmanager
 def identified_callers(

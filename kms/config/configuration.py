@@ -26,19 +26,6 @@ from kms.domain.errors import IntegrityError
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, Store
 
-__all__ = [
-    "ANCHORS_CHANGED",
-    "DIGESTED",
-    "LEFT_OUT",
-    "SETTINGS_CHANGED",
-    "Configuration",
-    "examine_configuration",
-    "log_configuration",
-    "read_configuration",
-    "trust_lines",
-    "with_key_sets",
-]
-
 SCHEMA: Final = "kms.configuration/1"
 SETTINGS_CHANGED: Final = "settings-changed"
 ANCHORS_CHANGED: Final = "anchors-changed"

@@ -40,8 +40,6 @@ from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, r
 from kms.release.endorsement_provider import EndorsementProvider, FetchService
 from kms.release.vendor_cache import NotedCache, SharedSource
 
-__all__ = ["open_endorsements", "open_panel", "read_anchors", "read_cached", "read_panel"]
-
 _PATIENCE_SECONDS: Final = 2.0
 
 

@@ -17,8 +17,6 @@ from kms.auth.issuers import read_issuers
 from kms.config.settings import Settings
 from kms.release.verifiers import named_key_sets
 
-__all__ = ["believed_files", "require_guarded", "require_guarded_file"]
-
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _NAMES: Final = ("kek_module", "anchors_file", "verifiers_file", "witnesses_file", "admin_client_ca_file")
 _ISSUERS: Final = ("admin_issuers_file", "callers_issuers_file")

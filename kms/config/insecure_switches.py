@@ -12,8 +12,6 @@ from kms.config.listener_tls import is_plain_beyond_this_machine
 from kms.config.settings import Settings
 from kms.store import locate
 
-__all__ = ["SWITCHES", "InsecureSwitch", "relaxed_switches", "require_strict"]
-
 SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
     "allow_thaw_by_one": "one person can thaw what was frozen, unless a quorum is set up for it",

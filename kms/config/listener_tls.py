@@ -10,8 +10,6 @@ from attest.errors import ConfigurationError
 from kms.config.settings import Settings
 from kms.config.tls.server_context import ServerTls
 
-__all__ = ["is_plain_beyond_this_machine", "open_tls", "weigh_channel"]
-
 
 def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls | None:
     """Read what the service shows of itself on the network; None when it speaks plain HTTP.

@@ -17,8 +17,6 @@ from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECOND
 from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
 from kms.store import Access
 
-__all__ = ["KEK_TABLE", "MAX_BODY_BYTES", "LogFormat", "SelfEvidence", "Settings", "require_origin"]
-
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
 

@@ -19,8 +19,6 @@ from kms.operations.continuity import NotedElsewhere
 from kms.store import Store, WriteTransaction, create_database
 from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
 
-__all__ = ["RESTORED", "RESTORED_AT", "back_up", "restore"]
-
 RESTORED = "restored"
 RESTORED_AT = "restored_at"
 """Fact of a database that was made from a backup: challenges from before are refused, used or not."""

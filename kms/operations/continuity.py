@@ -16,8 +16,6 @@ from kms.domain.errors import IntegrityError, LogBrokenError
 from kms.domain.log_verification import LogState, read_noted
 from kms.store import ReadTransaction
 
-__all__ = ["AcceptedRollback", "NotedElsewhere", "logged_identity", "require_continuity"]
-
 MAX_REASON_CHARACTERS: Final = 1000
 
 

@@ -29,8 +29,6 @@ from kms.references.intake import list_documents
 from kms.references.resolution import find_guard
 from kms.store import ReadTransaction
 
-__all__ = ["FsckFinding", "examine"]
-
 T = TypeVar("T")
 
 

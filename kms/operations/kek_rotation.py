@@ -31,8 +31,6 @@ from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.wrapped_rows import WRAPPED_TABLES
 
-__all__ = ["KEK_CREATED", "KekStatus", "Moved", "create_kek", "finish", "kek_named", "move", "require_ready", "status"]
-
 KEK_CREATED: Final = "kek-created"
 BATCH_ROWS: Final = 64
 _Row = Mapping[str, object]

@@ -43,16 +43,6 @@ from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
 
-__all__ = [
-    "OWN_KEYS",
-    "initialise",
-    "open_identity",
-    "open_publisher",
-    "open_services",
-    "open_vault",
-    "own_context",
-]
-
 _SEED_BYTES: Final = 32
 _IDENTITY = ("identity", "ed25519")
 _CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")

@@ -13,8 +13,6 @@ from typing import Final, TextIO
 from kms.config.model import LogFormat
 from kms.domain.kek import RandomBytes
 
-__all__ = ["access", "current_request", "report_to_log", "request_id", "set_up_logs", "take_request_id"]
-
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 _MADE_BYTES: Final = 16

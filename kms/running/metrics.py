@@ -25,8 +25,6 @@ from kms.release.endorsement_dates import KINDS, dated
 from kms.release.services import Services
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "SlowGauge", "share_between_workers"]
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
 """The codes of docs/errors.md are fewer; one more is counted as ``other``."""

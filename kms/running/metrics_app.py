@@ -12,8 +12,6 @@ from starlette.types import Receive, Scope, Send
 
 from kms.running.metrics import CONTENT_TYPE
 
-__all__ = ["CONNECTIONS", "MetricsApp"]
-
 CONNECTIONS: Final = 16
 """That may be open; a monitoring system keeps one or two."""
 

@@ -21,8 +21,6 @@ from kms.config.tls import ServerTls
 from kms.release.services import Services
 from kms.running.reload import Reread
 
-__all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
-
 BACKLOG: Final = 512
 """Connections that the system accepts before a process takes them."""
 CONNECTIONS_PER_RELEASE: Final = 16

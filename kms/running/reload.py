@@ -23,8 +23,6 @@ from kms.quorum.approved_anchors import require_approved
 from kms.release.services import Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 
-__all__ = ["Meaning", "Reread", "key_sets_again", "verifiers_again"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:

@@ -21,8 +21,6 @@ from attest.errors import AttestError
 from kms.keys.destruction import destroy_due
 from kms.keys.rotation import Rotator, rotate_due
 
-__all__ = ["SETTLING_SECONDS", "UPKEEP_SECONDS", "SteadyClock", "Upkeep", "kept_up"]
-
 UPKEEP_SECONDS: Final = 30.0
 SETTLING_SECONDS: Final = 600.0
 LEAP_SECONDS: Final = 60.0

@@ -25,8 +25,6 @@ from attest import __version__
 from attest.errors import AttestError
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["RequestTracer", "exporter_to", "make_provider"]
-
 EXPORT_SECONDS: Final = 5
 """How long a collector may take; what it does not take is dropped, and no request waits for it."""
 _PROPAGATOR: Final = TraceContextTextMapPropagator()

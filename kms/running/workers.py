@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["FIRST_DELAY_SECONDS", "KILLED", "LONGEST_DELAY_SECONDS", "Worker", "restart_delay", "supervise"]
-
 FIRST_DELAY_SECONDS: Final = 0.1
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0

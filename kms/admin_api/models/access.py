@@ -13,18 +13,6 @@ from kms.admin_api.models.common import (
     Tenant,
 )
 
-__all__ = [
-    "GrantListModel",
-    "GrantModel",
-    "LogEntryModel",
-    "LogPageModel",
-    "RoleRequestModel",
-    "SettingsModel",
-    "TenantLogEntryModel",
-    "TenantLogPageModel",
-    "WhoAmIModel",
-]
-
 
 class GrantModel(Edge):
     """That somebody has a role."""

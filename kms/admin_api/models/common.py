@@ -8,19 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from attest.release import KEY_ID_PATTERN, TENANT_PATTERN
 
-__all__ = [
-    "ConfirmModel",
-    "Digest",
-    "Edge",
-    "Identity",
-    "KeyId",
-    "KeyVersion",
-    "Moment",
-    "Reason",
-    "Seconds",
-    "Tenant",
-]
-
 Tenant = Annotated[str, Field(pattern=TENANT_PATTERN, examples=["default"])]
 KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN, examples=["my-model"])]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, hex.")]

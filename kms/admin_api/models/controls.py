@@ -17,32 +17,6 @@ from kms.admin_api.models.common import (
 )
 from kms.admin_api.models.keys import GivenReferencesModel
 
-__all__ = [
-    "AnchorsModel",
-    "ApprovalModel",
-    "BreakGlassListModel",
-    "ChangeModel",
-    "ChangeRequestModel",
-    "ExecutedModel",
-    "FreezeListModel",
-    "FreezeRequestModel",
-    "LeaseListModel",
-    "LeaseQueryModel",
-    "LeaseResumeModel",
-    "LeaseStopModel",
-    "LimitsModel",
-    "LimitsTrialModel",
-    "PolicyTrialModel",
-    "PolicyTrialRequestModel",
-    "ProposalListModel",
-    "ProposalModel",
-    "QuorumModel",
-    "ReasonModel",
-    "RecordedEvidenceModel",
-    "TrialModel",
-    "TrialRequestModel",
-]
-
 
 class FreezeRequestModel(Edge):
     """What to stop, at once."""

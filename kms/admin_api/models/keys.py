@@ -16,36 +16,6 @@ from kms.admin_api.models.common import (
     Tenant,
 )
 
-__all__ = [
-    "DestroyModel",
-    "DestroyedModel",
-    "DestructionModel",
-    "FailureModel",
-    "GivenReferencesModel",
-    "KeyListModel",
-    "KeyModel",
-    "KeyRequestModel",
-    "KeyStateModel",
-    "PolicyListModel",
-    "PolicyModel",
-    "PolicySummaryModel",
-    "ReferenceListModel",
-    "ReferenceModel",
-    "ReferencesAddedModel",
-    "ReferencesRequestModel",
-    "ReleaseSettingsModel",
-    "RestoredModel",
-    "RotateModel",
-    "RotatedModel",
-    "ScheduleModel",
-    "ScheduleStateModel",
-    "TagListModel",
-    "TagsModel",
-    "TenantListModel",
-    "TenantRequestModel",
-    "VersionModel",
-]
-
 
 class KeyStateModel(Edge):
     """A key as it is now; never its material."""

@@ -24,8 +24,6 @@ from attest.errors import ConfigurationError
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
-__all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_material"]
-
 MIN_RSA_BITS: Final = 2048
 """CA/Browser Forum Baseline Requirements, 6.1.5; NIST SP 800-131A."""
 SOON_DAYS: Final = 21

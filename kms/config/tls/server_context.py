@@ -14,8 +14,6 @@ from typing import Literal
 from kms.config.tls.material import TlsMaterial, read_material
 from kms.domain.secret import EXPORT
 
-__all__ = ["ServerTls", "TlsVersion", "server_context"]
-
 TlsVersion = Literal["1.2", "1.3"]
 _MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_2_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"

@@ -13,8 +13,6 @@ from kms.release.services import Services
 from kms.running.self_evidence.service import SelfEvidenceService
 from kms.running.self_evidence.sources import EvidenceSource
 
-__all__ = ["open_attestation"]
-
 
 def open_attestation(
     settings: Settings,

@@ -17,8 +17,6 @@ from kms.domain.errors import AttestationOffError, UnavailableError
 from kms.release.services import Identity
 from kms.running.self_evidence.sources import EvidenceSource
 
-__all__ = ["SelfEvidenceService"]
-
 MAX_WAITING: Final = 8
 """Who wait for the device at the same time; more are told to come again."""
 REPEAT_SECONDS: Final = 30

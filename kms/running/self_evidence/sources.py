@@ -14,8 +14,6 @@ from attest.errors import ConfigurationError
 from attest.extensions import load_extension
 from kms.config.settings import Settings
 
-__all__ = ["EvidenceSource", "open_source"]
-
 EvidenceSource = Callable[[Binding], Evidence]
 """Collects evidence that commits to a binding, and returns it with the binding inside."""
 _TEES: Final = {"snp": ("sev-snp",), "tdx": ("tdx",), "azure": ("azure-snp", "azure-tdx")}
