@@ -28,7 +28,6 @@ from kms.admin_api import (
     tenant_log,
     tenants,
     trials,
-    whoami,
 )
 from kms.admin_api.context import AdminContext, OwnThread, Room
 from kms.admin_api.routes import AdminRoute
@@ -64,7 +63,6 @@ _DESCRIPTION = """Administers the key-release service: keys, policies, reference
 Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
 _ROOMS = (
-    whoami,
     tenants,
     keys,
     imports,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
 from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import require
@@ -22,8 +22,7 @@ router = APIRouter(route_class=AdminRoute, prefix="/v1/break-glass", tags=["brea
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
-@router.get("", operation_id="listBreakGlass", summary="What was ever relaxed, and how it stands", responses=reads())
-@in_thread
+@router.get("", summary="What was ever relaxed, and how it stands", responses=reads())
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
     caller.require(Operation.GLASS_READ)
@@ -34,11 +33,10 @@ def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     return BreakGlassListModel(break_glass=rows)
 
 
-@router.post(
-    "/{number}/close", operation_id="closeBreakGlass", summary="End it before its time", responses=changes(409)
-)
-@in_thread
-def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]) -> BreakGlassListModel:
+@router.post("/{number}/close", summary="End it before its time", responses=changes(409))
+def close_break_glass(
+    number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
+) -> BreakGlassListModel:
     """End a relaxation, at once. One person suffices: it makes the service stricter."""
     caller.demand(partial(_require_close, identity=caller.identity, number=number))
     close_glass(caller.vault.store, number, reason=given.reason, actor=caller.identity, at=caller.now())

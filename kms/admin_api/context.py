@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial, wraps
-from typing import Annotated, Any, Final, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Annotated, Final, Protocol, TypeVar
 
 from fastapi import Depends, Request
 
 from attest.release import KeyName, VerifierKey
+from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.services import AdminServices
 from kms.auth.authentication import Authenticating
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
@@ -21,7 +22,6 @@ from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction
 
-P = ParamSpec("P")
 T = TypeVar("T")
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
@@ -137,18 +137,6 @@ class Caller:
             demand(reader)
 
 
-def in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Run a handler, which blocks, in a thread and within the limits of number and time; it takes a ``caller``."""
-
-    @wraps(handler)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        caller: Any = kwargs["caller"]  # Any: a Caller, by the handler's own signature
-        done: T = await caller.context.room.run(partial(handler, *args, **kwargs))
-        return done
-
-    return run
-
-
 def certificate_of(request: Request) -> bytes | None:
     """Return the client certificate that the TLS listener verified, in DER, and nothing that a header says."""
     found = request.scope.get("extensions", {}).get("tls", {}).get("client_certificate")
@@ -173,4 +161,10 @@ def _material_of(request: Request, identity: Actor) -> SecretBytes | None:
     return found if identity.means is Means.LOCAL and isinstance(found, SecretBytes) else None
 
 
+async def _key(tenant: Tenant, key_id: KeyId) -> KeyName:
+    return KeyName(tenant=tenant, key_id=key_id)
+
+
 WithCaller = Annotated[Caller, Depends(_caller)]
+WithKey = Annotated[KeyName, Depends(_key)]
+"""The key that the path of a request names."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from attest.release import KeyName, WorkloadKey, import_key_text, sign_note
-from kms.admin_api.context import Caller, WithCaller, in_thread
+from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.keys import algorithm_of, keep_key, require_creation
 from kms.admin_api.models.common import ConfirmModel, Tenant
 from kms.admin_api.models.keys import KeyRequestModel, KeyStateModel
@@ -29,13 +29,8 @@ class KeyImportModel(KeyRequestModel):
 
 
 @router.get(
-    "/v1/import-key",
-    operation_id="readImportKey",
-    summary="What owners seal their keys to",
-    response_class=NoteResponse,
-    responses=reads(409, 422),
+    "/v1/import-key", summary="What owners seal their keys to", response_class=NoteResponse, responses=reads(409, 422)
 )
-@in_thread
 def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     """Return the import key, signed by the service, to those who may bring a key into the tenant."""
     caller.require(Operation.KEYS_CREATE, tenant=tenant)
@@ -53,7 +48,6 @@ def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     response_class=NoteResponse,
     responses=changes(),
 )
-@in_thread
 def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     """Make the import key, once for the whole service, and return it."""
     caller.require(Operation.KEYS_CREATE, tenant=tenant)
@@ -68,8 +62,7 @@ def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     return _note(caller, made)
 
 
-@router.post("/v1/keys/import", operation_id="importKey", summary="Bring a sealed key in", responses=changes(409))
-@in_thread
+@router.post("/v1/keys/import", summary="Bring a sealed key in", responses=changes(409))
 def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImportModel)]) -> KeyStateModel:
     """Keep a key that was sealed to this service, as this key and under this policy alone."""
     documents = require_creation(caller, wanted)

@@ -10,8 +10,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, in_thread
-from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.context import Caller, WithCaller, WithKey
+from kms.admin_api.models.common import Tenant
 from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
 from kms.admin_api.references import stored_documents
 from kms.admin_api.routes import AdminRoute, body, changes, reads
@@ -34,8 +34,7 @@ router = APIRouter(route_class=AdminRoute, prefix="/v1/keys", tags=["keys"])
 Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 
 
-@router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=reads(422))
-@in_thread
+@router.get("", summary="The keys of a tenant", responses=reads(422))
 def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
     """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
     caller.require(Operation.KEYS_READ, tenant=tenant)
@@ -48,8 +47,7 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
-@router.post("", operation_id="createKey", summary="Make a key", responses=changes(404, 409))
-@in_thread
+@router.post("", summary="Make a key", responses=changes(404, 409))
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
     """Make a new key, which only this service and conforming workloads ever see.
 
@@ -110,44 +108,26 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get("/{tenant}/{key_id}", operation_id="readKey", summary="A key and what guards it", responses=reads(404, 422))
-@in_thread
-def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
+@router.get("/{tenant}/{key_id}", summary="A key and what guards it", responses=reads(404, 422))
+def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
     """Show a key's versions, its policy, and the documents of reference values in force for it."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_READ, key=name)
     return key_model(caller.vault.store, name, caller.now())
 
 
-@router.post(
-    "/{tenant}/{key_id}/disable",
-    operation_id="disableKey",
-    summary="Release a key to nobody",
-    responses=changes(404, 409),
-)
-@in_thread
-def disable_key(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
-) -> KeyModel:
+@router.post("/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
+def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_DISABLE, key=asked.name)
+    asked = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_DISABLE, key=name)
     return _set(caller, asked, enabled=False)
 
 
-@router.post(
-    "/{tenant}/{key_id}/enable",
-    operation_id="enableKey",
-    summary="Let a disabled key be released again",
-    responses=changes(404, 409),
-)
-@in_thread
-def enable_key(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
-) -> KeyModel:
+@router.post("/{tenant}/{key_id}/enable", summary="Let a disabled key be released again", responses=changes(404, 409))
+def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_ENABLE, key=asked.name)
+    asked = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_ENABLE, key=name)
     return _set(caller, asked, enabled=True)
 
 

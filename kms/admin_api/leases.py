@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from attest.encoding import hex_bytes, rfc3339
 from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
 from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.errors import KeyConflictError
@@ -28,11 +28,8 @@ from kms.store import ReadTransaction
 router = APIRouter(route_class=AdminRoute, prefix="/v1/leases", tags=["leases"])
 
 
-@router.post(
-    "/query", operation_id="queryLeases", summary="Who holds what, and whom news concerns", responses=changes(404, 409)
-)
-@in_thread
-def query(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryModel)]) -> LeaseListModel:
+@router.post("/query", summary="Who holds what, and whom news concerns", responses=changes(404, 409))
+def query_leases(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryModel)]) -> LeaseListModel:
     """Find leases in the order in which they were granted; with concerns, those that one of them concerns."""
     caller.require(Operation.RELEASES_READ, tenant=asked.tenant)
     at, wanted, mark = caller.now(), _wanted(asked), _mark(asked.after)
@@ -45,7 +42,6 @@ def query(caller: WithCaller, asked: Annotated[LeaseQueryModel, body(LeaseQueryM
 
 
 @router.post("/stop", operation_id="stopRenewals", summary="Renew them no more", responses=changes(404, 409))
-@in_thread
 def stop(caller: WithCaller, asked: Annotated[LeaseStopModel, body(LeaseStopModel)]) -> LeaseListModel:
     """Refuse the renewal of every lease that is found, and the release of its key to that machine with that image."""
     caller.require(Operation.RENEWALS_STOP, tenant=asked.tenant)
@@ -59,7 +55,6 @@ def stop(caller: WithCaller, asked: Annotated[LeaseStopModel, body(LeaseStopMode
 
 
 @router.post("/resume", operation_id="resumeRenewals", summary="Let them be renewed again", responses=changes(409))
-@in_thread
 def resume(caller: WithCaller, asked: Annotated[LeaseResumeModel, body(LeaseResumeModel)]) -> LeaseListModel:
     """Take stops back; for those who own the keys of every tenant."""
     caller.require(Operation.RENEWALS_RESUME)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.errors import ConfigurationError
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.keys import (
     GivenReferencesModel,
     ReferenceListModel,
@@ -24,8 +24,7 @@ from kms.references.render import in_force_members
 router = APIRouter(route_class=AdminRoute, prefix="/v1/references", tags=["references"])
 
 
-@router.get("", operation_id="listReferences", summary="Documents of reference values", responses=reads())
-@in_thread
+@router.get("", summary="Documents of reference values", responses=reads())
 def list_references(caller: WithCaller) -> ReferenceListModel:
     """List every version of every document, whether it counts, and for which keys it is in force."""
     caller.require(Operation.REFERENCES_READ)
@@ -35,10 +34,7 @@ def list_references(caller: WithCaller) -> ReferenceListModel:
     return ReferenceListModel(references=[dict(in_force_members(one, at=at)) for one in found])
 
 
-@router.post(
-    "", operation_id="addReferences", summary="Put a document of reference values into force", responses=changes(409)
-)
-@in_thread
+@router.post("", summary="Put a document of reference values into force", responses=changes(409))
 def add_references(
     caller: WithCaller, given: Annotated[ReferencesRequestModel, body(ReferencesRequestModel)]
 ) -> ReferencesAddedModel:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from attest.errors import AttestError
 from attest.release import MAX_SIZE
 from kms.admin_api.changes import demanded_by
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
 from kms.admin_api.models.common import Tenant
@@ -32,12 +32,10 @@ router = APIRouter(route_class=AdminRoute, prefix="/v1/log/tenants", tags=["log"
 
 @router.get(
     "/{tenant}/entries",
-    operation_id="listTenantLogEntries",
     summary="A tenant's entries, oldest first",
     responses=reads(422),
 )
-@in_thread
-def list_tenant_entries(
+def list_tenant_log_entries(
     tenant: Tenant,
     caller: WithCaller,
     after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,

@@ -10,9 +10,8 @@ from fastapi import APIRouter
 
 from attest import Check, Evidence, parse_envelope
 from attest.encoding import rfc3339
-from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, in_thread
-from kms.admin_api.models.common import KeyId, Tenant
+from attest.release import KeyReference
+from kms.admin_api.context import Caller, WithCaller, WithKey
 from kms.admin_api.models.controls import (
     LimitsModel,
     LimitsTrialModel,
@@ -36,8 +35,7 @@ from kms.release.service import ReleaseService
 router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 
-@router.post("/v1/releases/try", operation_id="tryRelease", summary="What a release would come to", responses=changes())
-@in_thread
+@router.post("/v1/releases/try", summary="What a release would come to", responses=changes())
 def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
     """Judge evidence as a release would, tell every reason and check, and change nothing.
 
@@ -59,20 +57,12 @@ def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(Tri
 
 
 @router.post(
-    "/v1/keys/{tenant}/{key_id}/policy/try",
-    operation_id="tryPolicy",
-    summary="What another policy would change",
-    responses=changes(404, 409),
+    "/v1/keys/{tenant}/{key_id}/policy/try", summary="What another policy would change", responses=changes(404, 409)
 )
-@in_thread
 def try_policy(
-    tenant: Tenant,
-    key_id: KeyId,
-    caller: WithCaller,
-    asked: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)],
+    caller: WithCaller, name: WithKey, asked: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
 ) -> PolicyTrialModel:
     """Compare a policy with the one that guards a key, and judge recorded evidence by both."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.POLICIES_READ, key=name)
     documents = stored_documents(asked.references)
     change = KeyPolicySet(name=name, policy=asked.policy.encode(), references=documents)
@@ -94,17 +84,12 @@ def try_policy(
 
 
 @router.post(
-    "/v1/keys/{tenant}/{key_id}/limits/try",
-    operation_id="tryLimits",
-    summary="What would be used of other limits",
-    responses=changes(404, 409),
+    "/v1/keys/{tenant}/{key_id}/limits/try", summary="What would be used of other limits", responses=changes(404, 409)
 )
-@in_thread
 def try_limits(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, asked: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
+    caller: WithCaller, name: WithKey, asked: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
 ) -> LimitsModel:
     """Count what was used up to now of limits that are not in force yet; they are the next version."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_READ, key=name)
     change = KeyLimitsSet(name=name, limits=read_limits(asked.limits))
     with caller.vault.store.reading() as reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +23,12 @@ def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of a
     """Describe a JSON body that the handler reads itself."""
     schema = {"$ref": _TEMPLATE.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def operation_id(handler: Callable[..., object]) -> str:
+    """Return the stable id of a handler: its name in camel case."""
+    first, *others = handler.__name__.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as above

@@ -47,8 +47,24 @@ def require(
         return
     if key is not None and may(identity, grants=grants, operation=Operation.KEYS_READ, tenant=tenant) is None:
         raise unknown_key(key)
-    where = "the whole service" if tenant is None else f"the tenant {tenant!r}"
-    raise ForbiddenError(
+    raise _forbidden(identity, operation, "the whole service" if tenant is None else f"the tenant {tenant!r}")
+
+
+def require_anywhere(tx: ReadTransaction, *, identity: Actor, operation: Operation) -> None:
+    """Refuse an operation that no grant allows for any tenant.
+
+    Raises:
+        ForbiddenError: ``not-permitted``.
+    """
+    if identity.means is Means.LOCAL:
+        return
+    grants = tx.grants.held_by(identity)
+    if not any(may(identity, grants=grants, operation=operation, tenant=one.tenant) is not None for one in grants):
+        raise _forbidden(identity, operation, "any tenant")
+
+
+def _forbidden(identity: Actor, operation: Operation, where: str) -> ForbiddenError:
+    return ForbiddenError(
         f"{identity_text(identity)} may not do this: {operation} for {where}",
         code="not-permitted",
         field=str(operation),

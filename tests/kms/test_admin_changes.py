@@ -132,6 +132,18 @@ def test_a_change_that_is_none_and_one_of_nobodys_is_refused(admin: AdminClient)
     assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
 
 
+@pytest.mark.parametrize("action", ["key-policy-set", "key-limits-set", "break-glass-open", "thaw", "anchors-approve"])
+def test_the_arguments_of_a_change_are_not_read_for_a_caller_without_a_role(admin: AdminClient, action: str) -> None:
+    """Reading them may load a policy and verify signatures; the arguments here cannot be read at all."""
+    wanted = {"action": action, "arguments": {}, "reason": "x"}
+    answer = admin.http.post("/v1/changes", json=wanted, headers=admin.bearer("stranger"))
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+    for role in (Role.KEY_OWNER, Role.POLICY_OWNER, Role.OPERATOR, Role.ADMINISTRATOR):
+        admin.give("everybody", role)
+    answer = admin.http.post("/v1/changes", json=wanted, headers=admin.bearer("everybody"))
+    assert (answer.status_code, answer.json()["code"]) == (422, "change-invalid")
+
+
 def test_a_key_is_rotated_tagged_ended_and_brought_back(admin: AdminClient) -> None:
     owner, path = admin.bearer("owner"), "/v1/keys/default/model"
     assert admin.http.post(f"{path}/rotate", json={}, headers=owner).json()["version"] == 2
