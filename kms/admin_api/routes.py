@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from kms.admin_api.context import MAX_BODY_BYTES, WithCaller
 from kms.api.body import read_json
-from kms.api.schema import operation_id, refusals, request_body
+from kms.api.schema import refusals, request_body
 
 Model = TypeVar("Model", bound=BaseModel)
 P = ParamSpec("P")
@@ -48,11 +48,10 @@ def body(model: type[Model]) -> Depends:
 
 
 class AdminRoute(APIRoute):
-    """A route with a handler that blocks; the handler's name and body stand in the OpenAPI document."""
+    """A route with a handler that blocks; the body that it takes stands in the OpenAPI document."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:  # noqa: ANN401  as FastAPI's own
-        """Move the handler into a thread, and describe it."""
-        options["operation_id"] = options.get("operation_id") or operation_id(endpoint)
+        """Move the handler into a thread, and describe its body."""
         # FastAPI may make a route anew from its parts.
         super().__init__(path, endpoint if iscoroutinefunction(endpoint) else _in_thread(endpoint), **options)
         if self.body_model is not None:

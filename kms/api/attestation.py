@@ -25,12 +25,7 @@ Audience = Annotated[
 ]
 
 
-@router.get(
-    "",
-    operation_id="readAttestation",
-    summary="Evidence of the machine that the service runs on",
-    responses=refusals(404, 422, 500, 503),
-)
+@router.get("", summary="Evidence of the machine that the service runs on", responses=refusals(404, 422, 500, 503))
 async def read_attestation(context: WithContext, nonce: Nonce, audience: Audience = ANYBODY) -> AttestationModel:
     """Prove that this identity, this TLS key and this configuration live on a machine that says what it is."""
     try:

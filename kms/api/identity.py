@@ -15,7 +15,7 @@ _SUITES = [
 ]
 
 
-@router.get("", operation_id="readIdentity", summary="Who the service is", responses=refusals())
+@router.get("", summary="Who the service is", responses=refusals())
 async def read_identity(context: WithContext) -> IdentityModel:
     """Say who this is. A client compares it with the verifier key that it was configured with."""
     public = context.services.identity.public

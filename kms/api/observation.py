@@ -1,4 +1,4 @@
-"""The outermost part of every application: the request's id, who is told of it, and the line about its answer."""
+"""The outermost part of every application: the request's id, its observers, and headers and log line of its answer."""
 
 from __future__ import annotations
 
@@ -60,12 +60,7 @@ class Watching:
 
 
 class Observing:
-    """Give every request an id, tell observers of it, and write a line about its answer.
-
-    Args:
-        app: the application.
-        watching: who is told.
-    """
+    """Give every request an id, report it to observers, and complete and log its answer."""
 
     def __init__(self, app: ASGIApp, *, watching: Watching) -> None:
         """Wrap an application."""
@@ -87,7 +82,10 @@ class Observing:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_HEADER] = name
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_HEADER] = name
+                headers.setdefault("Cache-Control", "no-store")  # a handler may allow more
+                headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
         tracer = self._watching.tracer

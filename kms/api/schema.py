@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from attest import __version__
 from kms.api.models import EmptyModel, ProblemModel, ReleaseRequestModel
 from kms.api.problems import PROBLEM_MEDIA_TYPE
 
@@ -25,9 +27,26 @@ def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of a
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def operation_id(handler: Callable[..., object]) -> str:
-    """Return the stable id of a handler: its name in camel case."""
-    first, *others = handler.__name__.split("_")
+def application_of(title: str, description: str, routers: Iterable[APIRouter]) -> FastAPI:
+    """Make an application without anything behind it; its schema is served by none of its routes."""
+    app = FastAPI(
+        title=title,
+        version=__version__,
+        description=description,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """Return the stable id of an operation that names none: its handler's name in camel case."""
+    first, *others = route.endpoint.__name__.split("_")
     return first + "".join(map(str.capitalize, others))
 
 

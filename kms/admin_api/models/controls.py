@@ -7,15 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from attest.release import KEY_REFERENCE_PATTERN, MAX_KEYS
-from kms.admin_api.models.common import (
-    Digest,
-    Edge,
-    KeyId,
-    Moment,
-    Reason,
-    Tenant,
-)
+from kms.admin_api.models.common import Digest, KeyId, Moment, Reason, Tenant
 from kms.admin_api.models.keys import GivenReferencesModel
+from kms.api.models import Edge
 
 
 class FreezeRequestModel(Edge):

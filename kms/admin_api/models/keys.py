@@ -6,15 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from kms.admin_api.models.common import (
-    Digest,
-    Edge,
-    KeyId,
-    KeyVersion,
-    Moment,
-    Seconds,
-    Tenant,
-)
+from kms.admin_api.models.common import Digest, KeyId, KeyVersion, Moment, Seconds, Tenant
+from kms.api.models import Edge
 
 
 class KeyStateModel(Edge):
