@@ -270,8 +270,8 @@ def _watching(
     """Say who is told of requests, where that is read, and who is told of what vendors are asked."""
     if opened.metrics is None:
         return Watching(), (), lambda *_: None
-    from kms.running.metrics import Meter, share_between_workers  # noqa: PLC0415  only where somebody wants to read them
-    from kms.running.metrics_app import CONNECTIONS, MetricsApp  # noqa: PLC0415
+    # Imported only where metrics are read.
+    from kms.running.metrics import CONNECTIONS, Meter, MetricsApp, share_between_workers  # noqa: PLC0415
 
     if opened.shared is not None:
         share_between_workers(opened.shared, life.number)

@@ -15,7 +15,6 @@ from kms.admin_api import (
     changes,
     freezes,
     grants,
-    imports,
     key_life,
     keys,
     leases,
@@ -64,7 +63,6 @@ certificate. What they may do is said by roles, which administrators grant for o
 _ROOMS = (
     tenants,
     keys,
-    imports,
     key_life,
     policies,
     references,

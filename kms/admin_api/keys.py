@@ -1,4 +1,4 @@
-"""``/v1/keys``: the keys of a tenant. No message carries one."""
+"""``/v1/keys``: the keys of a tenant, made here or imported sealed. No message carries one in the clear."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
-from attest.release import KeyName, KeyReference
+from attest.release import KeyName, KeyReference, WorkloadKey, import_key_text, sign_note
 from kms.admin_api.context import Caller, WithCaller, WithKey
-from kms.admin_api.models.common import Tenant
-from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
+from kms.admin_api.models.common import ConfirmModel, Tenant
+from kms.admin_api.models.keys import (
+    KeyImportModel,
+    KeyListModel,
+    KeyModel,
+    KeyRequestModel,
+    KeyStateModel,
+    VersionModel,
+)
 from kms.admin_api.references import stored_documents
 from kms.admin_api.routes import AdminRoute, body, changes, reads
+from kms.api.log import NoteResponse
 from kms.auth.authorisation import require
 from kms.domain.actors import Actor
 from kms.domain.keys import KeyPurpose, KeyRecord
@@ -24,17 +32,18 @@ from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_enabled, set_version_enabled
 from kms.keys.description import record_members, schedule_members
+from kms.keys.import_key import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
 from kms.keys.tags import parse_tags
 from kms.references.affected_keys import reach_of
 from kms.references.intake import reference_members
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
-router = APIRouter(route_class=AdminRoute, prefix="/v1/keys", tags=["keys"])
+router = APIRouter(route_class=AdminRoute, tags=["keys"])
 Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 
 
-@router.get("", summary="The keys of a tenant", responses=reads(422))
+@router.get("/v1/keys", summary="The keys of a tenant", responses=reads(422))
 def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
     """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
     caller.require(Operation.KEYS_READ, tenant=tenant)
@@ -47,7 +56,7 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
-@router.post("", summary="Make a key", responses=changes(404, 409))
+@router.post("/v1/keys", summary="Make a key", responses=changes(404, 409))
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
     """Make a new key, which only this service and conforming workloads ever see.
 
@@ -59,6 +68,51 @@ def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRe
         return keep_key(caller, wanted, caller.material, documents, kind=KEY_IMPORTED)
     material = new_material(algorithm, random=secrets.token_bytes)
     return keep_key(caller, wanted, material, documents, kind=KEY_CREATED)
+
+
+@router.get(
+    "/v1/import-key", summary="What owners seal their keys to", response_class=NoteResponse, responses=reads(409, 422)
+)
+def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
+    """Return the import key, signed by the service, to those who may bring a key into the tenant."""
+    caller.require(Operation.KEYS_CREATE, tenant=tenant)
+    found = find_import_key(caller.vault.store, caller.vault.kek, service=caller.service)
+    if found is None:
+        raise no_import_key()
+    return _note(caller, found)
+
+
+@router.post(
+    "/v1/import-key",
+    operation_id="makeImportKey",
+    dependencies=[body(ConfirmModel)],
+    summary="The same; the first time it is made",
+    response_class=NoteResponse,
+    responses=changes(),
+)
+def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
+    """Make the import key, once for the whole service, and return it."""
+    caller.require(Operation.KEYS_CREATE, tenant=tenant)
+    made = make_import_key(
+        caller.vault.store,
+        caller.vault.kek,
+        service=caller.service,
+        random=secrets.token_bytes,
+        actor=caller.identity,
+        at=caller.now(),
+    )
+    return _note(caller, made)
+
+
+@router.post("/v1/keys/import", summary="Bring a sealed key in", responses=changes(409))
+def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImportModel)]) -> KeyStateModel:
+    """Keep a key that was sealed to this service, as this key and under this policy alone."""
+    documents = require_creation(caller, wanted)
+    name = KeyName(tenant=wanted.tenant, key_id=wanted.key_id)
+    terms = first_terms(name, algorithm=algorithm_of(wanted), policy=wanted.policy.encode())
+    vault = caller.vault
+    material = unwrap_material(vault.store, vault.kek, wanted.wrapped.encode(), service=caller.service, terms=terms)
+    return keep_key(caller, wanted, material, documents, kind=KEY_IMPORTED)
 
 
 def require_creation(caller: Caller, wanted: KeyRequestModel) -> tuple[StoredDocument, ...]:
@@ -108,14 +162,14 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get("/{tenant}/{key_id}", summary="A key and what guards it", responses=reads(404, 422))
+@router.get("/v1/keys/{tenant}/{key_id}", summary="A key and what guards it", responses=reads(404, 422))
 def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
     """Show a key's versions, its policy, and the documents of reference values in force for it."""
     caller.require(Operation.KEYS_READ, key=name)
     return key_model(caller.vault.store, name, caller.now())
 
 
-@router.post("/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
+@router.post("/v1/keys/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
 def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
     asked = KeyReference(name=name, version=wanted.version)
@@ -123,7 +177,9 @@ def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionMode
     return _set(caller, asked, enabled=False)
 
 
-@router.post("/{tenant}/{key_id}/enable", summary="Let a disabled key be released again", responses=changes(404, 409))
+@router.post(
+    "/v1/keys/{tenant}/{key_id}/enable", summary="Let a disabled key be released again", responses=changes(404, 409)
+)
 def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
     asked = KeyReference(name=name, version=wanted.version)
@@ -165,3 +221,8 @@ def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dic
         "schedule": schedule_members(reader.schedules.find(record.name)),
         "tags": dict(reader.tags.of_key(record.name)),
     }
+
+
+def _note(caller: Caller, key: WorkloadKey) -> Response:
+    identity = caller.context.services.identity()
+    return NoteResponse(sign_note(import_key_text(key.public), name=identity.public.name, key=identity.key))

@@ -19,8 +19,7 @@ from kms.config.settings import Settings
 from kms.config.tls import ServerTls
 from kms.release.service import ReleaseService
 from kms.release.services import Services
-from kms.running.self_evidence import EvidenceSource
-from kms.running.self_evidence.opening import open_attestation
+from kms.running.self_evidence import EvidenceSource, open_attestation
 
 _DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
 

@@ -5,15 +5,18 @@ Both come from what the operator configured. A header that a proxy might set, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from cryptography import x509
 
 from attest.clock import Clock
 from kms.auth.certificates import certificate_identity
-from kms.auth.keysets import KeySets
+from kms.auth.issuers import BearerIssuer
+from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.auth.tokens import VerifiedBearer, issuer_of, verify_bearer
 from kms.domain.actors import Actor, local_actor
 from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
@@ -120,6 +123,26 @@ class Authenticator:
             return certificate_identity(x509.load_der_x509_certificate(certificate), kind=kind)
         except ValueError:
             return None  # TLS accepted it, and this library does not read it
+
+
+@contextmanager
+def open_authenticator(
+    issuers: tuple[BearerIssuer, ...],
+    *,
+    setting: str,
+    store: Store,
+    certificate_names: str | None,
+    clock: Clock,
+    report: Callable[[str], None],
+    noted: Noted,
+) -> Iterator[Authenticator]:
+    """Open an ``Authenticator`` whose key sets are read now, and again until the end.
+
+    ``noted`` is called with the setting that names the issuers, and with these, before a changed file of keys counts.
+    """
+    saved = partial(noted, setting, issuers)
+    with KeySets(issuers, fetch=read_key_set, clock=clock, report=report, noted=saved) as key_sets:
+        yield Authenticator(store=store, key_sets=key_sets, certificate_names=certificate_names, clock=clock)
 
 
 def _token(header: str) -> str:

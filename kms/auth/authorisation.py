@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
 
 from attest.errors import ConfigurationError
-from attest.release import KeyName
+from attest.release import KeyName, KeyReference
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError, UnavailableError
@@ -70,6 +70,23 @@ def _forbidden(identity: Actor, operation: Operation, where: str) -> ForbiddenEr
         field=str(operation),
         expected=f"a role that allows {operation}",
         hint="an administrator can grant one; GET /v1/whoami shows those that you have",
+    )
+
+
+def within_reach(
+    tx: ReadTransaction, asked: Iterable[KeyReference], *, caller: Actor | None
+) -> tuple[KeyReference, ...]:
+    """Return the keys that a caller may ask for (MC-21); the others do not exist for it.
+
+    A caller of None may ask for all: the service does not identify callers then.
+    """
+    if caller is None:
+        return tuple(asked)
+    grants = tx.grants.held_by(caller)
+    return tuple(
+        one
+        for one in asked
+        if may(caller, grants=grants, operation=Operation.KEYS_RELEASE, tenant=one.name.tenant) is not None
     )
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 import httpx
 
@@ -125,11 +125,11 @@ class KeySets:
             return
         self._read[issuer.issuer] = _Read(keys=keys, at=at)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Read everything once, and go on reading in a thread of its own."""
         self.refresh(everything=True)
         if not self._issuers:
-            return
+            return self
         period = min(issuer.refresh_seconds for issuer in self._issuers)
 
         def run() -> None:
@@ -138,8 +138,9 @@ class KeySets:
 
         self._thread = threading.Thread(target=run, name="key-sets", daemon=True)
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None:

@@ -17,8 +17,9 @@ import rfc8785
 
 from attest import TrustAnchors, __version__
 from attest.encoding import JsonValue, json_value
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import EvidenceError
 from kms.auth.issuers import BearerIssuer, read_issuers
+from kms.config.external_files import read_named
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
@@ -169,13 +170,7 @@ def with_key_sets(digest: JsonValue, issuers: Iterable[BearerIssuer], name: str)
 
 
 def _digest_of(path: Path, name: str) -> str:
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
-        ) from exc
+    return sha256(read_named(path, name)).hexdigest()
 
 
 def log_configuration(store: Store, configuration: Configuration, *, actor: Actor, at: datetime) -> bool:

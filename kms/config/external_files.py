@@ -70,7 +70,7 @@ def read_anchors(settings: Settings) -> TrustAnchors:
     """
     anchors = TrustAnchors.vendors()
     if settings.anchors_file is not None:
-        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
+        anchors = read_anchor_file(read_named(settings.anchors_file, "anchors_file"), base=anchors)
     return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
 
 
@@ -82,7 +82,7 @@ def read_panel(settings: Settings) -> tuple[Witness, ...]:
     """
     if settings.witnesses_file is None:
         return ()
-    return read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
+    return read_witnesses(read_named(settings.witnesses_file, "witnesses_file"))
 
 
 def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
@@ -101,7 +101,7 @@ def _bundle_trust(settings: Settings) -> BundleTrust:
     """In production nobody's bundles count unless somebody is named; else the vendors' signatures inside suffice."""
     if not settings.bundle_keys and not settings.is_production:
         return UnsignedBundles.ACCEPTED
-    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
+    return BundleKeys(keys=tuple(read_bundle_key(read_named(path, "bundle_keys")) for path in settings.bundle_keys))
 
 
 def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
@@ -152,14 +152,24 @@ def _wait_briefly(code: str, seconds: float) -> None:
     time.sleep(seconds)
 
 
-def _read(path: Path, field: str) -> bytes:
+def read_named(path: Path, field: str) -> bytes:
+    """Read a file that the setting ``field`` names.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
     try:
         return path.read_bytes()
     except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
-        ) from exc
+        raise unreadable(path, field, exc) from exc
+
+
+def unreadable(path: Path, field: str, error: OSError) -> ConfigurationError:
+    """Return the refusal of a file, named by the setting ``field``, that cannot be read."""
+    problem = error.strerror or str(error)
+    return ConfigurationError(
+        f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
+    )
 
 
 def read_cached(settings: Settings, *, at: datetime) -> Endorsements:

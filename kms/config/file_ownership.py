@@ -14,6 +14,7 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 from kms.auth.issuers import read_issuers
+from kms.config.external_files import unreadable
 from kms.config.settings import Settings
 from kms.release.verifiers import named_key_sets
 
@@ -80,10 +81,7 @@ def require_guarded_file(name: str, path: Path) -> None:
     except FileNotFoundError:
         return  # a pipe without a name, or nothing; who reads it says that
     except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
-        ) from exc
+        raise unreadable(path, name, exc) from exc
     if not stat.S_ISREG(status.st_mode):
         return
     _require_owned(name, file, status)

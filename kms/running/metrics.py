@@ -11,20 +11,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
+from anyio import CapacityLimiter
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from attest import __version__
 from attest.errors import AttestError
 from kms.config.insecure_switches import SWITCHES, relaxed_switches
 from kms.config.settings import Settings
-from kms.domain.freezes import Scope
+from kms.domain.freezes import Scope as FreezeScope
 from kms.release.endorsement_dates import KINDS, dated
 from kms.release.services import Services
 from kms.telemetry import Outcome, Stage
 
+CONNECTIONS: Final = 16
+"""Connections that may be open; a monitoring system keeps one or two."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
 """The codes of docs/errors.md are fewer; one more is counted as ``other``."""
@@ -110,7 +116,7 @@ class Meter:
         self._registry = CollectorRegistry()
         self._registry.register(_State(settings, services))
         if shared is None:
-            self._registry.register(_Passed(own))
+            self._registry.register(own)
         else:
             MultiProcessCollector(self._registry, path=str(shared))  # type: ignore[no-untyped-call]  # registers itself
 
@@ -167,14 +173,31 @@ class Meter:
         return code
 
 
-class _Passed(Collector):
-    """What this process counts, handed on to the registry that is asked."""
+class MetricsApp:
+    """Application that answers ``GET /metrics``, one request at a time, and nothing else.
 
-    def __init__(self, own: CollectorRegistry) -> None:
-        self._own = own
+    Args:
+        text: returns the metrics; may read the database.
+    """
 
-    def collect(self) -> Iterable[Metric]:
-        yield from self._own.collect()
+    def __init__(self, text: Callable[[], bytes]) -> None:
+        """Make ready."""
+        self._text = text
+        self._one = CapacityLimiter(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        await (await self._answer(scope))(scope, receive, send)
+
+    async def _answer(self, scope: Scope) -> Response:
+        if scope["path"] != "/metrics":
+            return PlainTextResponse("not here\n", status_code=404)
+        if scope["method"] not in {"GET", "HEAD"}:
+            return PlainTextResponse("read only\n", status_code=405, headers={"Allow": "GET"})
+        content = await anyio.to_thread.run_sync(self._text, limiter=self._one)
+        return Response(content, media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 
 
 class SlowGauge:
@@ -260,7 +283,7 @@ class _State(Collector):
         with self._services.store.reading() as tx:
             found = [freeze.target.scope for freeze in tx.freezes.all()]
         frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
-        for scope in Scope:
+        for scope in FreezeScope:
             frozen.add_metric((str(scope),), float(found.count(scope)))
         yield frozen
 

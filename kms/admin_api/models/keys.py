@@ -92,6 +92,12 @@ class KeyRequestModel(Edge):
     )
 
 
+class KeyImportModel(KeyRequestModel):
+    """A key that its owner made and sealed to the service's import key, as 'kms key wrap' writes it."""
+
+    wrapped: Annotated[str, Field(max_length=16384, description="The file's text. Never the key itself.")]
+
+
 class PolicySummaryModel(Edge):
     """A policy that guards keys of a tenant."""
 

@@ -9,12 +9,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from attest import __version__
 from attest.clock import Clock
 from attest.concurrency import ConcurrencyLimit
 from attest.errors import CollectionError
 from attest.release import ServiceAttestation, ServiceStatement, identity_binding, identity_note, sign_note
+from kms.config.configuration import Configuration, read_configuration
+from kms.config.settings import Settings
+from kms.config.tls import ServerTls
 from kms.domain.errors import AttestationOffError, UnavailableError
-from kms.release.services import Identity
+from kms.release.services import Identity, Services
 from kms.running.self_evidence.sources import EvidenceSource
 
 MAX_WAITING: Final = 8
@@ -115,6 +119,44 @@ class SelfEvidenceService:
             del self._answers[question]
         while len(self._answers) >= MAX_REMEMBERED:
             self._answers.popitem(last=False)
+
+
+def open_attestation(
+    settings: Settings,
+    services: Services,
+    *,
+    tls: ServerTls | None,
+    evidence: EvidenceSource | None,
+    meaning: Callable[[], Configuration] | None = None,
+) -> SelfEvidenceService:
+    """Make the service that proves this one, with the TLS certificate of each moment.
+
+    ``meaning`` returns the configuration of the moment; None fixes that of this call.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    fixed = None if meaning is not None else read_configuration(settings, services.anchors)
+
+    def state() -> ServiceStatement:
+        configuration = fixed or meaning()  # type: ignore[misc]  # one of the two is there
+        return ServiceStatement(
+            verifier_key=services.identity.public.text,
+            tls_spki_sha256=None if tls is None else tls.material.spki_sha256,
+            configuration_sha256=configuration.digest,
+            anchors_sha256=configuration.anchors_digest,
+            allow_simulated=settings.allow_simulated,
+            profile=settings.profile,
+            version=__version__,
+        )
+
+    return SelfEvidenceService(
+        evidence,
+        identity=services.identity,
+        state=state,
+        clock=services.clock,
+        per_minute=settings.self_evidence_per_minute,
+    )
 
 
 def _busy(why: str) -> UnavailableError:
