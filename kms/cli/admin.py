@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -86,9 +86,9 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
     print_rows({"schema": "kms.identities/1", "identities": found}, found, str, as_json=as_json)
 
 
-def _line(grant: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(grant: JsonObject) -> str:
     return _about(grant) if grant["revoked_at"] is None else f"{_about(grant)}  revoked"
 
 
-def _about(grant: dict[str, Any]) -> str:  # Any: members of JSON
+def _about(grant: JsonObject) -> str:
     return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
-from kms.cli.options import AS_JSON, administering, print_rows
+from kms.cli.options import AS_JSON, JsonObject, administering, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -83,14 +83,14 @@ def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None
     tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     from attest.release import KeyName
 
     name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
     return f"{one['number']}  {one['state']}  {_relaxed(one)}  for {name}  until {one['until']}  {one['reason']}"
 
 
-def _relaxed(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _relaxed(one: JsonObject) -> str:
     if one["lifts"] is None:
         return f"policy {one['policy_sha256']}"
     return f"thaw {one['lifts']['scope']} {one['lifts']['name']}".rstrip()

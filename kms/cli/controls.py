@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +91,6 @@ def freeze_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     target = f"{one['scope']} {one['name']}".rstrip()
     return f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, SERVING, SETTINGS, load, moment, print_json, say, with_options
+from kms.cli.options import AS_JSON, moment, print_json, say, with_settings
+
+if TYPE_CHECKING:
+    from kms.config.settings import LoadedSettings
 
 
 @click.group()
@@ -16,8 +19,8 @@ def endorsements() -> None:
 
 
 @endorsements.command("status")
-@with_options(*SETTINGS, *SERVING, AS_JSON)
-def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON, serving=True)
+def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
     """List what is in the files and in the cache directory, with the moment at which each stops counting.
 
     What ends soonest is first. What a running service keeps in memory alone is not seen.
@@ -27,7 +30,7 @@ def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> 
     from kms.config.external_files import open_endorsements, read_cached
     from kms.release.endorsement_dates import dated
 
-    settings, at = load(config, flags).settings, moment()
+    settings, at = loaded.settings, moment()
     desk = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
     found = [("files", one) for one in dated(desk.current(at=at))]
     found += [("cache", one) for one in dated(read_cached(settings, at=at))]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from kms.cli.options import with_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,23 +45,27 @@ def read_input(path: Path) -> bytes:
 
 
 def read_time(text: str, option: str) -> datetime:
-    """Read the moment that an option names; what is none is wrong usage."""
+    """Read the moment that an option names; anything else is wrong usage."""
     from attest.encoding import rfc3339
-    from attest.errors import AttestError
 
-    try:
+    with _wrong_usage():
         return rfc3339(text, what=option)
-    except AttestError as exc:
-        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
 
 
 def read_hex(text: str, option: str) -> bytes:
-    """Read the digest that an option names; what is none is wrong usage."""
+    """Read the digest that an option names; anything else is wrong usage."""
     from attest.encoding import hex_bytes
+
+    with _wrong_usage():
+        return hex_bytes(text, what=option)
+
+
+@contextmanager
+def _wrong_usage() -> Iterator[None]:
     from attest.errors import AttestError
 
     try:
-        return hex_bytes(text, what=option)
+        yield
     except AttestError as exc:
         raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
 
@@ -112,9 +119,7 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(references=read_documents(references, references_signature, references_key), **options)
 
-    for option in reversed(_REFERENCES):
-        called = option(called)
-    return called
+    return with_options(*_REFERENCES)(called)
 
 
 def read_documents(
@@ -123,11 +128,10 @@ def read_documents(
     """Read documents of reference values with what proves who signed them."""
     from kms.references.intake import GivenFile, read_given
 
-    files = (
-        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
-    )
-    given, signed, publics = files
-    return read_given(given, signatures=signed, keys=publics)
+    def files(paths: tuple[Path, ...]) -> list[GivenFile]:
+        return [GivenFile(name=str(path), data=read_input(path)) for path in paths]
+
+    return read_given(files(documents), signatures=files(signatures), keys=files(keys))
 
 
 def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:

@@ -1,10 +1,10 @@
-"""The life of a key at the command line: rotate, schedule, destroy, restore, tag."""
+"""The life of a key at the command line: rotate, schedule, destroy, restore, tag, release settings."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,14 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
+    JsonObject,
     administering,
     duration_option,
     key_argument,
+    key_path,
     print_json,
+    read_key,
+    read_reference,
     reference_argument,
     say,
 )
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
     from kms.domain.keys import KeyName, KeyReference
 
 
+_LEVELS = ("none", "codes", "checks", "full")
+
+
 @click.command("rotate")
-@click.argument("name", metavar="[KEY]", required=False, callback=lambda _c, _p, text: _named(text))
+@click.argument("name", metavar="[KEY]", required=False, callback=read_key)
 @click.option("--due", is_flag=True, help="Make the rotations that schedules say are due, and no other.")
 @material_options
 @duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
@@ -44,8 +51,6 @@ def key_rotate(
     as_json: bool,
 ) -> None:
     """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
-    from kms.cli.admin_client import key_path
-
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
@@ -65,12 +70,12 @@ def _rotate_due(service: AdminClient, *, as_json: bool) -> None:
     _end_due(done, "keys")
 
 
-def _tell_failures(done: dict[str, Any]) -> None:  # Any: members of JSON
+def _tell_failures(done: JsonObject) -> None:
     for one in done["failed"]:
         say("error: {what}: {detail} [{code}]".format(**one))
 
 
-def _end_due(done: dict[str, Any], what: str) -> None:  # Any: members of JSON
+def _end_due(done: JsonObject, what: str) -> None:
     if done["failed"]:
         click.get_current_context().exit(1)
     if not done[what]:
@@ -87,8 +92,6 @@ def key_schedule(
     service: AdminClient, *, name: KeyName, every: timedelta | None, overlap: timedelta | None, off: bool
 ) -> None:
     """Let the running service rotate a key by itself."""
-    from kms.cli.admin_client import key_path
-
     if (every is None) is not off or (off and overlap is not None):
         raise click.UsageError("give --every, or --off alone")
     wanted = {"every_seconds": _seconds(every), "overlap_seconds": _seconds(overlap)}
@@ -98,7 +101,7 @@ def key_schedule(
 
 
 @click.command("destroy")
-@click.argument("asked", metavar="[KEY[@VERSION]]", required=False, callback=lambda _c, _p, text: _referred(text))
+@click.argument("asked", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
 @click.option("--due", is_flag=True, help="Destroy what is due now, and ask for no other destruction.")
 @duration_option("--after", "How long it can be undone (default and minimum: the setting destroy_delay_seconds).")
 @click.option("--dry-run", is_flag=True, help="Say what would be destroyed and when, and do nothing.")
@@ -128,8 +131,6 @@ def _destroy_due(service: AdminClient) -> None:
 
 
 def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool) -> None:
-    from kms.cli.admin_client import key_path
-
     where, wanted = key_path(asked.name, "destroy"), {"version": asked.version, "after_seconds": _seconds(after)}
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
@@ -154,8 +155,6 @@ def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None,
 @administering(TELLING)
 def key_restore(service: AdminClient, *, asked: KeyReference) -> None:
     """Cancel the destruction of a key, or of a version, before its moment."""
-    from kms.cli.admin_client import key_path
-
     numbers = service.post(key_path(asked.name, "restore"), {"version": asked.version})["restored"]
     text = f"{asked} is restored: version {', '.join(map(str, numbers))}"
     _tell("restore", asked.name, text, {"versions": numbers})
@@ -170,7 +169,6 @@ def key_tag(
     service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool
 ) -> None:
     """Tag a key, for lists; nothing is decided by tags."""
-    from kms.cli.admin_client import key_path
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:
@@ -183,6 +181,36 @@ def key_tag(
         click.echo(f"{tag}={value}")
 
 
+@click.command("release-settings")
+@key_argument
+@click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
+@click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
+@administering(AS_JSON)
+def key_release_settings(
+    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, as_json: bool
+) -> None:
+    """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
+
+    With 'none' a key that is refused cannot be told from one that does not exist. The log has every reason in any case.
+    """
+    if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
+        raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")
+    now = service.get(key_path(name))
+    then = {"disclosure": disclosure or now["disclosure"], "lease_seconds": now["lease_seconds"]}
+    if lease_seconds is not None:
+        then["lease_seconds"] = None if lease_seconds == "default" else int(lease_seconds[:12])
+    if disclosure is not None or lease_seconds is not None:
+        service.post(key_path(name, "release-settings"), then)
+    if as_json:
+        print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
+        return
+    seconds = then["lease_seconds"]
+    lasts = "as the service's settings say" if seconds is None else f"{seconds} s"
+    click.echo(f"{name}: disclosure {then['disclosure']}, lease {lasts}")
+    if lease_seconds is not None:
+        say("note: leases that are out keep their end")
+
+
 def _seconds(length: timedelta | None) -> int | None:
     return None if length is None else int(length.total_seconds())
 
@@ -192,17 +220,5 @@ def _tell(verb: str, name: KeyName, line: str, details: dict[str, object], *, wo
     tell_change(f"key-{verb}", line, details=about, would=would)
 
 
-def _named(text: str | None) -> KeyName | None:
-    from attest.release import KeyName
-
-    return None if text is None else KeyName.parse(text)
-
-
-def _referred(text: str | None) -> KeyReference | None:
-    from attest.release import KeyReference
-
-    return None if text is None else KeyReference.parse(text)
-
-
-LIFE = (key_rotate, key_schedule, key_destroy, key_restore, key_tag)
+LIFE = (key_rotate, key_schedule, key_destroy, key_restore, key_tag, key_release_settings)
 """Commands of ``kms key``."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
-from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, say
+from kms.cli.options import AS_JSON, JsonObject, administering, key_argument, key_path, moment, print_json, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -66,7 +66,6 @@ def policy_set(
     The version only grows, and the name stays. Under a rule for 'key-policy' it takes a proposal.
     """
     from attest.encoding import rfc3339_text
-    from kms.cli.admin_client import key_path
     from kms.quorum.key_policy import KeyPolicySet
 
     if evidence and not dry_run:
@@ -94,7 +93,7 @@ def policy_set(
     say(f"note: 'kms releases affected --policy {policy_file}' shows which live leases it would not renew")
 
 
-def _show(answer: dict[str, Any]) -> None:  # Any: members of JSON
+def _show(answer: JsonObject) -> None:
     for one in answer["changes"]:
         click.echo(f"{one['effect']:9} {one['path']}: {one['text']}")
     click.echo(_SUMMARY.get(answer["effect"], "both policies accept the same"))

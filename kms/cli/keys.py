@@ -7,13 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
-from kms.cli.options import AS_JSON, administering, key_argument, print_json, print_rows, reference_argument, say
+from kms.cli.options import (
+    AS_JSON,
+    JsonObject,
+    administering,
+    key_argument,
+    key_path,
+    print_json,
+    print_rows,
+    reference_argument,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,18 +100,18 @@ def key_import(
 
 def _wanted(
     name: KeyName, policy_file: Path, algorithm: str | None, references: tuple[StoredDocument, ...]
-) -> dict[str, Any]:  # Any: members of JSON
+) -> JsonObject:
     policy = read_policy_input(policy_file).decode()
     named = {"tenant": name.tenant, "key_id": name.key_id, "algorithm": algorithm}
     return {**named, "policy": policy, "references": given_references(references)}
 
 
-def tell_versions(keys: Sequence[dict[str, Any]], *, as_json: bool) -> None:  # Any: members of JSON
+def tell_versions(keys: Sequence[JsonObject], *, as_json: bool) -> None:
     """Tell of versions of keys: a line each, or one document."""
     print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line, as_json=as_json)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     from attest.release import KeyName
 
     name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
@@ -161,8 +171,6 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...],
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
-    from kms.cli.admin_client import key_path
-
     found = service.get(key_path(name))
     if as_json:
         print_json({"schema": "kms.key/1", **found})
@@ -170,7 +178,7 @@ def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     _show(found)
 
 
-def _show(found: dict[str, Any]) -> None:  # Any: members of JSON
+def _show(found: JsonObject) -> None:
     *before, newest = found["versions"]
     for label, value in newest.items():
         click.echo(f"{label + ':':15} {value}")
@@ -204,8 +212,6 @@ def key_enable(service: AdminClient, *, asked: KeyReference) -> None:
 
 
 def _set_enabled(service: AdminClient, asked: KeyReference, *, enabled: bool) -> None:
-    from kms.cli.admin_client import key_path
-
     verb = "enable" if enabled else "disable"
     service.post(key_path(asked.name, verb), {"version": asked.version})
     details = {"tenant": asked.name.tenant, "key_id": asked.name.key_id, "version": asked.version, "enabled": enabled}

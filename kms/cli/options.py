@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from urllib.parse import quote
 
 import click
 
@@ -24,8 +25,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+JsonObject = dict[str, Any]  # Any: each answer has members of its own, which its model describes
+
+
 def say(line: str) -> None:
-    """Tell a person, on standard error."""
+    """Print a line for people, on standard error."""
     click.echo(line, err=True)
 
 
@@ -42,15 +46,7 @@ def print_rows(
     as_json: bool,
     none: str | None = None,
 ) -> None:
-    """Print a list: one document for programs, else a line a row, and a note where there is none.
-
-    Args:
-        document: for programs.
-        rows: for people.
-        line: writes a row.
-        as_json: whether a program reads it.
-        none: what to do where there is nothing.
-    """
+    """Print a document for programs, or else a line for each row, and ``none`` as a note where there is no row."""
     if as_json:
         print_json(document)
         return
@@ -58,6 +54,16 @@ def print_rows(
         click.echo(line(row))
     if not rows and none is not None:
         say(f"note: {none}")
+
+
+def path(*parts: object) -> str:
+    """Return a path of the administration API; each part is one segment of it."""
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def key_path(name: KeyName, *more: str) -> str:
+    """Return the path of a key, or of a part of it."""
+    return path("keys", name.tenant, name.key_id, *more)
 
 
 def moment() -> datetime:
@@ -132,23 +138,25 @@ _PLACES = ("database", "database_password_file", "database_connections", "kek_fi
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def _read_key(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyName:
+def read_key(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyName | None:
+    """Read a key that an argument names."""
     from attest.release import KeyName
 
-    return KeyName.parse(value)
+    return None if value is None else KeyName.parse(value)
 
 
-key_argument = click.argument("name", metavar="KEY", callback=_read_key)
+key_argument = click.argument("name", metavar="KEY", callback=read_key)
 """A key, as ``KEY`` or ``TENANT/KEY``; the command gets it as ``name``."""
 
 
-def _read_reference(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyReference:
+def read_reference(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyReference | None:
+    """Read a key, or a version of one, that an argument names."""
     from attest.release import KeyReference
 
-    return KeyReference.parse(value)
+    return None if value is None else KeyReference.parse(value)
 
 
-reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
+reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=read_reference)
 """A key, or one of its versions; the command gets it as ``asked``."""
 
 
@@ -169,13 +177,28 @@ def with_options(
     """Add several options, shown in this order."""
 
     def decorate(function: Callable[P, None]) -> Callable[P, None]:
-        @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> None:
-            function(*args, **kwargs)
-
         for option in reversed(options):
-            called = option(called)
-        return called
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def with_settings(
+    *options: Callable[[Any], Any],  # Any: click's own
+    serving: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of the settings, and others; the command gets the settings as ``loaded``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(*, config: Path | None, **given: object) -> None:
+            from kms.config.settings import Settings
+
+            flags = {name: given.pop(name) for name in tuple(given) if name in Settings.model_fields}
+            command(loaded=load(config, flags), **given)
+
+        return with_options(*SETTINGS, *(SERVING if serving else ()), *options)(called)
 
     return decorate
 
@@ -218,38 +241,24 @@ def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object
 
     if config is not None or any(value is not None for value in flags.values()):
         raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
-    return at_server(
-        remote["server"],
-        ca=remote["ca"],
-        certificate=remote["client_cert"],
-        key=remote["client_key"],
-        token=remote["token_file"],
-    )
+    return at_server(**remote)
 
 
-def config_file(config: Path | None) -> Path | None:
-    """Return the file that the settings come from, if any."""
-    from kms.config.settings import CONFIG_VARIABLE
-
-    named = os.environ.get(CONFIG_VARIABLE)
-    return config or (Path(named) if named else None)
-
-
-def vault(config: Path | None, flags: dict[str, object]) -> Vault:
+def vault(loaded: LoadedSettings) -> Vault:
     """Open the database and the key-encryption key; the database is closed when the command ends."""
     from kms.operations.services import open_vault
 
-    opened = open_vault(load(config, flags).settings, random=secrets.token_bytes)
+    opened = open_vault(loaded.settings, random=secrets.token_bytes)
     click.get_current_context().call_on_close(opened.store.close)
     return opened
 
 
-def local(config: Path | None, flags: dict[str, object]) -> tuple[AdminClient, Vault]:
+def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:
     """Open the database and the key-encryption key, and the administration API in this process on them."""
     from kms.cli.admin_client import AdminClient
     from kms.cli.local_admin import connected
 
-    settings, opened = load(config, flags).settings, vault(config, flags)
-    service = AdminClient(lambda: connected(settings, opened), is_remote=False)
+    opened = vault(loaded)
+    service = AdminClient(lambda: connected(loaded.settings, opened), is_remote=False)
     click.get_current_context().call_on_close(service.close)
     return service, opened

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from attest.files import write_result
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, print_json, print_rows, say
+from kms.cli.options import AS_JSON, JsonObject, administering, path, print_json, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -65,7 +65,7 @@ def proposal_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line, as_json=as_json)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     line = "{serial:4} {state:10} {kind:12} {action:16} {digest}  {reason}"
     return line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]})
 
@@ -155,12 +155,10 @@ def proposal_execute(service: AdminClient, *, which: str) -> None:
 
 
 def _path(which: str, *verb: str) -> str:
-    from kms.cli.admin_client import path
-
     return path("proposals", which, *verb)
 
 
-def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
+def _document(found: JsonObject) -> Proposal:
     """Return a proposal as it is signed, and refuse one whose digest the service does not give."""
     from attest.errors import ConfigurationError
     from kms.domain.people import canonical
@@ -178,11 +176,11 @@ def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
     return made
 
 
-def _serial(found: dict[str, Any]) -> dict[str, object]:  # Any: members of JSON
+def _serial(found: JsonObject) -> dict[str, object]:
     return {"serial": found["document"]["serial"], "sha256": found["digest"]}
 
 
-def _show(document: dict[str, Any], digest: str) -> None:  # Any: members of JSON
+def _show(document: JsonObject, digest: str) -> None:
     for name, value in document.items():
         shown = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True)
         click.echo(f"{name + ':':12} {shown}")

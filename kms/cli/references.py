@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_documents
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -58,7 +58,7 @@ def references_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows({"schema": "kms.references/1", "references": found}, found, _line, as_json=as_json, none=none)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
     keys = ", ".join(one["keys"]) or "no key"
     return line.format(**{**one, "keys": keys, "expires": one["expires"] or "no end"})

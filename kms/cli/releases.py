@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.inputs import read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, administering, print_json, say
+from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
+from kms.cli.options import AS_JSON, JsonObject, administering, print_json, say, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,9 +74,7 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--after: expected the mark that a page before ended with")
         command(wanted=wanted, **options)
 
-    for option in reversed(_WHICH):
-        called = option(called)
-    return called
+    return with_options(*_WHICH)(called)
 
 
 def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
@@ -115,7 +113,7 @@ def releases() -> None:
 @releases.command("list")
 @_selecting
 @administering(AS_JSON)
-def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, as_json: bool) -> None:
+def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int, as_json: bool) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
     _show(*_found(service, wanted, limit), as_json=as_json)
 
@@ -132,7 +130,7 @@ def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, a
 def releases_affected(
     *,
     service: AdminClient,
-    wanted: dict[str, Any],
+    wanted: JsonObject,
     limit: int,
     advisory: tuple[str, ...],
     tcb_below: tuple[str, ...],
@@ -184,16 +182,52 @@ def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason:
     tell_change("releases-resume", text, details={"leases": asked})
 
 
-def _require_chip(wanted: dict[str, Any]) -> None:
+@releases.command("try")
+@click.option("--evidence", required=True, type=click.Path(path_type=Path), help="Evidence; - for stdin.")
+@click.option("--key", "asked", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
+@click.option("--renews", multiple=True, metavar="LEASE", help="A lease that would be named. Repeatable.")
+@click.option("--at", "at_text", metavar="TIME", help="Judge for this moment (RFC 3339) and not for now.")
+@administering(AS_JSON)
+def releases_try(
+    service: AdminClient,
+    *,
+    evidence: Path,
+    asked: tuple[str, ...],
+    renews: tuple[str, ...],
+    at_text: str | None,
+    as_json: bool,
+) -> None:
+    """Say what a release on this evidence would come to, with every reason and failed check. Nothing is changed.
+
+    The evidence is taken to answer a challenge of this service. Exit code 1 when the keys would not be released.
+    """
+    from attest.encoding import rfc3339_text
+    from attest.release import KeyReference
+    from kms.domain.errors import ReleaseDeniedError
+
+    at = None if at_text is None else rfc3339_text(read_time(at_text, "--at"))
+    names = list(dict.fromkeys(str(KeyReference.parse(one)) for one in asked))
+    given = {"evidence": read_evidence_input(evidence), "keys": names, "renews": list(renews), "at": at}
+    answer = service.post("/v1/releases/try", given)
+    would_release = answer["trial"]["outcome"] == "allow"
+    if as_json:
+        print_json(answer["trial"])
+    else:
+        _tell_trial(answer, would_release=would_release)
+    if not would_release:
+        raise ReleaseDeniedError("the keys would not be released", code="release-would-be-refused")
+
+
+def _require_chip(wanted: JsonObject) -> None:
     """Refuse a chip that cannot be: an empty list would be taken for "nobody is concerned"."""
     if wanted["chip"] is not None and not _CHIP.fullmatch(wanted["chip"]):
         raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
 
 
-def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], str | None]:
+def _found(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[JsonObject], str | None]:
     """Return up to so many leases, page by page, and the mark behind which there are more."""
     _require_chip(wanted)
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     mark = wanted["after"]
     while True:
         size = min(_PAGE, limit - len(found))
@@ -204,7 +238,7 @@ def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[li
             return found, mark
 
 
-def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> None:
+def _show(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
@@ -216,3 +250,14 @@ def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> No
         say("note: no lease is as was asked for")
     if mark is not None:
         say(f"note: there are more; go on with --after {mark}")
+
+
+def _tell_trial(answer: JsonObject, *, would_release: bool) -> None:
+    trial = answer["trial"]
+    click.echo(f"{', '.join(trial['requested'])}: {'would be released' if would_release else 'REFUSED'}")
+    for reason in trial["reasons"]:
+        click.echo("  {code}: {text}".format(**reason))
+    for check in answer["failed"]:
+        where = "" if check["key"] is None else f" (policy of {check['key']})"
+        click.echo(f"    {check['id']}{where}: expected {check['expected']}, got {check['got']}")
+    say("note: nothing was decided, logged or released")

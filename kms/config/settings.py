@@ -39,10 +39,12 @@ class LoadedSettings:
 
     Attributes:
         settings: validated.
+        file: the file that was read, if any.
         sources: by name: ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
     """
 
     settings: Settings
+    file: Path | None
     sources: Mapping[str, str]
 
 
@@ -80,7 +82,7 @@ def load_settings(
     except ValidationError as exc:
         raise _invalid(exc, sources) from exc
     _ = settings.kek  # which is checked with them
-    return LoadedSettings(settings=settings, sources=sources)
+    return LoadedSettings(settings=settings, file=path, sources=sources)
 
 
 def _from_file(path: Path) -> dict[str, object]:
