@@ -74,11 +74,7 @@ _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What the settings mean.
-
-    Attributes:
-        document: JSON, with schema, version, settings and anchors.
-    """
+    """The meaning of the settings: a JSON document with schema, version, settings and anchors."""
 
     document: Mapping[str, JsonValue]
 
@@ -111,11 +107,7 @@ class Configuration:
 
 
 def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configuration:
-    """Read what the settings mean now.
-
-    Args:
-        settings: validated.
-        anchors: as read from them.
+    """Read what the settings mean now; the anchors were read from them.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or as ``read_issuers`` and ``read_verifiers``.
@@ -193,32 +185,33 @@ def log_configuration(store: Store, configuration: Configuration, *, actor: Acto
         if before == configuration.raw:
             return False
         old = None if before is None else _stored(before)
-        at_first = old or Configuration(document={})
-        changed = [
-            name
-            for name in sorted({*at_first.settings, *configuration.settings})
-            if at_first.settings.get(name) != configuration.settings.get(name)
-        ]
-        head: dict[str, JsonValue] = {"actor": actor.members(), "configuration_sha256": configuration.digest.hex()}
-        body: dict[str, JsonValue] = {
-            **head,
-            "before_sha256": None if old is None else old.digest.hex(),
+        head: dict[str, JsonValue] = {
+            "actor": actor.members(),
+            "configuration_sha256": configuration.digest.hex(),
             "anchors_sha256": configuration.anchors_digest.hex(),
-            "changed": [*changed] if old is not None else [],
-            "configuration": dict(configuration.document),
         }
-        tx.log.add(kind=SETTINGS_CHANGED, at=at, body=body)
+        tx.log.add(kind=SETTINGS_CHANGED, at=at, body=head | _settings_change(old, configuration))
         if old is not None and old.anchors != configuration.anchors:
-            body = {
-                **head,
-                "anchors_sha256": configuration.anchors_digest.hex(),
-                "before_sha256": old.anchors_digest.hex(),
-                "added": [*sorted(configuration.anchors - old.anchors)],
-                "removed": [*sorted(old.anchors - configuration.anchors)],
-            }
-            tx.log.add(kind=ANCHORS_CHANGED, at=at, body=body)
+            tx.log.add(kind=ANCHORS_CHANGED, at=at, body=head | _anchors_change(old, configuration))
         tx.facts.put(FACT, configuration.raw)
     return True
+
+
+def _settings_change(old: Configuration | None, new: Configuration) -> dict[str, JsonValue]:
+    names = set() if old is None else {*old.settings, *new.settings}
+    return {
+        "before_sha256": None if old is None else old.digest.hex(),
+        "changed": [name for name in sorted(names) if old and old.settings.get(name) != new.settings.get(name)],
+        "configuration": dict(new.document),
+    }
+
+
+def _anchors_change(old: Configuration, new: Configuration) -> dict[str, JsonValue]:
+    return {
+        "before_sha256": old.anchors_digest.hex(),
+        "added": [*sorted(new.anchors - old.anchors)],
+        "removed": [*sorted(old.anchors - new.anchors)],
+    }
 
 
 def examine_configuration(tx: ReadTransaction) -> int:
