@@ -40,14 +40,10 @@ from kms.running.workers import Worker, supervise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessContext:
-    """What a running service is given beside its settings.
+    """Clock, randomness and output of a running service.
 
-    Attributes:
-        clock: tells the time.
-        random: where nonces come from.
-        report: takes a line for the operator.
-        announce: called once, when the service answers, with its identity, the port that it listens on, and that of
-            the administration API, if there is one.
+    ``announce`` is called once, when the service answers, with its identity, its port, and that of the administration
+    API, if there is one.
     """
 
     clock: Clock
@@ -58,14 +54,7 @@ class ProcessContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """What was opened before any worker started; every worker serves all of it.
-
-    Attributes:
-        release: where keys are released.
-        admin: where administrators are served, if anywhere.
-        metrics: where metrics are read, if anywhere.
-        shared: where workers keep what they count, when there are several and it is read.
-    """
+    """Sockets that were opened before any worker started, and the folder of the metrics that several workers share."""
 
     release: socket.socket
     admin: socket.socket | None
@@ -74,21 +63,14 @@ class _Opened:
 
     @property
     def ports(self) -> tuple[int, int | None]:
-        """Return where keys are released, and where administrators are served."""
+        """The ports of the release plane and of the administration API."""
         admin = None if self.admin is None else int(self.admin.getsockname()[1])
         return int(self.release.getsockname()[1]), admin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
-    """What is special about one serving process.
-
-    Attributes:
-        ready: called when it accepts connections.
-        meaning: what the settings mean to it.
-        number: of the worker; 1 where there is one process alone.
-        lifeline: see ``serve``.
-    """
+    """The particulars of one serving process; ``ready`` is called when it accepts connections."""
 
     ready: Callable[[], None]
     meaning: Meaning
@@ -147,7 +129,7 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 @contextmanager
 def _shared_folder() -> Iterator[Path]:
-    """Make a folder that only the process which made it takes away, and none of those that it forked."""
+    """Make a folder that its maker removes, and none of the processes that it forked."""
     maker, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="kms-metrics-"))
     try:
         yield folder
@@ -175,7 +157,7 @@ def _services(settings: Settings, surroundings: ProcessContext) -> Iterator[tupl
 def _serve(
     settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: ProcessContext
 ) -> None:
-    """Serve everything that was opened, in this process."""
+    """Serve on all sockets, in this process."""
     draining = threading.Event()
     report = surroundings.report
     counting, listeners, told = _watching(settings, services, opened, life)
@@ -218,7 +200,7 @@ def _serve(
 
 @contextmanager
 def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
-    """Send traces where the settings want them, while this process serves; what is left is sent in the end."""
+    """Send traces to the address in the settings, while this process serves; the rest is sent at the end."""
     if settings.otlp_endpoint is None:
         yield watching
         return
@@ -244,7 +226,7 @@ def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
 
 @contextmanager
 def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[[str, str], None]) -> Iterator[None]:
-    """Keep fresh what vendors say, while this process serves."""
+    """Keep the vendors' endorsements fresh, while this process serves."""
     asked = services.endorsements.service
     if asked is None or asked.cache is None:
         yield
@@ -267,7 +249,7 @@ def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[
 def _watching(
     settings: Settings, services: Services, opened: _Opened, life: _Life
 ) -> tuple[Watching, tuple[Listener, ...], Callable[[str, str], None]]:
-    """Say who is told of requests, where that is read, and who is told of what vendors are asked."""
+    """Return the observers of requests, the listener of metrics, and the observer of requests to vendors."""
     if opened.metrics is None:
         return Watching(), (), lambda *_: None
     # Imported only where metrics are read.

@@ -30,7 +30,7 @@ MATERIAL: Final = "kms.material"
 
 
 class Room(Protocol):
-    """Where the work of requests is done: a ``Workroom``, or in this process the caller's own thread."""
+    """Place for the work of requests: a ``Workroom``, or in this process the caller's own thread."""
 
     @property
     def settings(self) -> Settings:
@@ -44,28 +44,18 @@ class Room(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnThread:
-    """Does the work of the one request that there is, for as long as it takes.
-
-    Attributes:
-        settings: as validated at start.
-    """
+    """A room for one request at a time, in the thread of the command line."""
 
     settings: Settings
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work: nothing else waits for the event loop."""
+        """Do blocking work; nothing else waits for the event loop."""
         return work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminContext:
-    """One running administration application.
-
-    Attributes:
-        room: settings, and how work that blocks is run.
-        services: what is behind it.
-        authenticator: identifies the caller.
-    """
+    """One running administration application: where it works, with what, and how it identifies callers."""
 
     room: Room
     services: AdminServices
@@ -76,11 +66,7 @@ class AdminContext:
 class Caller:
     """An identified caller, in one request.
 
-    Attributes:
-        identity: of the caller.
-        context: the application's.
-        material: of a key, brought by a request made in this process; None for any other.
-        demands: what was required so far.
+    ``material`` is that of a key, from a request made in this process; ``demands`` are those made so far.
     """
 
     identity: Actor
@@ -92,9 +78,9 @@ class Caller:
         """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
 
         Args:
-            operation: what is asked.
-            tenant: whose things it concerns; None for what concerns the whole service.
-            key: which key, if one; its tenant is the one that counts.
+            operation: the operation.
+            tenant: the tenant that it concerns; None for the whole service.
+            key: the key that it concerns, whose tenant counts.
 
         Raises:
             ForbiddenError: ``not-permitted``.
@@ -138,7 +124,7 @@ class Caller:
 
 
 def certificate_of(request: Request) -> bytes | None:
-    """Return the client certificate that the TLS listener verified, in DER, and nothing that a header says."""
+    """Return the client certificate that the TLS listener verified, in DER; no header can name one."""
     found = request.scope.get("extensions", {}).get("tls", {}).get("client_certificate")
     return found if isinstance(found, bytes) else None
 
@@ -156,7 +142,7 @@ async def _caller(request: Request) -> Caller:
 
 
 def _material_of(request: Request, identity: Actor) -> SecretBytes | None:
-    """Return the material that a request made in this process brings; nobody else's request has any."""
+    """Return the material that a request made in this process brings; no other request has any."""
     found = request.scope.get("extensions", {}).get(MATERIAL)
     return found if identity.means is Means.LOCAL and isinstance(found, SecretBytes) else None
 

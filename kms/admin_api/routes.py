@@ -22,11 +22,7 @@ T = TypeVar("T")
 
 
 class BodyReader(Generic[Model]):
-    """Reads the body of a request, which is strict JSON of a model's shape, once the caller is identified.
-
-    Args:
-        model: the shape.
-    """
+    """Reads the body of a request, strict JSON of a model's shape, once the caller is identified."""
 
     def __init__(self, model: type[Model]) -> None:
         """Read nothing yet."""

@@ -38,12 +38,12 @@ class _Refusal:
 
 
 class RequestLimits:
-    """Answer requests that are too long, too many or too often with problem details, before anything is read of them.
+    """Refuse requests that are too long, too many or too often, before anything is read of them.
 
     Args:
         app: the application.
-        settings: how much.
-        limited: told of each refusal, with one of ``LIMITS``.
+        settings: the limits.
+        limited: callback with the one of ``LIMITS`` that refused a request.
         monotonic: a clock in seconds that never goes back.
     """
 
@@ -84,7 +84,7 @@ class RequestLimits:
             self._limits[group].release()
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
-        """Say what stands against a request; one against which nothing stands has taken a turn of its group."""
+        """Return the refusal of a request; one that is not refused has taken a turn of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
             text = f"the address is longer than {URL_BYTES} bytes"
             return _Refusal(limit="url", status=HTTPStatus.REQUEST_URI_TOO_LONG, code="url-too-long", detail=text)
@@ -106,7 +106,7 @@ class RequestLimits:
         return None
 
     def _wait(self, scope: Scope) -> float:
-        """Ask the caller's bucket; whoever looks whether the service lives is not counted."""
+        """Return the seconds that a caller has to wait; probes do not count."""
         if self._rates is None or scope["path"] in _PROBES:
             return 0.0
         client = scope.get("client")
@@ -125,7 +125,7 @@ class RequestLimits:
 
 
 def group_of(path: str) -> Group:
-    """Return which requests share a bound with one for this path."""
+    """Return the group of requests that share a bound with one for this path."""
     if path in _PROBES:
         return "health"
     head = "/".join(path.split("/", 3)[:3])

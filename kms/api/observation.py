@@ -25,11 +25,11 @@ _WELL: Final = 200
 
 
 def _nobody(*_: object) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Tracing(Protocol):
-    """What makes traces: ``kms.running.tracing.RequestTracer``, which is installed only where somebody wants them."""
+    """Maker of traces: ``kms.running.tracing.RequestTracer``, which not every installation has."""
 
     def request(self, scope: Scope) -> AbstractContextManager[str | None]:
         """Return what is entered for a request, and gives its trace's id, if that is kept."""
@@ -42,14 +42,14 @@ class Tracing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Who is told of requests, and where their ids come from.
+    """Observers of requests, and the source of request ids.
 
     Attributes:
-        observers: told of what happens inside.
-        answered: told of each answer: route (its template), status and seconds.
-        limited: told of each refusal by a limit, with its name.
-        random: makes ids, which are no secret.
-        tracer: makes a trace of each, where that is wanted.
+        observers: notified of events inside.
+        answered: called with route (its template), status and seconds of each answer.
+        limited: called with the limit that refused a request.
+        random: source of ids, which are no secret.
+        tracer: makes traces, if wanted.
     """
 
     observers: tuple[Observer, ...] = ()

@@ -95,7 +95,7 @@ def problem(
     more: dict[str, JsonValue] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """Make an answer that says why not."""
+    """Return an answer with problem details."""
     request = current_request()
     document: dict[str, JsonValue] = {
         "type": _TYPE + code,
@@ -152,17 +152,14 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
 
 
 def _challenge(error: AttestError) -> str:
-    """Say how to be known (RFC 6750, section 3); of a token that was sent, that it is the reason."""
+    """Return the scheme of authentication (RFC 6750, section 3); a token that was sent is named as the reason."""
     return 'Bearer realm="kms"' + (', error="invalid_token"' if error.code.startswith("token-") else "")
 
 
 def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = STATUS) -> None:
-    """Answer every refusal of an application with problem details.
+    """Answer every refusal of an application with problem details; the first status whose class fits counts.
 
-    Args:
-        app: the application.
-        simulated: whether the service accepts evidence of the simulator.
-        statuses: which class of errors becomes which status; the first that fits counts.
+    ``simulated`` marks answers of a service that accepts evidence of the simulator.
     """
 
     async def on_error(_: Request, exc: Exception) -> JSONResponse:
@@ -186,12 +183,7 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
 
 
 def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
-    """Answer with problem details what is no request of an application; what it refuses itself is raised.
-
-    Args:
-        app: the application.
-        simulated: whether the service accepts evidence of the simulator.
-    """
+    """Answer requests that fit no route or shape with problem details; any other refusal is raised."""
 
     async def on_http(_: Request, exc: Exception) -> JSONResponse:
         if not isinstance(exc, HTTPException):

@@ -64,10 +64,7 @@ def document_of(
 ) -> dict[str, Any]:  # Any: as above
     """Return the OpenAPI document of an application.
 
-    Args:
-        app: the application.
-        also: models that its handlers read themselves.
-        security: the ways to be known, one of which every request needs; None for a service that anybody may ask.
+    ``also`` are models that its handlers read themselves, ``security`` the schemes of which every request needs one.
     """
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags

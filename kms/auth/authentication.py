@@ -1,6 +1,6 @@
-"""The sender of a request: the subject of a bearer token, or the owner of the client certificate of its connection.
+"""Identification of the sender of a request: the subject of a bearer token, or the owner of the client certificate.
 
-Both come from what the operator configured. A header that a proxy might set, and so anybody else, is never looked at.
+Both come from what the operator configured. A header that a proxy, and so any sender, might set is never read.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ class Authenticating(Protocol):
     """Identifies callers."""
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return who sent a request, as ``Authenticator`` does."""
+        """Return the identity of the sender of a request, as ``Authenticator`` does."""
         ...
 
 
 class LocalAuthenticator:
-    """Identifies the user who runs this process. For an application that no socket reaches."""
+    """Identifies the user of this process. For an application that no socket reaches."""
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return the user of the machine; a request brings nothing that says otherwise."""
+        """Return the user of the machine; a request cannot name another."""
         del authorization, certificate
         return local_actor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """Tells who somebody is.
+    """Identifies callers by tokens and client certificates.
 
     Attributes:
         store: remembers tokens that count once.
-        key_sets: whose tokens are accepted, and what they sign with.
-        certificate_names: what client certificates are known by; None where none is asked for.
-        clock: tells the time.
+        key_sets: keys of the accepted issuers.
+        certificate_names: the kind of name that identifies a client certificate; None accepts no certificate.
+        clock: source of the time.
     """
 
     store: Store
@@ -59,15 +59,15 @@ class Authenticator:
     clock: Clock
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return who sent a request.
+        """Return the identity of the sender of a request.
 
         Args:
-            authorization: the values of its ``Authorization`` headers. With one, the token says who it is, and the
-                certificate, where there is one, is only what the token may be bound to.
-            certificate: the client certificate of the connection in DER, as the TLS listener verified it.
+            authorization: values of its ``Authorization`` headers. With one, the token names the identity, and the
+                certificate is only what the token may be bound to.
+            certificate: client certificate of the connection in DER, as the TLS listener verified it.
 
         Raises:
-            UnauthenticatedError: nobody who is known, by its code.
+            UnauthenticatedError: no known identity; the code says why.
             UnavailableError: ``token-keys-stale``, or the database is in use.
         """
         if len(authorization) > 1:

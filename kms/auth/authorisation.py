@@ -24,17 +24,17 @@ Demand = Callable[[ReadTransaction], None]
 def require(
     tx: ReadTransaction, identity: Actor, operation: Operation, *, tenant: str | None, key: KeyName | None = None
 ) -> None:
-    """Refuse what no grant allows.
+    """Refuse an operation that no grant allows.
 
-    A user of the service's machine needs none: they can read the key-encryption key, and no message makes anybody one.
+    A user of the service's machine needs no grant: they can read the key-encryption key. A caller that may not see the
+    keys of a tenant gets the same answer for a key of it as for one that does not exist (MC-21).
 
     Args:
-        tx: sees the grants.
-        identity: who asks.
-        operation: what they ask.
-        tenant: whose things it concerns; None for what is service-wide.
-        key: which key, if one. To those who may not even see the tenant's keys it is one that does not exist: they
-            get the same answer as for a key that there is none of (MC-21).
+        tx: reads the grants.
+        identity: the caller.
+        operation: the operation.
+        tenant: the tenant that it concerns; None for the whole service.
+        key: the key that it concerns, if one.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -91,12 +91,7 @@ def within_reach(
 
 
 class GuardedStore(Store):
-    """A store whose every transaction begins with a demand, so that nothing is done on grants of a moment ago.
-
-    Args:
-        store: the database; whoever opened it closes it.
-        demand: asked first in each transaction.
-    """
+    """A store that makes a demand first in every transaction, so that no earlier grants count. Its opener closes it."""
 
     def __init__(self, store: Store, *, demand: Demand) -> None:
         """Keep both."""

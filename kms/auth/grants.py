@@ -68,20 +68,11 @@ def require_tenant(text: str) -> str:
 
 
 def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Give somebody a role.
-
-    Args:
-        store: where it is kept.
-        identity: who gets it; known by a token or a certificate.
-        tenant: where it counts, or ``*``.
-        role: what they may act as.
-        actor: who gives it.
-        at: when.
+    """Give an identity, known by a token or a certificate, a role for a tenant or for every one (``*``).
 
     Raises:
         ConfigurationError: ``tenant-invalid``; ``role-service-wide``: the role is for every tenant or none.
-        GrantConflictError: ``grant-exists``; ``grant-to-self``: somebody who is known by a token or a certificate gives
-            nothing to themselves.
+        GrantConflictError: ``grant-exists``; ``grant-to-self``.
         UnavailableError: the database is in use.
     """
     if actor == identity:
@@ -98,7 +89,7 @@ def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: 
 
 
 def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Do the same within a transaction, for the first administrator of a new service too.
+    """Give a role within a transaction; the first administrator of a new service gets theirs so.
 
     Raises:
         ConfigurationError: as ``give_role``.

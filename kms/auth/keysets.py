@@ -39,15 +39,9 @@ class _Read:
 
 
 class KeySets:
-    """What issuers sign with.
+    """Keys that issuers sign with.
 
-    Args:
-        issuers: whose.
-        fetch: reads a key set.
-        clock: tells the time.
-        report: takes a line for the operator.
-        noted: called before what a file says counts, when that is not what it said before; what it raises keeps the
-            keys as they were.
+    ``noted`` is called before a changed file counts; an error that it raises keeps the keys as they were.
     """
 
     def __init__(
@@ -73,7 +67,7 @@ class KeySets:
 
     @property
     def issuers(self) -> tuple[BearerIssuer, ...]:
-        """Whose tokens are accepted."""
+        """The accepted issuers."""
         return self._issuers
 
     def keys(self, issuer: BearerIssuer, *, at: datetime) -> tuple[TokenKey, ...]:
@@ -100,11 +94,7 @@ class KeySets:
         return read.keys
 
     def refresh(self, *, everything: bool = False) -> None:
-        """Read what is due; what cannot be read stays as it was, until it is too old.
-
-        Args:
-            everything: whether to read what is not due, too.
-        """
+        """Read the key sets that are due, or all; one that cannot be read stays as it was, until it is too old."""
         for issuer in self._issuers:
             at = self._clock()
             last = self._tried.get(issuer.issuer)

@@ -33,11 +33,11 @@ _CNF_CERTIFICATE: Final = "x5t#S256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedBearer:
-    """A token that holds.
+    """A verified token.
 
     Attributes:
-        identity: who it is about, by the word of its issuer.
-        single_use: SHA-256 that stands for this token where it counts once, else None.
+        identity: its subject, as its issuer names it.
+        single_use: SHA-256 that stands for a token that counts once, else None.
         expires_at: first moment at which it no longer counts, the skew included.
     """
 
@@ -92,13 +92,13 @@ def verify_bearer(
 
     Args:
         text: compact serialisation.
-        issuer: what the operator says of it, found by ``issuer_of``.
+        issuer: configured by the operator, found by ``issuer_of``.
         keys: its keys that may sign.
-        certificate: the client certificate of the connection in DER, verified by the TLS listener, or None.
-        at: now, aware.
+        certificate: client certificate of the connection in DER, verified by the TLS listener, or None.
+        at: moment of the check, aware.
 
     Raises:
-        UnauthenticatedError: what does not hold, by its code.
+        UnauthenticatedError: the check that failed, by its code.
     """
     # (1) The signature, by a key of this issuer and no other, with an algorithm that the operator allows.
     claims = _signed(text, issuer, keys)

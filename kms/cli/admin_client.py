@@ -39,12 +39,7 @@ _CLASSES: Final[dict[int, type[AttestError]]] = {
 
 
 class AdminClient:
-    """The administration API.
-
-    Args:
-        connect: opens a connection, for the first request.
-        is_remote: True for another process.
-    """
+    """The administration API, of another process if ``is_remote``; the first request connects."""
 
     def __init__(self, connect: Callable[[], httpx.Client], *, is_remote: bool) -> None:
         """Connect to nothing yet."""
@@ -69,15 +64,10 @@ class AdminClient:
     def post(
         self, where: str, document: JsonObject | None = None, *, material: SecretBytes | None = None
     ) -> JsonObject:
-        """Have something done.
-
-        Args:
-            where: a path of the API.
-            document: the body; an empty one without it.
-            material: of a key, for the application in this process alone.
+        """Send a command to a path of the API; without a document the body is an empty one.
 
         Raises:
-            ValueError: material for a server.
+            ValueError: material of a key for a server; the application in this process alone takes it.
         """
         if material is not None and self.is_remote:
             msg = "a key goes to a server sealed or not at all"

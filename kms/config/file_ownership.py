@@ -1,7 +1,7 @@
 """Ownership of the files that the service trusts: settings, roots, Verifiers, witnesses, issuers, code of a token.
 
-Whoever writes one of these decides what is released. Neither file nor folder may be open to anybody but the service's
-own user and root. What lies on a file system that is mounted read-only is written by nobody here.
+The writer of one of these decides what is released. Neither file nor folder may be open to users other than the
+service's own and root. A file system that is mounted read-only has no writer here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ _ISSUERS: Final = ("admin_issuers_file", "callers_issuers_file")
 
 
 def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[str, Path]]:
-    """Yield each file that decides what is believed, with the setting that names it.
-
-    Args:
-        settings: validated.
-        config: the file that they come from, if any.
+    """Yield each trusted file with the setting that names it; the settings file ``config`` is one.
 
     Raises:
         ConfigurationError: as ``read_issuers`` and ``read_verifiers``, of files that name others.
@@ -64,14 +60,10 @@ def require_guarded(settings: Settings, config: Path | None) -> int:
 
 
 def require_guarded_file(name: str, path: Path) -> None:
-    """Refuse one file that others could write, or put another in the place of.
-
-    Args:
-        name: the setting that leads to it.
-        path: the file; one that is not there is for its reader to refuse.
+    """Refuse a file that other users could write or replace; one that is missing is for its reader to refuse.
 
     Raises:
-        ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``.
+        ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``, with ``name`` as the setting.
     """
     try:
         # A link counts as what it leads to, and each name on the way is in a folder that is looked at too.

@@ -26,12 +26,7 @@ _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsecureSwitch:
-    """A switch that is on.
-
-    Attributes:
-        name: one of ``SWITCHES``.
-        text: what it does, for people.
-    """
+    """A switch that is on: one of ``SWITCHES`` with its effect, for people."""
 
     name: str
     text: str

@@ -34,12 +34,9 @@ _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and for each where it came from.
+    """Validated settings, the file that was read, and the source of each.
 
-    Attributes:
-        settings: validated.
-        file: the file that was read, if any.
-        sources: by name: ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
+    A source is ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
     """
 
     settings: Settings

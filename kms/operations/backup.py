@@ -98,14 +98,14 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
 def restore(
     settings: Settings, path: Path, *, noted: NotedElsewhere, actor: Actor, at: datetime, dry_run: bool
 ) -> BackupSummary:
-    """Make a database from a backup, all or nothing. The key-encryption key is not looked at; it has to be there.
+    """Make a database from a backup, all or nothing. The key-encryption key has to be there; it is not read.
 
     Args:
-        settings: name the database, which must not be there, and the service, whose backup it must be.
+        settings: name the database, which must not exist, and the service of the backup.
         path: the backup.
-        noted: what was noted elsewhere of the log, which it has to hold.
-        actor: who restores.
-        at: when.
+        noted: states that the log must hold.
+        actor: the caller, for the log.
+        at: moment of the log entry.
         dry_run: do everything, and undo it.
 
     Raises:

@@ -28,19 +28,14 @@ def current_request() -> str | None:
 
 
 def request_id(given: str | None, *, random: RandomBytes) -> str:
-    """Return the caller's id of a request where it has the form of one, or a new one.
-
-    Args:
-        given: the header ``X-Request-Id``: 8 to 64 letters, digits, ``.``, ``_`` and ``-``.
-        random: where the bytes of a new one come from.
-    """
+    """Return the header ``X-Request-Id`` where it has 8 to 64 letters, digits, ``.``, ``_`` and ``-``, or a new id."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
     return random(_MADE_BYTES).hex()
 
 
 def take_request_id(name: str) -> None:
-    """Say which request this task works on."""
+    """Set the id of the request that this task works on."""
     _request.set(name)
 
 

@@ -64,25 +64,18 @@ NAMES: Final = (
 
 
 def share_between_workers(directory: Path, number: int) -> None:
-    """Keep this process's values in files that every worker reads; a worker goes on with those of the one before it.
+    """Keep this process's values in files that every worker reads; a worker continues those of its predecessor.
 
-    Called in a worker, before its ``Meter`` is made.
-
-    Args:
-        directory: of this service alone.
-        number: the worker's.
+    Call it in a worker, before its ``Meter`` is made.
     """
     os.environ[_DIRECTORY_VARIABLE] = str(directory)
     values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]  # as documented there
 
 
 class Meter:
-    """Counts what requests tell, and answers the question for all of it. An ``Observer``.
+    """Counts requests and their outcomes, and reads the state of the service for each scrape. An ``Observer``.
 
-    Args:
-        settings: what is relaxed.
-        services: asked for the state of log and endorsements when somebody looks.
-        shared: where workers keep their values; None when this process is alone.
+    ``shared`` is the folder of the values of several workers; None when this process is alone.
     """
 
     def __init__(self, settings: Settings, services: Services, *, shared: Path | None = None) -> None:
@@ -125,31 +118,25 @@ class Meter:
         return bytes(generate_latest(self._registry))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Take note of an answer.
-
-        Args:
-            route: its template, never the path that was asked for.
-            status: of HTTP.
-            seconds: how long it took.
-        """
+        """Count an answer with the template of its route, never its path."""
         self._requests.labels(route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
     def limited(self, limit: str) -> None:
-        """Take note of a refusal by one of ``attest.rate_limits``'s limits."""
+        """Count a refusal by one of ``kms.api.limits``'s limits."""
         self._limited.labels(limit).inc()
 
     def refreshed(self, service: str, outcome: str) -> None:
-        """Take note of a background request to a vendor's service."""
+        """Count a background request to a vendor's service."""
         self._refreshes.labels(service, outcome).inc()
 
     def decided(self, outcome: Outcome, code: str) -> None:
-        """Take note of the end of a request for keys."""
+        """Count the end of a request for keys."""
         self._decisions.labels(outcome, self._bounded(code)).inc()
 
     @contextmanager
     def stage(self, name: Stage, *, tee: str | None) -> Iterator[None]:
-        """Take the time of a stage."""
+        """Measure the time of a stage."""
         began = time.perf_counter()
         try:
             yield
@@ -174,11 +161,7 @@ class Meter:
 
 
 class MetricsApp:
-    """Application that answers ``GET /metrics``, one request at a time, and nothing else.
-
-    Args:
-        text: returns the metrics; may read the database.
-    """
+    """Application that answers ``GET /metrics``, one request at a time, and nothing else."""
 
     def __init__(self, text: Callable[[], bytes]) -> None:
         """Make ready."""
@@ -201,12 +184,7 @@ class MetricsApp:
 
 
 class SlowGauge:
-    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most.
-
-    Args:
-        count: counts it.
-        monotonic: seconds that pass.
-    """
+    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most."""
 
     def __init__(self, count: Callable[[], int], *, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Count nothing yet."""
@@ -228,7 +206,7 @@ class SlowGauge:
 
 
 class _State(Collector):
-    """What is read when somebody looks, and counted by nobody."""
+    """State that is read for a scrape, and not counted."""
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
@@ -240,7 +218,7 @@ class _State(Collector):
             return tx.leases.live_count(at=self._services.clock())
 
     def describe(self) -> Iterable[Metric]:
-        """Say nothing: registering shall not open the database."""
+        """Return nothing: registering does not open the database."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -255,7 +233,7 @@ class _State(Collector):
         yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
-        """Pass on what could be read, and say whether all of it was."""
+        """Yield the parts that can be read, and a metric that is 1 when all were."""
         found: list[Metric] = []
         well = True
         for part in parts:

@@ -34,14 +34,14 @@ _ACCEPTED_AT_ONCE: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """An address, and what answers there.
+    """An address, and the application that answers there.
 
     Attributes:
         app: answers requests.
         sock: listening; closed when serving ends.
         connections: most that may be open; more are answered 503.
-        tls: what connections begin with; None for plain HTTP.
-        again: what is read again on SIGHUP, beside endorsements and TLS certificates.
+        tls: for HTTPS; None for plain HTTP.
+        again: files read again on SIGHUP, beside endorsements and TLS certificates.
     """
 
     app: ASGIApp
@@ -52,12 +52,7 @@ class Listener:
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
-    """Open a listening socket.
-
-    Args:
-        host: address.
-        port: 0 takes any.
-        names: of the settings that say so.
+    """Open a listening socket; port 0 takes any. ``names`` are the settings of host and port.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
@@ -90,18 +85,16 @@ def serve(
     ending: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; requests that have begun are finished.
-
-    SIGHUP reads endorsements, TLS certificates, and what the listeners name besides, again.
+    """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
 
     Args:
-        listeners: what is served in this process, all in one event loop.
+        listeners: served in this process, all in one event loop.
         services: opened in this process; the caller closes them.
         drain_seconds: longest time that requests which have begun get to finish.
-        report: takes a line for the operator.
+        report: callback for messages to the operator.
         ready: called once, when every listener accepts connections.
         ending: called when no more connections are accepted, before requests that have begun are finished.
-        lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
+        lifeline: a descriptor whose end of file, when the watching process is gone, ends serving as well.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
@@ -181,7 +174,7 @@ def _reload(
 
 
 def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:
-    """Read something again; when that fails, what is in use stays in use."""
+    """Read a file again; when that fails, its old content stays in use."""
     try:
         read()
     except AttestError as exc:

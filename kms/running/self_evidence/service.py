@@ -1,4 +1,4 @@
-"""Answers who asks the service to prove itself, within limits: reports are slow to make, and anybody may ask."""
+"""Answers with the service's evidence, within limits: reports are slow to make, and any client may ask."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _log = logging.getLogger("kms")
 
 
 class SelfEvidenceService:
-    """Makes the service's own proof.
+    """Maker of the service's own evidence, signed statement included.
 
     Args:
-        source: where evidence comes from; None refuses everybody.
-        identity: the service's, which signs.
-        state: returns what the service says of itself, as of now; its TLS certificate may be replaced meanwhile.
-        clock: tells the time.
-        per_minute: most reports that are made in a minute, by this process.
+        source: collects evidence; None refuses every request.
+        identity: signs.
+        state: returns the statement of the moment; the TLS certificate may be replaced meanwhile.
+        clock: source of the time.
+        per_minute: most reports that this process makes in a minute.
     """
 
     def __init__(
@@ -62,11 +62,7 @@ class SelfEvidenceService:
         self._answers: OrderedDict[tuple[bytes, str, bytes], tuple[datetime, ServiceAttestation]] = OrderedDict()
 
     def answer(self, *, nonce: bytes, audience: str) -> ServiceAttestation:
-        """Prove the service to somebody.
-
-        Args:
-            nonce: 32 bytes of his.
-            audience: how he calls himself, 1 to 512 printable characters.
+        """Answer a client's nonce of 32 bytes and its name, ``audience``, of 1 to 512 printable characters.
 
         Raises:
             AttestationOffError: ``attestation-off``.
@@ -112,7 +108,7 @@ class SelfEvidenceService:
         return made
 
     def _forget(self, now: datetime) -> None:
-        """Forget what is old; what is from the future, after a clock that went back, is forgotten as well."""
+        """Forget answers that are old, or from the future after a clock that went back."""
         self._made = [at for at in self._made if timedelta(0) <= now - at < _MINUTE]
         repeat = timedelta(seconds=REPEAT_SECONDS)
         for question in [q for q, (at, _) in self._answers.items() if not timedelta(0) <= now - at < repeat]:

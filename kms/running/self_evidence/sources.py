@@ -22,12 +22,7 @@ _CERTIFIED_BEFORE: Final = timedelta(days=7)
 
 
 def open_source(settings: Settings, *, clock: Clock, access: MachineAccess = THIS_MACHINE) -> EvidenceSource | None:
-    """Find out how the service can prove itself, as the settings say. Nothing is collected yet.
-
-    Args:
-        settings: ``self_evidence`` says how.
-        clock: tells the time.
-        access: how the machine is reached.
+    """Find the source of evidence that the settings name. Nothing is collected yet.
 
     Returns:
         The source; None where the settings turn it off, or where ``auto`` finds no TEE.
