@@ -78,7 +78,7 @@ class _Life:
     lifeline: int | None = None
 
 
-def run(settings: Settings, surroundings: ProcessContext) -> int:
+def run(settings: Settings, process: ProcessContext) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Returns:
@@ -90,26 +90,26 @@ def run(settings: Settings, surroundings: ProcessContext) -> int:
         UnavailableError: the database is in use by something else.
     """
     set_up_logs(settings.log_format)
-    weigh_channel(settings, report=surroundings.report)
+    weigh_channel(settings, report=process.report)
     if settings.workers == 1:
-        with _services(settings, surroundings) as (services, meaning), _opened(settings) as opened:
-            ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
-            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), surroundings=surroundings)
+        with _services(settings, process) as (services, meaning), _opened(settings) as opened:
+            ready = partial(process.announce, services.identity.public.text, *opened.ports)
+            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), process=process)
         return 0
     with _opened(settings) as opened:
         ports = opened.ports
         found = supervise(
             settings.workers,
             drain_seconds=settings.drain_seconds,
-            announce=lambda identity: surroundings.announce(identity, *ports),
-            report=surroundings.report,
+            announce=lambda identity: process.announce(identity, *ports),
+            report=process.report,
         )
         if not isinstance(found, Worker):
             return found
-        with _services(settings, surroundings) as (services, meaning):
+        with _services(settings, process) as (services, meaning):
             ready = partial(found.ready, services.identity.public.text)
             life = _Life(ready=ready, meaning=meaning, number=found.number, lifeline=found.lifeline)
-            _serve(settings, services, opened, life, surroundings=surroundings)
+            _serve(settings, services, opened, life, process=process)
         return 0
 
 
@@ -139,28 +139,26 @@ def _shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _services(settings: Settings, surroundings: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
+def _services(settings: Settings, process: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
     if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
-        surroundings.report("warning: this system does not keep other processes of the same user out of its memory")
-    services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
-    rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
-    clock = SteadyClock(clock=surroundings.clock, monotonic=time.monotonic)
+        process.report("warning: this system does not keep other processes of the same user out of its memory")
+    services = open_services(settings, clock=process.clock, random=process.random, report=process.report)
+    rotator = Rotator(store=services.store, kek=services.kek, random=process.random)
+    clock = SteadyClock(clock=process.clock, monotonic=time.monotonic)
     try:
         configuration = read_configuration(settings, services.anchors)
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
-        with kept_up(Upkeep(rotator=rotator, clock=clock, report=surroundings.report)):
+        with kept_up(Upkeep(rotator=rotator, clock=clock, report=process.report)):
             yield services, Meaning(settings, services, configuration)
     finally:
         services.store.close()
 
 
-def _serve(
-    settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: ProcessContext
-) -> None:
+def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life, *, process: ProcessContext) -> None:
     """Serve on all sockets, in this process."""
     draining = threading.Event()
-    report = surroundings.report
-    counting, listeners, told = _watching(settings, services, opened, life)
+    report = process.report
+    counting, listeners, observe = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
     noted = life.meaning.key_sets
@@ -170,7 +168,7 @@ def _serve(
         administration(
             settings, services, opened.admin, watching=watching, report=report, noted=noted
         ) as administrators,
-        _refreshed(services, surroundings, told),
+        _refreshed(services, process, observe),
     ):
         app = create_app(
             settings,
@@ -225,19 +223,19 @@ def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
 
 
 @contextmanager
-def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[[str, str], None]) -> Iterator[None]:
+def _refreshed(services: Services, process: ProcessContext, observe: Callable[[str, str], None]) -> Iterator[None]:
     """Keep the vendors' endorsements fresh, while this process serves."""
-    asked = services.endorsements.service
-    if asked is None or asked.cache is None:
+    fetching = services.endorsements.service
+    if fetching is None or fetching.cache is None:
         yield
         return
     refresher = Refresher(
-        asked.vendors,
-        asked.cache,
-        clock=surroundings.clock,
-        jitter=lambda: surroundings.random(1)[0] / 255,
-        told=told,
-        report=surroundings.report,
+        fetching.vendors,
+        fetching.cache,
+        clock=process.clock,
+        jitter=lambda: process.random(1)[0] / 255,
+        told=observe,
+        report=process.report,
     )
     refresher.start()
     try:

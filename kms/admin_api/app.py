@@ -52,7 +52,7 @@ ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (PolicyUnknownError, HTTPStatus.NOT_FOUND),
     (GrantConflictError, HTTPStatus.CONFLICT),
     (KeyConflictError, HTTPStatus.CONFLICT),
-    # What somebody sent; what is wrong with the database arrives as ``UnavailableError``.
+    # Faults of a request; those of the database arrive as ``UnavailableError``.
     (ConfigurationError, HTTPStatus.UNPROCESSABLE_ENTITY),
     *STATUS,
 )

@@ -26,10 +26,10 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
     caller.require(Operation.GLASS_READ)
-    desk, at = BreakGlassService(caller.vault.kek), caller.now()
+    service, at = BreakGlassService(caller.vault.kek), caller.now()
     with caller.vault.store.reading() as reader:
         found = reader.break_glass.all()
-    rows = [_row(one, str(glass_state(one, closed, sealed=desk.is_sealed(one), at=at))) for one, closed in found]
+    rows = [_row(one, str(glass_state(one, closed, sealed=service.is_sealed(one), at=at))) for one, closed in found]
     return BreakGlassListModel(break_glass=rows)
 
 
@@ -50,7 +50,7 @@ def _row(one: BreakGlass, state: str) -> dict[str, object]:
 
 
 def _require_close(reader: ReadTransaction, *, identity: Actor, number: int) -> None:
-    """Demand the right in the tenant of the key; of another tenant's they are told as of one that there is not."""
+    """Demand the right in the tenant of the key; to others the relaxation does not exist."""
     tenants = {one.key.tenant for one, _ in reader.break_glass.all() if one.number == number}
     grants = reader.grants.held_by(identity)
     if any(may(identity, grants=grants, operation=Operation.GLASS_CLOSE, tenant=one) is not None for one in tenants):

@@ -1,7 +1,7 @@
 """``/v1/changes`` and ``/v1/proposals``: changes that may take the signatures of several people.
 
-A role allows a caller to make, propose and execute a change; the signatures that a rule demands are needed besides. Who
-brings a signature does not matter, only who made it, so a caller who may see a proposal may hand one in.
+A role allows a caller to make, propose and execute a change; a rule may demand signatures besides. Any caller that may
+see a proposal may hand a signature in; only its signer counts.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(C
         caller.demand(partial(require_anywhere, identity=caller.identity, operation=operation))
     change = read_change(wanted.action, wanted.arguments)
     caller.demand(partial(_require_change, identity=caller.identity, change=change))
-    desk, at = _desk(caller), caller.now()
+    service, at = _service(caller), caller.now()
     if not wanted.propose:
-        return ChangeModel(done=change_now(desk, change, actor=caller.identity, at=at))
+        return ChangeModel(done=change_now(service, change, actor=caller.identity, at=at))
     lifetime = timedelta(hours=wanted.hours)
     made = propose(
-        desk, change, reason=wanted.reason, actor=caller.identity, at=at, person=wanted.person, lifetime=lifetime
+        service, change, reason=wanted.reason, actor=caller.identity, at=at, person=wanted.person, lifetime=lifetime
     )
     return ChangeModel(proposal=made.digest, serial=made.serial)
 
@@ -121,7 +121,7 @@ def approve_proposal(
     approval = read_approval(given.approval.encode())
     if approval.proposal != found:
         raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
-    approve(_desk(caller), approval, actor=caller.identity, at=caller.now())
+    approve(_service(caller), approval, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
 
@@ -134,7 +134,7 @@ def approve_proposal(
 def execute_proposal(digest: Which, caller: WithCaller) -> ExecutedModel:
     """Do what enough people signed, once; for those who may make such a change."""
     found = _require_proposal(caller, digest)
-    done = execute(_desk(caller), found, actor=caller.identity, at=caller.now())
+    done = execute(_service(caller), found, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
         return ExecutedModel.model_validate({**_members(_shown(caller, reader, found)), "done": done})
 
@@ -145,7 +145,7 @@ def withdraw_proposal(
 ) -> ProposalModel:
     """End a proposal without doing it; for those who may make such a change."""
     found = _require_proposal(caller, digest)
-    withdraw(_desk(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
+    withdraw(_service(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
 
@@ -166,7 +166,7 @@ def _digest(caller: Caller, which: str) -> str:
     return digests[number - 1] if number <= len(digests) else which
 
 
-def _desk(caller: Caller) -> QuorumService:
+def _service(caller: Caller) -> QuorumService:
     return QuorumService(
         vault=caller.vault,
         audience=caller.service.text,
@@ -188,7 +188,7 @@ def _require_change(reader: ReadTransaction, *, identity: Actor, change: Propose
         )
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
-    # Whoever sets up the first rule says who agrees to everything later. That is no matter of the network (MC-31).
+    # The first rule decides who agrees to everything later, so it is not set up over the network (MC-31).
     if isinstance(change, QuorumSet) and reader.quorum.current().rule(ChangeKind.QUORUM) is None:
         raise ForbiddenError(
             "who agrees to changes is first set up on the service's machine",

@@ -112,16 +112,16 @@ def destroy_key(
     caller: WithCaller, name: WithKey, wanted: Annotated[DestroyModel, body(DestroyModel)]
 ) -> DestructionModel:
     """Release a key, or an old version, to nobody from now on, and destroy it later; or say what would be done."""
-    asked = KeyReference(name=name, version=wanted.version)
+    reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
     minimum = timedelta(seconds=caller.settings.destroy_delay_seconds)
     after = minimum if wanted.after_seconds is None else timedelta(seconds=wanted.after_seconds)
     if wanted.dry_run:
         with store.reading() as reader:
-            planned = plan_destruction(reader, asked, after=after, minimum=minimum, at=at)
+            planned = plan_destruction(reader, reference, after=after, minimum=minimum, at=at)
     else:
-        planned = schedule_destruction(store, asked, after=after, minimum=minimum, actor=caller.identity, at=at)
+        planned = schedule_destruction(store, reference, after=after, minimum=minimum, actor=caller.identity, at=at)
     numbers = [record.version for record in planned.versions]
     return DestructionModel(versions=numbers, destroy_at=rfc3339_text(planned.at), done=not wanted.dry_run)
 
@@ -129,12 +129,12 @@ def destroy_key(
 @router.post(f"{_KEY}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409))
 def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> RestoredModel:
     """Cancel a destruction before its moment."""
-    asked = KeyReference(name=name, version=wanted.version)
+    reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
-    saved = restore_key(store, asked, actor=caller.identity, at=at)
+    saved = restore_key(store, reference, actor=caller.identity, at=at)
     with store.reading() as reader:
-        members = key_members(reader, require_key(reader, asked.name), at)
+        members = key_members(reader, require_key(reader, reference.name), at)
     return RestoredModel.model_validate({**members, "restored": [record.version for record in saved]})
 
 

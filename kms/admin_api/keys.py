@@ -172,9 +172,9 @@ def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
 @router.post("/v1/keys/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
 def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
-    asked = KeyReference(name=name, version=wanted.version)
+    reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DISABLE, key=name)
-    return _set(caller, asked, enabled=False)
+    return _set(caller, reference, enabled=False)
 
 
 @router.post(
@@ -182,19 +182,19 @@ def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionMode
 )
 def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
-    asked = KeyReference(name=name, version=wanted.version)
+    reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_ENABLE, key=name)
-    return _set(caller, asked, enabled=True)
+    return _set(caller, reference, enabled=True)
 
 
-def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
+def _set(caller: Caller, reference: KeyReference, *, enabled: bool) -> KeyModel:
     store, at = caller.vault.store, caller.now()
-    if asked.version is None:
-        set_enabled(store, asked.name, enabled=enabled, actor=caller.identity, at=at)
-        return key_model(store, asked.name, at)
-    set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
+    if reference.version is None:
+        set_enabled(store, reference.name, enabled=enabled, actor=caller.identity, at=at)
+        return key_model(store, reference.name, at)
+    set_version_enabled(store, reference, enabled=enabled, actor=caller.identity, at=at)
     with store.reading() as reader:
-        return KeyModel.model_validate(key_members(reader, require_key(reader, asked), at))
+        return KeyModel.model_validate(key_members(reader, require_key(reader, reference), at))
 
 
 def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:

@@ -38,11 +38,11 @@ def with_certificate(app: ASGIApp) -> ASGIApp:
     It stands there as ``extensions.tls.client_certificate``, in DER, and is of the connection: no header can bring one.
     """
 
-    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
         scope["extensions"] = {**scope.get("extensions", {}), "tls": {"client_certificate": client_certificate()}}
         await app(scope, receive, send)
 
-    return told
+    return extended
 
 
 def listen_for_administrators(settings: Settings) -> AbstractContextManager[socket.socket | None]:

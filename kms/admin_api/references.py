@@ -53,7 +53,7 @@ def add_references(
 
 
 def stored_documents(given: Sequence[GivenReferencesModel]) -> tuple[StoredDocument, ...]:
-    """Read documents with what proves who signed them; each with its own proofs.
+    """Read documents, each with the proofs of its signers.
 
     Raises:
         ConfigurationError: one cannot be read, or is not signed by its keys.

@@ -25,7 +25,7 @@ from kms.store import ReadTransaction
 
 MAX_PAGE: Final = 200
 MAX_LOOKED_AT: Final = 2000
-"""Entries that one request looks at, whoever's they are: it takes no longer where a tenant has few."""
+"""Entries of any tenant that one request reads: it takes no longer where a tenant has few."""
 
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log/tenants", tags=["log"])
 
@@ -64,7 +64,7 @@ def _page(reader: ReadTransaction, tenant: str, *, after: int, limit: int) -> Te
 
 
 def _owners(reader: ReadTransaction) -> Owners:
-    """Look up, in the page's own transaction, whose things are; what cannot be read is nobody's."""
+    """Return look-ups of owners in the page's own transaction; what cannot be read has no owner."""
 
     @cache
     def relaxations() -> Mapping[int, str]:
@@ -86,7 +86,7 @@ def _proposed_for(reader: ReadTransaction, digest: str) -> str | None:
         found = reader.proposals.find(digest)
         change = None if found is None else read_change(found.action, found.arguments)
     except AttestError:
-        return None  # altered, or of an action of another version: whose it is cannot be said
+        return None  # altered, or of an action of another version: its owner is unknown
     demanded = None if change is None else demanded_by(change)
     if demanded is None:
         return None

@@ -36,36 +36,36 @@ router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 
 @router.post("/v1/releases/try", summary="What a release would come to", responses=changes())
-def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
+def try_release(caller: WithCaller, request: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
     """Judge evidence as a release would, tell every reason and check, and change nothing.
 
     The caller needs to see the tenant of each key. A lease can be named on the service's machine alone: what an id
     that somebody knows is good for is told to its holder.
     """
-    references = tuple(dict.fromkeys(map(KeyReference.parse, asked.keys)))
+    references = tuple(dict.fromkeys(map(KeyReference.parse, request.keys)))
     for tenant in sorted({one.name.tenant for one in references}):
         caller.require(Operation.RELEASES_TRY, tenant=tenant)
-    if asked.renews and caller.identity.means is not Means.LOCAL:
+    if request.renews and caller.identity.means is not Means.LOCAL:
         raise ForbiddenError(
             "a lease is named in a trial on the service's machine alone", code="not-permitted", field="renews"
         )
-    evidence, at = _evidence(asked.evidence), caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+    evidence, at = _evidence(request.evidence), caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = replace(caller.context.services.releases(), store=caller.vault.store)
     releases = ReleaseService(services)
-    trial = releases.try_release(evidence, tuple(map(str, references)), renews=tuple(asked.renews), at=at)
-    return TrialModel(trial=trial.members(), failed=[_failed(asked_for, check) for asked_for, check in trial.failed()])
+    trial = releases.try_release(evidence, tuple(map(str, references)), renews=tuple(request.renews), at=at)
+    return TrialModel(trial=trial.members(), failed=[_failed(key, check) for key, check in trial.failed()])
 
 
 @router.post(
     "/v1/keys/{tenant}/{key_id}/policy/try", summary="What another policy would change", responses=changes(404, 409)
 )
 def try_policy(
-    caller: WithCaller, name: WithKey, asked: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
+    caller: WithCaller, name: WithKey, request: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
 ) -> PolicyTrialModel:
     """Compare a policy with the one that guards a key, and judge recorded evidence by both."""
     caller.require(Operation.POLICIES_READ, key=name)
-    documents = stored_documents(asked.references)
-    change = KeyPolicySet(name=name, policy=asked.policy.encode(), references=documents)
+    documents = stored_documents(request.references)
+    change = KeyPolicySet(name=name, policy=request.policy.encode(), references=documents)
     with caller.vault.store.reading() as reader:
         change.state(reader)
         difference = change.difference(reader)
@@ -77,7 +77,7 @@ def try_policy(
             **difference_members(difference),
             "evidence": [
                 {"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed}
-                for one in (_tried(caller, change, asked) if asked.evidence else ())
+                for one in (_tried(caller, change, request) if request.evidence else ())
             ],
         }
     )
@@ -87,18 +87,18 @@ def try_policy(
     "/v1/keys/{tenant}/{key_id}/limits/try", summary="What would be used of other limits", responses=changes(404, 409)
 )
 def try_limits(
-    caller: WithCaller, name: WithKey, asked: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
+    caller: WithCaller, name: WithKey, request: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
 ) -> LimitsModel:
     """Count what was used up to now of limits that are not in force yet; they are the next version."""
     caller.require(Operation.KEYS_READ, key=name)
-    change = KeyLimitsSet(name=name, limits=read_limits(asked.limits))
+    change = KeyLimitsSet(name=name, limits=read_limits(request.limits))
     with caller.vault.store.reading() as reader:
         change.state(reader)
         return limits_model(reader, name, change.limits, at=caller.now())
 
 
-def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel) -> list[PolicyTrial]:
-    at = caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+def _tried(caller: Caller, change: KeyPolicySet, request: PolicyTrialRequestModel) -> list[PolicyTrial]:
+    at = caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = caller.context.services.releases()
     with caller.vault.store.reading() as reader:
         policies = change.policies(reader)
@@ -112,7 +112,7 @@ def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel)
             anchors=services.anchors,
             at=at,
         )
-        for one in asked.evidence
+        for one in request.evidence
     ]
 
 
@@ -120,5 +120,5 @@ def _evidence(document: object) -> Evidence:
     return parse_envelope(json.dumps(document).encode())
 
 
-def _failed(asked: str | None, check: Check) -> dict[str, object]:
-    return {"key": asked, "id": check.id, "expected": check.expected, "got": check.got}
+def _failed(key: str | None, check: Check) -> dict[str, object]:
+    return {"key": key, "id": check.id, "expected": check.expected, "got": check.got}

@@ -71,7 +71,7 @@ class Workroom:
         """Do blocking work in a thread, within the limits of number and time.
 
         Work that has begun is not broken off: it ends by itself, and what it decided stays in the log. Until then it
-        keeps its place, so that work for which nobody waits any more is bounded too.
+        keeps its place, so that abandoned work is bounded too.
 
         Raises:
             UnavailableError: ``request-timeout``.

@@ -1,4 +1,4 @@
-"""``GET /v1/identity``: who the service says it is."""
+"""``GET /v1/identity``: the identity that the service states."""
 
 from __future__ import annotations
 

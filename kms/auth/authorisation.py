@@ -1,4 +1,4 @@
-"""Authorisation by the grants of the moment, in the very transaction that does what was asked (MC-19)."""
+"""Authorisation by the grants of the moment, in the very transaction of the operation (MC-19)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kms.store import ReadTransaction, Store, WriteTransaction
 T = TypeVar("T")
 
 Demand = Callable[[ReadTransaction], None]
-"""Raises unless the transaction sees that somebody may do what they are about to."""
+"""Raises unless the transaction sees a permission for the operation."""
 
 
 def require(
@@ -74,18 +74,18 @@ def _forbidden(identity: Actor, operation: Operation, where: str) -> ForbiddenEr
 
 
 def within_reach(
-    tx: ReadTransaction, asked: Iterable[KeyReference], *, caller: Actor | None
+    tx: ReadTransaction, requested: Iterable[KeyReference], *, caller: Actor | None
 ) -> tuple[KeyReference, ...]:
     """Return the keys that a caller may ask for (MC-21); the others do not exist for it.
 
     A caller of None may ask for all: the service does not identify callers then.
     """
     if caller is None:
-        return tuple(asked)
+        return tuple(requested)
     grants = tx.grants.held_by(caller)
     return tuple(
         one
-        for one in asked
+        for one in requested
         if may(caller, grants=grants, operation=Operation.KEYS_RELEASE, tenant=one.name.tenant) is not None
     )
 

@@ -160,7 +160,7 @@ def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Gra
 def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[str]:
     """Compare the grants that count with what the log says of them, and yield a line for each that differs.
 
-    A role that somebody wrote into the database, or a revocation that was undone there, shows.
+    A role that was written into the database, or a revocation that was undone there, shows.
     """
     logged: dict[int, tuple[str, str, str]] = {}
     for entry in log:

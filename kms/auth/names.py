@@ -28,7 +28,7 @@ def jwt_identity(issuer: str, subject: str) -> Actor:
 
 
 def parse_identity(text: str) -> Actor:
-    """Read an identity that somebody can be granted something as.
+    """Read an identity that can be granted a role.
 
     Users of this machine (``local``) are not among them: what they may do is what the files' permissions say.
 

@@ -1,4 +1,4 @@
-"""``kms admin``: who may use the administration API, and as what."""
+"""``kms admin``: the roles of the administration API."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ TELLING = click.option(
     callback=_keep_json,
     help="What came of it, for programs (schema kms.change/1).",
 )
-"""``--json`` of a command of which nothing is told but what came of its change; ``tell_change`` looks at it."""
+"""``--json`` of a command that prints only the outcome of its change, with ``tell_change``."""
 
 
 def changing(

@@ -1,4 +1,4 @@
-"""``kms endorsements``: what vendors say, as the service would use it."""
+"""``kms endorsements``: the vendors' endorsements, as the service would use them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
     from kms.release.endorsement_dates import dated
 
     settings, at = loaded.settings, moment()
-    desk = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
-    found = [("files", one) for one in dated(desk.current(at=at))]
+    provider = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
+    found = [("files", one) for one in dated(provider.current(at=at))]
     found += [("cache", one) for one in dated(read_cached(settings, at=at))]
     rows = [
         {"from": where, "kind": one.kind, "name": one.name, "ends": rfc3339_text(one.ends), "current": at < one.ends}

@@ -71,7 +71,7 @@ def _wrong_usage() -> Iterator[None]:
 
 
 def read_policy_input(path: Path) -> bytes:
-    """Read a policy; what is wrong with it is told by the name of its file.
+    """Read a policy; its errors name the file.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or it is no policy.
@@ -107,7 +107,7 @@ _REFERENCES = (
 
 
 def references_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
+    """Add ``--references`` and the options of their signatures; the command gets the documents as ``references``."""
 
     @wraps(command)
     def called(
@@ -125,7 +125,7 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
 def read_documents(
     documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> tuple[StoredDocument, ...]:
-    """Read documents of reference values with what proves who signed them."""
+    """Read documents of reference values, with the proofs of their signers."""
     from kms.references.intake import GivenFile, read_given
 
     def files(paths: tuple[Path, ...]) -> list[GivenFile]:

@@ -101,25 +101,31 @@ def key_schedule(
 
 
 @click.command("destroy")
-@click.argument("asked", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
+@click.argument("reference", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
 @click.option("--due", is_flag=True, help="Destroy what is due now, and ask for no other destruction.")
 @duration_option("--after", "How long it can be undone (default and minimum: the setting destroy_delay_seconds).")
 @click.option("--dry-run", is_flag=True, help="Say what would be destroyed and when, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @administering(TELLING)
 def key_destroy(
-    *, service: AdminClient, asked: KeyReference | None, due: bool, after: timedelta | None, dry_run: bool, yes: bool
+    *,
+    service: AdminClient,
+    reference: KeyReference | None,
+    due: bool,
+    after: timedelta | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Release a key, or an old version of one, to nobody from now on, and destroy it later.
 
     Until then 'kms key restore' brings it back. Then nothing does, and whatever is encrypted under it is lost.
     """
-    if (asked is None) is not due or (due and (after is not None or dry_run)):
+    if (reference is None) is not due or (due and (after is not None or dry_run)):
         raise click.UsageError("name a key, or give --due alone")
-    if asked is None:
+    if reference is None:
         _destroy_due(service)
     else:
-        _destroy(service, asked, after, dry_run=dry_run, yes=yes)
+        _destroy(service, reference, after, dry_run=dry_run, yes=yes)
 
 
 def _destroy_due(service: AdminClient) -> None:
@@ -130,34 +136,39 @@ def _destroy_due(service: AdminClient) -> None:
     _end_due(done, "destroyed")
 
 
-def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool) -> None:
-    where, wanted = key_path(asked.name, "destroy"), {"version": asked.version, "after_seconds": _seconds(after)}
+def _destroy(
+    service: AdminClient, reference: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool
+) -> None:
+    where, wanted = (
+        key_path(reference.name, "destroy"),
+        {"version": reference.version, "after_seconds": _seconds(after)},
+    )
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
     listed = ", ".join(map(str, numbers))
-    said = f"{asked.name}: version {listed} released to nobody at once, destroyed at {moment}"
+    plan = f"{reference.name}: version {listed} released to nobody at once, destroyed at {moment}"
     if dry_run:
         about = {"versions": numbers, "destroy_at": moment}
-        _tell("destroy", asked.name, f"would be: {said}", about, would=True)
+        _tell("destroy", reference.name, f"would be: {plan}", about, would=True)
         return
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody is there to ask; say --yes, or look first with --dry-run")
-        click.confirm(f"{said}. Do it?", abort=True, err=True)
+        click.confirm(f"{plan}. Do it?", abort=True, err=True)
     done = service.post(where, wanted)
     about = {"versions": done["versions"], "destroy_at": done["destroy_at"]}
-    _tell("destroy", asked.name, f"{asked} is destroyed at {done['destroy_at']}", about)
-    say(f"note: until then 'kms key restore {asked}' brings it back; backups from before hold it in wrapped form")
+    _tell("destroy", reference.name, f"{reference} is destroyed at {done['destroy_at']}", about)
+    say(f"note: until then 'kms key restore {reference}' brings it back; backups from before hold it in wrapped form")
 
 
 @click.command("restore")
 @reference_argument
 @administering(TELLING)
-def key_restore(service: AdminClient, *, asked: KeyReference) -> None:
+def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
     """Cancel the destruction of a key, or of a version, before its moment."""
-    numbers = service.post(key_path(asked.name, "restore"), {"version": asked.version})["restored"]
-    text = f"{asked} is restored: version {', '.join(map(str, numbers))}"
-    _tell("restore", asked.name, text, {"versions": numbers})
+    numbers = service.post(key_path(reference.name, "restore"), {"version": reference.version})["restored"]
+    text = f"{reference} is restored: version {', '.join(map(str, numbers))}"
+    _tell("restore", reference.name, text, {"versions": numbers})
 
 
 @click.command("tag")

@@ -72,19 +72,19 @@ def policy_set(
         raise click.UsageError("--evidence is for trying a policy out: add --dry-run")
     at = moment() if at_text is None else read_time(at_text, "--at")
     change = KeyPolicySet(name=name, policy=read_policy_input(policy_file), references=references)
-    asked = {"policy": change.policy.decode(), "references": given_references(references), "at": rfc3339_text(at)}
-    asked["evidence"] = [{"name": str(file), "evidence": read_evidence_input(file)} for file in evidence]
-    answer = service.post(key_path(name, "policy", "try"), asked)
+    trial = {"policy": change.policy.decode(), "references": given_references(references), "at": rfc3339_text(at)}
+    trial["evidence"] = [{"name": str(file), "evidence": read_evidence_input(file)} for file in evidence]
+    answer = service.post(key_path(name, "policy", "try"), trial)
     trials = answer.pop("evidence")
-    told = {"key": str(name), **answer}
+    about = {"key": str(name), **answer}
     if not as_json:
         _show(answer)
     if not dry_run:
-        document = {"schema": "kms.policy-change/1", **told} if as_json else None
+        document = {"schema": "kms.policy-change/1", **about} if as_json else None
         carry_out(service, change, manner, document=document)
         return
     if as_json:
-        print_json({"schema": "kms.policy-trial/1", **told, "evidence": trials})
+        print_json({"schema": "kms.policy-trial/1", **about, "evidence": trials})
         return
     for one in trials:
         click.echo(f"{one['evidence']}: {'CHANGES' if one['changed'] else 'the same'}")

@@ -198,21 +198,26 @@ def _show(found: JsonObject) -> None:
 @key.command("disable")
 @reference_argument
 @administering(TELLING)
-def key_disable(service: AdminClient, *, asked: KeyReference) -> None:
+def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
     """Stop a key, or one version, from being released, at once. Workloads that have it already keep it."""
-    _set_enabled(service, asked, enabled=False)
+    _set_enabled(service, reference, enabled=False)
 
 
 @key.command("enable")
 @reference_argument
 @administering(TELLING)
-def key_enable(service: AdminClient, *, asked: KeyReference) -> None:
+def key_enable(service: AdminClient, *, reference: KeyReference) -> None:
     """Let a disabled key, or a disabled version, be released again."""
-    _set_enabled(service, asked, enabled=True)
+    _set_enabled(service, reference, enabled=True)
 
 
-def _set_enabled(service: AdminClient, asked: KeyReference, *, enabled: bool) -> None:
+def _set_enabled(service: AdminClient, reference: KeyReference, *, enabled: bool) -> None:
     verb = "enable" if enabled else "disable"
-    service.post(key_path(asked.name, verb), {"version": asked.version})
-    details = {"tenant": asked.name.tenant, "key_id": asked.name.key_id, "version": asked.version, "enabled": enabled}
-    tell_change(f"key-{verb}", f"{asked} is {verb}d", details=details)
+    service.post(key_path(reference.name, verb), {"version": reference.version})
+    details = {
+        "tenant": reference.name.tenant,
+        "key_id": reference.name.key_id,
+        "version": reference.version,
+        "enabled": enabled,
+    }
+    tell_change(f"key-{verb}", f"{reference} is {verb}d", details=details)

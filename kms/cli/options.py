@@ -156,8 +156,8 @@ def read_reference(_context: click.Context, _parameter: click.Parameter, value: 
     return None if value is None else KeyReference.parse(value)
 
 
-reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=read_reference)
-"""A key, or one of its versions; the command gets it as ``asked``."""
+reference_argument = click.argument("reference", metavar="KEY[@VERSION]", callback=read_reference)
+"""A key, or one of its versions; the command gets it as ``reference``."""
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own

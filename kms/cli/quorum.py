@@ -1,4 +1,4 @@
-"""``kms people`` and ``kms quorum``: who signs changes, and how many of whom each takes."""
+"""``kms people`` and ``kms quorum``: the people that sign changes, and how many signatures each change takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kms releases``: who holds which key, whom a piece of news concerns, and whose renewals stop."""
+"""``kms releases``: the holders of keys, those that an advisory or another policy concerns, and stops of renewals."""
 
 from __future__ import annotations
 
@@ -176,15 +176,15 @@ def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None,
 @administering(TELLING)
 def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason: str) -> None:
     """Let leases be renewed again whose renewal was stopped."""
-    asked = list(dict.fromkeys(lease_ids))
-    service.post("/v1/leases/resume", {"lease_ids": asked, "reason": reason})
-    text = f"{len(asked)} leases may be renewed again, and their keys released to their machines"
-    tell_change("releases-resume", text, details={"leases": asked})
+    leases = list(dict.fromkeys(lease_ids))
+    service.post("/v1/leases/resume", {"lease_ids": leases, "reason": reason})
+    text = f"{len(leases)} leases may be renewed again, and their keys released to their machines"
+    tell_change("releases-resume", text, details={"leases": leases})
 
 
 @releases.command("try")
 @click.option("--evidence", required=True, type=click.Path(path_type=Path), help="Evidence; - for stdin.")
-@click.option("--key", "asked", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
+@click.option("--key", "keys", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
 @click.option("--renews", multiple=True, metavar="LEASE", help="A lease that would be named. Repeatable.")
 @click.option("--at", "at_text", metavar="TIME", help="Judge for this moment (RFC 3339) and not for now.")
 @administering(AS_JSON)
@@ -192,7 +192,7 @@ def releases_try(
     service: AdminClient,
     *,
     evidence: Path,
-    asked: tuple[str, ...],
+    keys: tuple[str, ...],
     renews: tuple[str, ...],
     at_text: str | None,
     as_json: bool,
@@ -206,7 +206,7 @@ def releases_try(
     from kms.domain.errors import ReleaseDeniedError
 
     at = None if at_text is None else rfc3339_text(read_time(at_text, "--at"))
-    names = list(dict.fromkeys(str(KeyReference.parse(one)) for one in asked))
+    names = list(dict.fromkeys(str(KeyReference.parse(one)) for one in keys))
     given = {"evidence": read_evidence_input(evidence), "keys": names, "renews": list(renews), "at": at}
     answer = service.post("/v1/releases/try", given)
     would_release = answer["trial"]["outcome"] == "allow"
@@ -219,7 +219,7 @@ def releases_try(
 
 
 def _require_chip(wanted: JsonObject) -> None:
-    """Refuse a chip that cannot be: an empty list would be taken for "nobody is concerned"."""
+    """Refuse a chip that cannot exist: an empty list would read as "no lease is concerned"."""
     if wanted["chip"] is not None and not _CHIP.fullmatch(wanted["chip"]):
         raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
 

@@ -46,7 +46,7 @@ _PATIENCE_SECONDS: Final = 2.0
 def open_endorsements(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
 ) -> EndorsementProvider:
-    """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
+    """Read the files of endorsements, and prepare the clients of the vendors' services; no request is sent yet.
 
     Raises:
         ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
@@ -63,7 +63,7 @@ def open_endorsements(
 
 
 def read_anchors(settings: Settings) -> TrustAnchors:
-    """Return whose roots are accepted.
+    """Return the accepted roots.
 
     Raises:
         ConfigurationError: ``anchor-file-invalid``, ``anchor-unknown`` or ``file-unreadable``.
@@ -75,7 +75,7 @@ def read_anchors(settings: Settings) -> TrustAnchors:
 
 
 def read_panel(settings: Settings) -> tuple[Witness, ...]:
-    """Return the witnesses that are asked to cosign, none when there is no file of them.
+    """Return the witnesses in the file of the settings; none without a file.
 
     Raises:
         ConfigurationError: ``witnesses-invalid``, ``verifier-key-invalid`` or ``file-unreadable``.
@@ -86,7 +86,7 @@ def read_panel(settings: Settings) -> tuple[Witness, ...]:
 
 
 def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
-    """Make ready to ask witnesses; None when there are none.
+    """Prepare the requests to witnesses; None when there are none.
 
     Raises:
         ConfigurationError: as ``read_panel``.
@@ -98,7 +98,7 @@ def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None
 
 
 def _bundle_trust(settings: Settings) -> BundleTrust:
-    """In production nobody's bundles count unless somebody is named; else the vendors' signatures inside suffice."""
+    """In production only bundles signed by a named key count; else the vendors' signatures inside suffice."""
     if not settings.bundle_keys and not settings.is_production:
         return UnsignedBundles.ACCEPTED
     return BundleKeys(keys=tuple(read_bundle_key(read_named(path, "bundle_keys")) for path in settings.bundle_keys))
@@ -146,7 +146,7 @@ def require_usable_cache(directory: Path) -> None:
 
 
 def _wait_briefly(code: str, seconds: float) -> None:
-    """Wait as long as a workload can be kept waiting; after that it shall come again."""
+    """Wait as long as a workload can be kept waiting; a longer wait is refused as retryable."""
     if seconds > _PATIENCE_SECONDS:
         raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
     time.sleep(seconds)

@@ -71,7 +71,7 @@ def require_guarded_file(name: str, path: Path) -> None:
         status = file.stat()
         folders = {one.absolute().parent: one.absolute().parent.stat() for one in (path, file)}
     except FileNotFoundError:
-        return  # a pipe without a name, or nothing; who reads it says that
+        return  # a pipe without a name, or nothing; its reader says that
     except OSError as exc:
         raise unreadable(path, name, exc) from exc
     if not stat.S_ISREG(status.st_mode):

@@ -64,7 +64,7 @@ def require_strict(settings: Settings) -> None:
 
 
 def _database_unproved(database: str) -> bool:
-    """Say whether a server on another machine may be anybody's. Without ``sslmode`` the store demands the proof."""
+    """Return True if a remote server need not prove its name. Without ``sslmode`` the store demands the proof."""
     place = locate(database)
     if not isinstance(place, URL):
         return False

@@ -29,7 +29,7 @@ KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in 
 
 
 class Settings(AdminSettings):
-    """What the operator decides.
+    """Everything that the operator decides.
 
     Attributes:
         database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
@@ -59,22 +59,22 @@ class Settings(AdminSettings):
         request_seconds: longest time to receive and answer one request.
         max_concurrent: most releases that a worker works on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
-        bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
-        fetch: whether AMD's, Intel's and NVIDIA's services are asked for what the files lack.
-        pcs_url: which service is asked for Intel's endorsements: Intel's own, or the PCCS of a data centre.
-        rim_url: which service is asked for NVIDIA's RIMs.
-        ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
+        bundle_keys: PEM files of the keys that may sign bundles; empty demands no signature of a bundle.
+        fetch: request what the files lack from the services of AMD, Intel and NVIDIA.
+        pcs_url: service for Intel's endorsements: Intel's own, or the PCCS of a data centre.
+        rim_url: service for NVIDIA's RIMs.
+        ocsp_url: responder for the revocation of NVIDIA's certificates.
         cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
         verifiers_file: Verifiers whose EARs are genuine here, with their keys; without it no passport is.
-        witnesses_file: witnesses that are asked to cosign the log's checkpoints.
+        witnesses_file: witnesses that cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
         allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
         break_glass_seconds: how long break-glass may be open at most.
         log_format: ``text`` for people or ``json`` for programs, on standard error.
         metrics_host: address where metrics are read.
-        metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
+        metrics_port: port where metrics are read, without authentication; without it there are none.
         otlp_endpoint: where OpenTelemetry traces are sent (OTLP over HTTP); without it there are none.
         trace_percent: of the traces that begin here, how many are kept.
         client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
@@ -165,7 +165,7 @@ class Settings(AdminSettings):
     @field_validator("otlp_endpoint")
     @classmethod
     def _address_of_a_collector(cls, value: str | None) -> str | None:
-        """Traces hold no secret; who asks when is nobody else's business all the same."""
+        """Traces hold no secret, but show who requests keys and when."""
         if value is None:
             return None
         parts = urlsplit(value)

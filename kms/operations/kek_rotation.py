@@ -189,7 +189,7 @@ def move(
                 break
             after = [rows[-1][column.name] for column in table.primary_key.columns]
             pause("read")
-            # Whatever holds the keys is asked here, and the database waits for nobody.
+            # The holder of the keys may be slow, so no transaction is open here.
             made = [(row, _rewrapped(vault.kek, kek, row, _context(table, row, origin))) for row in rows]
             pause("wrapped")
             with vault.store.writing() as tx:

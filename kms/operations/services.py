@@ -169,7 +169,7 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
 def open_publisher(
     vault: Vault, settings: Settings, *, clock: Clock, report: Callable[[str], None]
 ) -> tuple[LogPublisher, Identity]:
-    """Open what signs checkpoints of the log, and say who signs.
+    """Open the publisher of signed checkpoints, and the identity that signs them.
 
     Raises:
         ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or wrong.

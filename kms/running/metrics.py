@@ -1,4 +1,4 @@
-"""Prometheus metrics. Labels come from closed sets, so their number is bounded whatever is asked (MC-33)."""
+"""Prometheus metrics. Labels come from closed sets, so no request can add to their number (MC-33)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Periodic tasks of a running service: due rotations and destructions.
 
-Every process of every replica does this; each thing is done once, since the database decides who does it.
+Every process of every replica does this; each task is done once, since the database decides by whom.
 
 A destruction cannot be undone, so a clock that leaps must not bring one about: as long as the clock has not run evenly
 for ten minutes, beside the machine's monotonic one, nothing is destroyed.

@@ -131,7 +131,7 @@ class _Supervisor:
 
     def _fork(self, place: _Place, now: float) -> Worker | None:
         hearing, announcing = os.pipe()
-        # One that comes to a new worker while it still has this process's handlers would be heard by nobody.
+        # One that comes to a new worker while it still has this process's handlers would be lost.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_ENDING, signal.SIGHUP))
         pid = os.fork()
         if pid == 0:

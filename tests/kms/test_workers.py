@@ -203,11 +203,12 @@ def test_sighup_reaches_every_worker(config: Path, service: ServedProcess) -> No
 
 
 @pytest.mark.loopback
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("workers", "children"), [(1, 0), (2, 2)])
 def test_a_request_that_has_begun_is_finished_and_one_that_never_ends_is_not_waited_for(
-    config: Path, workers: str
+    config: Path, workers: int, children: int
 ) -> None:
-    service = ServedProcess.start(config, "--workers", workers, "--drain-seconds", "2", cold=workers != "1")
+    service = ServedProcess.start(config, "--workers", str(workers), "--drain-seconds", "2", cold=workers > 1)
+    service.wait_for_workers(children)
     head = (
         b"POST /v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
         b"Expect: 100-continue\r\n\r\n"
@@ -219,7 +220,7 @@ def test_a_request_that_has_begun_is_finished_and_one_that_never_ends_is_not_wai
             assert connection.recv(1000).startswith(b"HTTP/1.1 100"), "a handler waits for the body"
         begun.sendall(b"{")
         service.process.send_signal(signal.SIGTERM)
-        wait_until(config, "Shutting down", times=int(workers))
+        wait_until(config, "Shutting down", times=workers)
         begun.sendall(b"}")
         assert begun.recv(1000).startswith(b"HTTP/1.1 200")
         start = time.monotonic()

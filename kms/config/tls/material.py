@@ -1,4 +1,4 @@
-"""A certificate with its key, read from files and looked at before anybody connects."""
+"""A certificate with its key, read from files and checked before any client connects."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _require_strong(certificate: x509.Certificate, file: Path) -> None:
     elif not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
         got = type(key).__name__
     digest = certificate.signature_hash_algorithm
-    # A root signs itself, and nobody relies on that signature.
+    # A root signs itself, and nothing relies on that signature.
     if not got and digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
         got = f"a signature over {digest.name.upper()}"
     if got:

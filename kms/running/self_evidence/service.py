@@ -22,7 +22,7 @@ from kms.release.services import Identity, Services
 from kms.running.self_evidence.sources import EvidenceSource
 
 MAX_WAITING: Final = 8
-"""Who wait for the device at the same time; more are told to come again."""
+"""Requests that wait for the device at the same time; more are refused as retryable."""
 REPEAT_SECONDS: Final = 30
 """The same question is given the same answer for so long, without asking the device."""
 MAX_REMEMBERED: Final = 64
