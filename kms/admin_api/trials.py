@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -27,7 +28,7 @@ from kms.domain.actors import Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.limits import read_limits
 from kms.domain.permissions import Operation
-from kms.keys.policy_trials import PolicyTrial, difference_members, try_evidence
+from kms.keys.policy_trials import difference_members, try_evidence
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.release.service import ReleaseService
@@ -75,10 +76,7 @@ def try_policy(
             "policy_version": change.identity.version,
             "policy_sha256": change.identity.digest.hex(),
             **difference_members(difference),
-            "evidence": [
-                {"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed}
-                for one in (_tried(caller, change, request) if request.evidence else ())
-            ],
+            "evidence": _tried(caller, change, request) if request.evidence else [],
         }
     )
 
@@ -97,23 +95,20 @@ def try_limits(
         return limits_model(reader, name, change.limits, at=caller.now())
 
 
-def _tried(caller: Caller, change: KeyPolicySet, request: PolicyTrialRequestModel) -> list[PolicyTrial]:
+def _tried(caller: Caller, change: KeyPolicySet, request: PolicyTrialRequestModel) -> list[dict[str, object]]:
     at = caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = caller.context.services.releases()
     with caller.vault.store.reading() as reader:
         policies = change.policies(reader)
-    endorsements = services.endorsements.current(at=at)
-    return [
-        try_evidence(
-            one.name,
-            _evidence(one.evidence),
-            policies=policies,
-            endorsements=endorsements,
-            anchors=services.anchors,
-            at=at,
-        )
-        for one in request.evidence
-    ]
+    judge = partial(
+        try_evidence,
+        policies=policies,
+        endorsements=services.endorsements.current(at=at),
+        anchors=services.anchors,
+        at=at,
+    )
+    trials = [judge(one.name, _evidence(one.evidence)) for one in request.evidence]
+    return [{"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed} for one in trials]
 
 
 def _evidence(document: object) -> Evidence:

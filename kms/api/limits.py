@@ -20,7 +20,13 @@ URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
 """All names and values of a request together."""
 Limit = Literal["url", "headers", "rate", "concurrency"]
-LIMITS: Final[tuple[Limit, ...]] = ("url", "headers", "rate", "concurrency")
+_ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
+    "url": (HTTPStatus.REQUEST_URI_TOO_LONG, "url-too-long"),
+    "headers": (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large"),
+    "rate": (HTTPStatus.TOO_MANY_REQUESTS, "rate-limited"),
+    "concurrency": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
+}
+LIMITS: Final = tuple(_ANSWERS)
 Group = Literal["releases", "challenges", "log", "health", "other"]
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 _SHARES: Final[dict[Group, float]] = {"releases": 8, "challenges": 8, "log": 0.5, "health": 1, "other": 1}
@@ -31,8 +37,6 @@ readers of the log must not take the threads that releases need."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
     limit: Limit
-    status: HTTPStatus
-    code: str
     detail: str
     retry_seconds: int | None = None
 
@@ -86,23 +90,16 @@ class RequestLimits:
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
         """Return the refusal of a request; one that is not refused has taken a turn of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
-            text = f"the address is longer than {URL_BYTES} bytes"
-            return _Refusal(limit="url", status=HTTPStatus.REQUEST_URI_TOO_LONG, code="url-too-long", detail=text)
+            return _Refusal(limit="url", detail=f"the address is longer than {URL_BYTES} bytes")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            text = f"the headers have more than {HEADER_BYTES} bytes"
-            return _Refusal(limit="headers", status=status, code="headers-too-large", detail=text)
-        wait = self._wait(scope)
+            return _Refusal(limit="headers", detail=f"the headers have more than {HEADER_BYTES} bytes")
+        wait = math.ceil(self._wait(scope))
         if wait > 0:
-            status = HTTPStatus.TOO_MANY_REQUESTS
-            text = f"too many requests from this address; wait {math.ceil(wait)} s"
-            return _Refusal(
-                limit="rate", status=status, code="rate-limited", detail=text, retry_seconds=math.ceil(wait)
-            )
+            text = f"too many requests from this address; wait {wait} s"
+            return _Refusal(limit="rate", detail=text, retry_seconds=wait)
         if not self._limits[group].acquire():
-            status = HTTPStatus.SERVICE_UNAVAILABLE
             text = f"{self._limits[group].total} requests of this kind are being worked on; nothing was decided"
-            return _Refusal(limit="concurrency", status=status, code="too-busy", detail=text, retry_seconds=1)
+            return _Refusal(limit="concurrency", detail=text, retry_seconds=1)
         return None
 
     def _wait(self, scope: Scope) -> float:
@@ -113,10 +110,10 @@ class RequestLimits:
         return self._rates.wait_of(caller_of(client[0] if client else ""), at=self._monotonic())
 
     def _answer(self, refusal: _Refusal) -> ASGIApp:
-        retry = refusal.retry_seconds
+        retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]
         return problem(
-            status=refusal.status,
-            code=refusal.code,
+            status=status,
+            code=code,
             detail=refusal.detail,
             simulated=self._simulated,
             more={"retryable": True} if retry else None,

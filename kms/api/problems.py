@@ -128,27 +128,26 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
         return problem(
             status=status, code=error.code, detail="the service found its own data damaged", simulated=simulated
         )
-    more: dict[str, JsonValue] = {
-        name: value
-        for name, value in error.context().items()
-        if name in {"hint", "field", "expected", "got", "retryable"}
-    }
-    # What a key does not disclose is empty, and left out.
-    failed: list[JsonValue] = [
-        {name: value for name, value in check_members(c).items() if value != ""}
-        for c in error.checks
-        if c.outcome is Outcome.FAIL
-    ]
-    if failed:
-        more["failed_checks"] = failed
-    headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
-    if headers:
-        more["retryable"] = True
-    if status is HTTPStatus.UNAUTHORIZED:
+    more, headers = _context(error), None
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        more["retryable"], headers = True, {"Retry-After": _RETRY_AFTER_SECONDS}
+    elif status is HTTPStatus.UNAUTHORIZED:
         headers = {"WWW-Authenticate": _challenge(error)}
     return problem(
         status=status, code=error.code, detail=error.message, simulated=simulated, more=more, headers=headers
     )
+
+
+def _context(error: AttestError) -> dict[str, JsonValue]:
+    """Return the context of an error and its failed checks; the members that a key does not disclose are left out."""
+    shown = {"hint", "field", "expected", "got", "retryable"}
+    more: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in shown}
+    failed: list[JsonValue] = [
+        {name: value for name, value in check_members(check).items() if value != ""}
+        for check in error.checks
+        if check.outcome is Outcome.FAIL
+    ]
+    return more | {"failed_checks": failed} if failed else more
 
 
 def _challenge(error: AttestError) -> str:

@@ -77,12 +77,8 @@ class KeySets:
             UnavailableError: ``token-keys-stale``: they were not read lately enough.
         """
         read = self._read.get(issuer.issuer)
-        age = None if read is None else at - read.at
-        if (
-            read is None
-            or age is None
-            or not -timedelta(seconds=CLOCK_SECONDS) <= age <= timedelta(seconds=issuer.max_age_seconds)
-        ):
+        back, oldest = timedelta(seconds=CLOCK_SECONDS), timedelta(seconds=issuer.max_age_seconds)
+        if read is None or not -back <= at - read.at <= oldest:
             raise UnavailableError(
                 "the keys of the token's issuer were not read lately enough",
                 code="token-keys-stale",
@@ -156,9 +152,13 @@ def read_key_set(issuer: BearerIssuer) -> bytes:
     Raises:
         OSError: it cannot be had, or is too long.
     """
-    if issuer.jwks_file is not None:
-        with issuer.jwks_file.open("rb") as file:
-            return file.read(MAX_JWKS_BYTES + 1)
+    if issuer.jwks_file is None:
+        return _fetch_key_set(issuer)
+    with issuer.jwks_file.open("rb") as file:
+        return file.read(MAX_JWKS_BYTES + 1)
+
+
+def _fetch_key_set(issuer: BearerIssuer) -> bytes:
     context = ssl.create_default_context(cafile=None if issuer.ca_file is None else str(issuer.ca_file))
     try:
         with (

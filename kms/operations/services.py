@@ -42,7 +42,7 @@ from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
-from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
+from kms.store import ReadTransaction, Store, WriteTransaction, create_database, locate, open_store
 
 _SEED_BYTES: Final = 32
 _IDENTITY = ("identity", "ed25519")
@@ -106,7 +106,12 @@ def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
         if exc.code in {"database-missing", "database-not-initialised"}:
             return ()
         raise
-    with closing(store), store.reading() as tx:
+    with closing(store):
+        return _keks(store)
+
+
+def _keks(store: Store) -> tuple[KekRecord, ...]:
+    with store.reading() as tx:
         return tx.keks.all()
 
 
@@ -141,14 +146,11 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
     with ExitStack() as opened:
         main = opened.enter_context(closing(open_backend(settings.kek, random=random)))
         store = opened.enter_context(closing(open_store(settings.database, access=settings.database_access)))
-
-        def known() -> tuple[KekRecord, ...]:
-            with store.reading() as tx:
-                return tx.keks.all()
-
         with store.reading() as tx:
             _require_origin(tx, settings)
-        ring = KekRing(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
+        ring = KekRing(
+            main, known=partial(_keks, store), others=partial(read_directory, settings.kek_directory), random=random
+        )
         opened.pop_all()
         return Vault(store=store, kek=ring)
 

@@ -30,6 +30,8 @@ _HEAD_BYTES: Final = 32 * 1024
 """Of a request's line and headers, before they are read; ``kms.api.limits`` says less, and says it in words."""
 _ACCEPTED_AT_ONCE: Final = 1
 """Of several processes on one socket, the first to wake must not take everything that is waiting."""
+_TAKEN: Final = "another program, perhaps another 'kms serve', has it; take another with {option}"
+_UNUSABLE: Final = "name an address of this machine with {option}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +64,15 @@ def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as exc:
         taken = exc.errno == errno.EADDRINUSE
-        host_option, port_option = (name.replace("_", "-") for name in names)
+        field = names[1] if taken else names[0]
+        option = f"--{field.replace('_', '-')}"
         problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
         raise ConfigurationError(
             f"cannot listen on {host} port {port}: {problem}",
             code="address-in-use" if taken else "address-unusable",
-            field=names[1] if taken else names[0],
+            field=field,
             got=f"{host}:{port}",
-            hint=f"another program, perhaps another 'kms serve', has it; take another with --{port_option}"
-            if taken
-            else f"name an address of this machine with --{host_option}",
+            hint=(_TAKEN if taken else _UNUSABLE).format(option=option),
         ) from exc
 
 

@@ -150,20 +150,22 @@ def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
     return public
 
 
-def _require_strong(certificate: x509.Certificate, file: Path) -> None:
-    key = certificate.public_key()
-    got = ""
+def _weakness(certificate: x509.Certificate) -> str:
+    key, digest = certificate.public_key(), certificate.signature_hash_algorithm
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < MIN_RSA_BITS:
-        got = f"RSA of {key.key_size} bits"
-    elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _CURVES:
-        got = f"the curve {key.curve.name}"
-    elif not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
-        got = type(key).__name__
-    digest = certificate.signature_hash_algorithm
+        return f"RSA of {key.key_size} bits"
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _CURVES:
+        return f"the curve {key.curve.name}"
+    if not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
+        return type(key).__name__
     # A root signs itself, and nothing relies on that signature.
-    if not got and digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
-        got = f"a signature over {digest.name.upper()}"
-    if got:
+    if digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
+        return f"a signature over {digest.name.upper()}"
+    return ""
+
+
+def _require_strong(certificate: x509.Certificate, file: Path) -> None:
+    if got := _weakness(certificate):
         raise ConfigurationError(
             f"a certificate in {file} is too weak: {got}",
             code="tls-certificate-weak",

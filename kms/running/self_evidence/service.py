@@ -93,6 +93,13 @@ class SelfEvidenceService:
         if len(self._made) >= self._per_minute:
             raise _busy(f"{self._per_minute} reports were made in the last minute")
         self._made.append(now)
+        made = self._make(source, statement, nonce, audience)
+        self._answers[question] = (now, made)
+        return made
+
+    def _make(
+        self, source: EvidenceSource, statement: ServiceStatement, nonce: bytes, audience: str
+    ) -> ServiceAttestation:
         try:
             evidence = source(identity_binding(statement, nonce=nonce, audience=audience))
         except CollectionError as exc:
@@ -103,9 +110,7 @@ class SelfEvidenceService:
             ) from exc
         text = identity_note(nonce=nonce, audience=audience, statement=statement.to_bytes(), evidence=evidence)
         note = sign_note(text, name=self._identity.public.name, key=self._identity.key)
-        made = ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
-        self._answers[question] = (now, made)
-        return made
+        return ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
 
     def _forget(self, now: datetime) -> None:
         """Forget answers that are old, or from the future after a clock that went back."""
