@@ -33,17 +33,6 @@ from attest.release import Passport
 from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
 Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
-STAGES: Final[tuple[Stage, ...]] = (
-    "challenge",
-    "verify",
-    "decide",
-    "unwrap",
-    "wrap",
-    "log",
-    "prove",
-    "read",
-    "write",
-)
 """``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
 Outcome = Literal["allow", "deny", "refused", "undecided", "failed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("allow", "deny", "refused", "undecided", "failed")

@@ -103,7 +103,8 @@ def verify_bearer(
     # (1) The signature, by a key of this issuer and no other, with an algorithm that the operator allows.
     claims = _signed(text, issuer, keys)
     # (2) It is for this service alone: a token that others accept too could be handed on by them.
-    _require_text(claims, "iss", issuer.issuer, "token-issuer-unknown")
+    if claims.get("iss") != issuer.issuer:
+        raise _refused("its iss is another one", "token-issuer-unknown", field="iss")
     audience = claims.get("aud")
     if audience not in (issuer.audience, [issuer.audience]):
         raise _refused("it is for another audience", "token-audience-mismatch", field="aud", expected=issuer.audience)
@@ -145,11 +146,6 @@ def _signed(text: str, issuer: BearerIssuer, keys: tuple[TokenKey, ...]) -> Mapp
     if (None if token.typ is None else token.typ.lower()) not in _TYPES:
         raise _refused("it is a token of another kind", "token-type-refused", field="typ", expected="JWT or at+jwt")
     return token.claims
-
-
-def _require_text(claims: Mapping[str, JsonValue], name: str, wanted: str, code: str) -> None:
-    if claims.get(name) != wanted:
-        raise _refused(f"its {name} is another one", code, field=name)
 
 
 def _require_time(claims: Mapping[str, JsonValue], issuer: BearerIssuer, at: datetime) -> datetime:

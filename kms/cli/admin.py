@@ -9,7 +9,7 @@ import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -73,7 +73,7 @@ def admin_list(service: AdminClient, *, everything: bool, as_json: bool) -> None
 
 
 @admin.command("whois")
-@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("certificate", type=FILE)
 @AS_JSON
 def admin_whois(certificate: Path, *, as_json: bool) -> None:
     """Print what the client certificate in a PEM file can be granted roles as, one identity a line.

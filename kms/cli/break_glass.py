@@ -9,7 +9,7 @@ import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
-from kms.cli.options import AS_JSON, JsonObject, administering, print_rows
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, administering, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -33,7 +33,7 @@ def break_glass() -> None:
 @break_glass.command("open")
 @click.option("--key", "key_text", required=True, metavar="KEY", help="For which key.")
 @click.option("--lift-freeze", metavar="SCOPE:NAME", help="The freeze that is not to count: key:…, tenant:…, … or all.")
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="The policy that is to judge instead.")
+@click.option("--policy", "policy_file", type=FILE, help="The policy that is to judge instead.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
 @changing(needs_reason=True)
 @administering()
@@ -75,7 +75,7 @@ def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
 
 @break_glass.command("close")
 @click.argument("number", type=click.IntRange(1, 2**31 - 1))
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
+@REASON
 @administering(TELLING)
 def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None:
     """End a relaxation before its time, at once."""

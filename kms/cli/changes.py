@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import print_json, say, with_options
+from kms.cli.options import REASON, print_json, say, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,6 @@ _PROPOSING = (
     click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
     click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
 )
-_REQUIRED = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 _OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 _AS_JSON = "kms.cli.changes.as_json"
 
@@ -67,7 +66,7 @@ def changing(
         def called(*, reason: str, propose: bool, hours: int, person: str | None, **given: object) -> None:
             command(manner=Manner(reason=reason, propose=propose, hours=hours, person=person), **given)
 
-        reason_option = _REQUIRED if needs_reason else _OPTIONAL
+        reason_option = REASON if needs_reason else _OPTIONAL
         return with_options(reason_option, *_PROPOSING, *((TELLING,) if telling else ()))(called)
 
     return decorate

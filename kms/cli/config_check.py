@@ -101,8 +101,8 @@ def _settings_file(looking: _Looking) -> Iterator[_Found]:
 
 def _profile(looking: _Looking) -> Iterator[_Found]:
     require_strict(looking.settings)
-    for one in relaxed_switches(looking.settings):
-        yield _Found("warning", f"{one.name}: {one.text}", 'profile = "production" refuses this')
+    for name, text in relaxed_switches(looking.settings).items():
+        yield _Found("warning", f"{name}: {text}", 'profile = "production" refuses this')
     yield _Found("ok", looking.settings.profile)
 
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
+from kms.cli.options import AS_JSON, REASON, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kms.cli.admin_client import AdminClient
-
-_REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 
 
 @click.group()
@@ -78,7 +76,7 @@ def _add(
         group.command(scope, help=f"{verb} {what}.")(command)
 
 
-_add(freeze, "Stop", _freezing, administering(_REASON, TELLING))
+_add(freeze, "Stop", _freezing, administering(REASON, TELLING))
 _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import with_options
+from kms.cli.options import FILE, with_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -94,15 +94,11 @@ _REFERENCES = (
     click.option(
         "--references",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=FILE,
         help="Document of reference values that the policy names, unless it is in force already.",
     ),
-    click.option(
-        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
-    ),
-    click.option(
-        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
-    ),
+    click.option("--references-signature", multiple=True, type=FILE, help="Signature over such a document."),
+    click.option("--references-key", multiple=True, type=FILE, help="Public key that made one (PEM)."),
 )
 
 

@@ -9,7 +9,7 @@ import click
 
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
-from kms.cli.options import AS_JSON, JsonObject, administering, key_argument, key_path, moment, print_json, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, key_argument, key_path, moment, print_json, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -37,12 +37,12 @@ def policy() -> None:
 
 @policy.command("set")
 @key_argument
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option("--dry-run", is_flag=True, help="Show what it would change, and change nothing.")
 @click.option(
     "--evidence",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Recorded evidence: what does each policy say of it? With --dry-run. Repeatable.",
 )
 @click.option("--at", "at_text", metavar="TIME", help="Moment for which it is judged (RFC 3339). Default: now.")

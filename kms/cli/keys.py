@@ -15,6 +15,7 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
 from kms.cli.options import (
     AS_JSON,
+    FILE,
     JsonObject,
     administering,
     key_argument,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options by which an owner's key comes in; the command gets ``source`` and ``wrapped``."""
-    clear = click.option("--from", "source", type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
-    sealed = click.option("--wrapped", type=click.Path(path_type=Path), help="What 'kms key wrap' wrote.")
+    clear = click.option("--from", "source", type=FILE, help="Raw bytes; - for stdin.")
+    sealed = click.option("--wrapped", type=FILE, help="What 'kms key wrap' wrote.")
     return clear(sealed(command))
 
 
@@ -48,7 +49,7 @@ def key() -> None:
 
 @key.command("create")
 @key_argument
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option("--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="What it is for.")
 @click.option("--algorithm", help="For prompt keys hpke-mlkem768-x25519 (default) or hpke-x25519.")
 @references_options
@@ -72,7 +73,7 @@ def key_create(
 @key_argument
 @material_options
 @click.option("--algorithm", default="symmetric-256", help="What it is; with it goes what it is for.")
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @references_options
 @administering(AS_JSON)
 def key_import(

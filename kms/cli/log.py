@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, JsonObject, administering, moment, print_json, say, vault, with_settings
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -61,7 +61,7 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool, as_json: bool) -
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
 )
 @with_settings(AS_JSON)
@@ -121,8 +121,8 @@ def log_export(directory: Path, loaded: LoadedSettings, as_json: bool) -> None:
 @click.argument("url")
 @click.option("--log", "log_key", required=True, metavar="IDENTITY", help="The service's identity, from its operator.")
 @click.option("--name", required=True, help="This witness's name, such as witness.example/a.")
-@click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="Its Ed25519 key (PEM).")
-@click.option("--memory", required=True, type=click.Path(path_type=Path), help="Remembers the last one cosigned.")
+@click.option("--key", "key_file", required=True, type=FILE, help="Its Ed25519 key (PEM).")
+@click.option("--memory", required=True, type=FILE, help="Remembers the last one cosigned.")
 def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) -> None:
     """Be a witness: cosign the checkpoint of the service at URL, if its log extends the one cosigned before.
 

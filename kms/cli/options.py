@@ -73,12 +73,13 @@ def moment() -> datetime:
     return system_clock()
 
 
+FILE = click.Path(path_type=Path)
 SETTINGS = (
-    click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
+    click.option("--config", type=FILE, help="Settings file (TOML); else KMS_CONFIG."),
     click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
-    click.option("--database-password-file", type=click.Path(path_type=Path), help="Password for PostgreSQL."),
+    click.option("--database-password-file", type=FILE, help="Password for PostgreSQL."),
     click.option("--database-connections", type=int, help="Most connections to PostgreSQL (default 10)."),
-    click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
+    click.option("--kek-file", type=FILE, help="Key-encryption key."),
     click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
 )
 SERVING = (
@@ -87,8 +88,8 @@ SERVING = (
     click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
     click.option("--workers", type=int, help="Processes that serve (default 1)."),
     click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
-    click.option("--tls-certificate-file", type=click.Path(path_type=Path), help="Certificates for HTTPS (PEM)."),
-    click.option("--tls-key-file", type=click.Path(path_type=Path), help="The key of the first of them (PEM)."),
+    click.option("--tls-certificate-file", type=FILE, help="Certificates for HTTPS (PEM)."),
+    click.option("--tls-key-file", type=FILE, help="The key of the first of them (PEM)."),
     click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Oldest version of TLS (default 1.3)."),
     click.option(
         "--plain-http",
@@ -102,13 +103,13 @@ SERVING = (
     ),
     click.option("--self-evidence-per-minute", type=int, help="Most reports in a minute (default 60)."),
     click.option("--lock-memory/--no-lock-memory", default=None, help="Keep the memory out of the swap."),
-    click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
-    click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
+    click.option("--endorsements", multiple=True, type=FILE, help="File or directory."),
+    click.option("--bundle-keys", multiple=True, type=FILE, help="Who may sign bundles (PEM)."),
     click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
-    click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
-    click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
-    click.option("--verifiers-file", type=click.Path(path_type=Path), help="Whose EARs are genuine (TOML)."),
-    click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
+    click.option("--cache-directory", type=FILE, help="Where its answers are kept."),
+    click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML)."),
+    click.option("--verifiers-file", type=FILE, help="Whose EARs are genuine (TOML)."),
+    click.option("--witnesses-file", type=FILE, help="Who is asked to cosign the log."),
     click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
     click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
@@ -129,12 +130,13 @@ SERVING = (
 )
 SERVER = (
     click.option("--server", metavar="URL", help="Administer the service with its API at this https address."),
-    click.option("--ca", type=click.Path(path_type=Path), help="Authority of its certificate (PEM)."),
-    click.option("--client-cert", type=click.Path(path_type=Path), help="Your certificate (PEM)."),
-    click.option("--client-key", type=click.Path(path_type=Path), help="The key of your certificate (PEM)."),
-    click.option("--token-file", type=click.Path(path_type=Path), help="File with your bearer token."),
+    click.option("--ca", type=FILE, help="Authority of its certificate (PEM)."),
+    click.option("--client-cert", type=FILE, help="Your certificate (PEM)."),
+    click.option("--client-key", type=FILE, help="The key of your certificate (PEM)."),
+    click.option("--token-file", type=FILE, help="File with your bearer token."),
 )
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 

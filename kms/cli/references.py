@@ -9,7 +9,7 @@ import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_documents
-from kms.cli.options import AS_JSON, JsonObject, administering, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
@@ -21,13 +21,9 @@ def references() -> None:
 
 
 @references.command("add")
-@click.argument("document", type=click.Path(path_type=Path))
-@click.option(
-    "--signature", "signatures", multiple=True, type=click.Path(path_type=Path), help="Signature over it. Repeatable."
-)
-@click.option(
-    "--key", "keys", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM). Repeatable."
-)
+@click.argument("document", type=FILE)
+@click.option("--signature", "signatures", multiple=True, type=FILE, help="Signature over it. Repeatable.")
+@click.option("--key", "keys", multiple=True, type=FILE, help="Public key that made one (PEM). Repeatable.")
 @administering(TELLING)
 def references_add(
     service: AdminClient, *, document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...]

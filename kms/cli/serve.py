@@ -45,8 +45,8 @@ def _announce(
     from kms.config.insecure_switches import relaxed_switches
 
     port, admin_port = ports
-    for one in relaxed_switches(settings):
-        report(f"warning: {one.text} ({one.name})")
+    for name, text in relaxed_switches(settings).items():
+        report(f"warning: {text} ({name})")
     if not settings.endorsements and not settings.fetch:
         report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     scheme = "http" if settings.tls_certificate_file is None else "https"

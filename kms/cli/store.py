@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, moment, print_json, say, vault, with_settings
+from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
+    from kms.operations.fsck import FsckFinding
     from kms.store.backup import BackupSummary
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @with_settings(AS_JSON)
 def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
     """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
@@ -34,7 +35,7 @@ def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--expect",
     "expected",
@@ -46,7 +47,7 @@ def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
 )
 @click.option(
@@ -119,10 +120,7 @@ def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) ->
         rows = [asdict(finding) for finding in findings]
         print_json({"schema": "kms.fsck/1", "sound": sound, "checks": rows})
     else:
-        for finding in findings:
-            click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
-            for problem in finding.problems:
-                click.echo(f"  {problem}")
+        _show_findings(findings)
     for finding in findings:
         if finding.warning:
             say(f"warning: {finding.check}: {finding.warning}")
@@ -134,6 +132,13 @@ def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) ->
             field=failed,
             hint="keep it as it is, find out who wrote to it, and restore a backup",
         )
+
+
+def _show_findings(findings: list[FsckFinding]) -> None:
+    for finding in findings:
+        click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
+        for problem in finding.problems:
+            click.echo(f"  {problem}")
 
 
 def _show(summary: BackupSummary, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
@@ -81,8 +81,6 @@ class Settings(AdminSettings):
         client_burst: requests that it may send at once.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     database: Annotated[str, Field(min_length=1, max_length=4096)]
     origin: Annotated[str, Field(min_length=1, max_length=128)]
@@ -187,21 +185,13 @@ class Settings(AdminSettings):
         return value
 
     @model_validator(mode="after")
-    def _certificate_with_key(self) -> Settings:
+    def _agreeing(self) -> Settings:
         if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
             msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _simulated_only_where_allowed(self) -> Settings:
         if self.self_evidence.startswith("simulated") and not self.allow_simulated:
             msg = "self_evidence of the simulator needs allow_simulated"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _planes_apart(self) -> Settings:
         if self.admin_port == self.port != 0:
             msg = "admin_port and port are the same"
             raise ValueError(msg)

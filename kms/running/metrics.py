@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -81,29 +82,22 @@ class Meter:
     def __init__(self, settings: Settings, services: Services, *, shared: Path | None = None) -> None:
         """Make the metrics, all at zero."""
         own = CollectorRegistry()
-        self._requests = Counter("kms_requests_total", "Requests.", ("route", "status"), registry=own)
-        self._request_seconds = Histogram(
-            "kms_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=own
+        count, timed = partial(Counter, registry=own), partial(Histogram, buckets=_SECONDS, registry=own)
+        self._requests = count("kms_requests_total", "Requests.", ("route", "status"))
+        self._request_seconds = timed("kms_request_seconds", "Time to answer.", ("route",))
+        self._decisions = count(
+            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code")
         )
-        self._decisions = Counter(
-            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code"), registry=own
-        )
-        self._stages = Histogram(
-            "kms_stage_seconds", "Stages of a release.", ("stage",), buckets=_SECONDS, registry=own
-        )
-        self._verification = Histogram(
-            "kms_verification_seconds", "Verification of evidence.", ("tee",), buckets=_SECONDS, registry=own
-        )
-        self._transactions = Histogram(
+        self._stages = timed("kms_stage_seconds", "Stages of a release.", ("stage",))
+        self._verification = timed("kms_verification_seconds", "Verification of evidence.", ("tee",))
+        self._transactions = timed(
             "kms_store_transaction_seconds",
             "Transactions of the database, with the wait for its lock and for the disk.",
             ("kind",),
-            buckets=_SECONDS,
-            registry=own,
         )
-        self._limited = Counter("kms_limited_total", "Requests that a limit refused.", ("limit",), registry=own)
-        self._refreshes = Counter(
-            "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome"), registry=own
+        self._limited = count("kms_limited_total", "Requests that a limit refused.", ("limit",))
+        self._refreshes = count(
+            "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome")
         )
         self._codes: set[str] = set()
         self._registry = CollectorRegistry()
@@ -225,7 +219,7 @@ class _State(Collector):
         info = InfoMetricFamily("kms_build", "The version that runs.")
         info.add_metric((), {"version": __version__})
         yield info
-        on = {one.name for one in relaxed_switches(self._settings)}
+        on = relaxed_switches(self._settings)
         relaxed = GaugeMetricFamily("kms_relaxed", "Whether a switch demands less than it could.", labels=("switch",))
         for name in SWITCHES:
             relaxed.add_metric((name,), float(name in on))
