@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, moment, print_json, say, with_settings
+from kms.cli.options import AS_JSON, JsonObject, moment, print_json, say, with_settings
 
 if TYPE_CHECKING:
-    from kms.config.settings import LoadedSettings
+    from datetime import datetime
+
+    from kms.config.settings import LoadedSettings, Settings
 
 
 @click.group()
@@ -25,19 +27,10 @@ def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
 
     What ends soonest is first. What a running service keeps in memory alone is not seen.
     """
-    from attest.clock import system_clock
     from attest.encoding import rfc3339_text
-    from kms.config.external_files import open_endorsements, read_cached
-    from kms.release.endorsement_dates import dated
 
-    settings, at = loaded.settings, moment()
-    provider = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
-    found = [("files", one) for one in dated(provider.current(at=at))]
-    found += [("cache", one) for one in dated(read_cached(settings, at=at))]
-    rows = [
-        {"from": where, "kind": one.kind, "name": one.name, "ends": rfc3339_text(one.ends), "current": at < one.ends}
-        for where, one in sorted(found, key=lambda each: each[1].ends)
-    ]
+    at = moment()
+    rows = _rows(loaded.settings, at)
     if as_json:
         print_json({"schema": "kms.endorsements/1", "at": rfc3339_text(at), "endorsements": rows})
         return
@@ -46,3 +39,18 @@ def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
         click.echo(f"{row['ends']:27} {state:8} {row['from']:6} {row['kind']:12} {row['name']}")
     if not rows:
         say("note: there is nothing; 'attest endorsements fetch' makes a bundle, or set fetch")
+
+
+def _rows(settings: Settings, at: datetime) -> list[JsonObject]:
+    from attest.clock import system_clock
+    from attest.encoding import rfc3339_text
+    from kms.config.external_files import open_endorsements, read_cached
+    from kms.release.endorsement_dates import dated
+
+    provider = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
+    found = [("files", one) for one in dated(provider.current(at=at))]
+    found += [("cache", one) for one in dated(read_cached(settings, at=at))]
+    return [
+        {"from": where, "kind": one.kind, "name": one.name, "ends": rfc3339_text(one.ends), "current": at < one.ends}
+        for where, one in sorted(found, key=lambda each: each[1].ends)
+    ]

@@ -64,12 +64,11 @@ def load_settings(
         ("environment", _from_environment(environ)),
         ("flag", {name: value for name, value in flags.items() if value is not None}),
     )
-    for _, layer in layers:
-        if isinstance(layer.get("database"), str):
-            locate(str(layer["database"]))
     values: dict[str, object] = {}
     sources = dict.fromkeys(Settings.model_fields, "default")
     for source, layer in layers:
+        if isinstance(layer.get("database"), str):
+            locate(str(layer["database"]))
         values |= layer
         for name in layer:
             sources[name] = f"environment {ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else source

@@ -100,13 +100,7 @@ def restore(
 ) -> BackupSummary:
     """Make a database from a backup, all or nothing. The key-encryption key has to be there; it is not read.
 
-    Args:
-        settings: name the database, which must not exist, and the service of the backup.
-        path: the backup.
-        noted: states that the log must hold.
-        actor: the caller, for the log.
-        at: moment of the log entry.
-        dry_run: do everything, and undo it.
+    The database must not exist, the service must be that of the backup, and the log must hold the noted states.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
@@ -120,24 +114,27 @@ def restore(
     except OSError as exc:
         raise _unusable(path, exc.strerror or str(exc)) from exc
     with source:
-        # Read to its end first, so that a damaged one touches nothing.
         try:
-            summary = check_backup(source)
+            summary = check_backup(source)  # to its end first, so that a damaged one touches nothing
         except OSError as exc:  # a directory, or a disk that fails
             raise _unusable(path, exc.strerror or str(exc)) from exc
-        if summary.origin != settings.origin:
-            raise ConfigurationError(
-                f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
-                code="origin-mismatch",
-                field="origin",
-                expected=settings.origin,
-                got=summary.origin[:140],
-                hint="name the settings of the service that the backup is of",
-            )
+        _require_origin(summary, settings)
         fill = _Restoration(source=source, summary=summary, noted=noted, actor=actor, at=at, dry_run=dry_run)
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
     return summary
+
+
+def _require_origin(summary: BackupSummary, settings: Settings) -> None:
+    if summary.origin != settings.origin:
+        raise ConfigurationError(
+            f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
+            code="origin-mismatch",
+            field="origin",
+            expected=settings.origin,
+            got=summary.origin[:140],
+            hint="name the settings of the service that the backup is of",
+        )
 
 
 def _unusable(path: Path, problem: str) -> ConfigurationError:
