@@ -37,19 +37,13 @@ from kms.running.scheduled_tasks import SteadyClock, Upkeep, kept_up
 from kms.running.self_evidence import open_source
 from kms.running.workers import Worker, supervise
 
-__all__ = ["ProcessContext", "run"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessContext:
-    """What a running service is given beside its settings.
+    """Clock, randomness and output of a running service.
 
-    Attributes:
-        clock: tells the time.
-        random: where nonces come from.
-        report: takes a line for the operator.
-        announce: called once, when the service answers, with its identity, the port that it listens on, and that of
-            the administration API, if there is one.
+    ``announce`` is called once, when the service answers, with its identity, its port, and that of the administration
+    API, if there is one.
     """
 
     clock: Clock
@@ -60,14 +54,7 @@ class ProcessContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """What was opened before any worker started; every worker serves all of it.
-
-    Attributes:
-        release: where keys are released.
-        admin: where administrators are served, if anywhere.
-        metrics: where metrics are read, if anywhere.
-        shared: where workers keep what they count, when there are several and it is read.
-    """
+    """Sockets that were opened before any worker started, and the folder of the metrics that several workers share."""
 
     release: socket.socket
     admin: socket.socket | None
@@ -76,21 +63,14 @@ class _Opened:
 
     @property
     def ports(self) -> tuple[int, int | None]:
-        """Return where keys are released, and where administrators are served."""
+        """The ports of the release plane and of the administration API."""
         admin = None if self.admin is None else int(self.admin.getsockname()[1])
         return int(self.release.getsockname()[1]), admin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
-    """What is special about one serving process.
-
-    Attributes:
-        ready: called when it accepts connections.
-        meaning: what the settings mean to it.
-        number: of the worker; 1 where there is one process alone.
-        lifeline: see ``serve``.
-    """
+    """The particulars of one serving process; ``ready`` is called when it accepts connections."""
 
     ready: Callable[[], None]
     meaning: Meaning
@@ -98,7 +78,7 @@ class _Life:
     lifeline: int | None = None
 
 
-def run(settings: Settings, surroundings: ProcessContext) -> int:
+def run(settings: Settings, process: ProcessContext) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Returns:
@@ -110,26 +90,26 @@ def run(settings: Settings, surroundings: ProcessContext) -> int:
         UnavailableError: the database is in use by something else.
     """
     set_up_logs(settings.log_format)
-    weigh_channel(settings, report=surroundings.report)
+    weigh_channel(settings, report=process.report)
     if settings.workers == 1:
-        with _services(settings, surroundings) as (services, meaning), _opened(settings) as opened:
-            ready = partial(surroundings.announce, services.identity.public.text, *opened.ports)
-            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), surroundings=surroundings)
+        with _services(settings, process) as (services, meaning), _opened(settings) as opened:
+            ready = partial(process.announce, services.identity.public.text, *opened.ports)
+            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), process=process)
         return 0
     with _opened(settings) as opened:
         ports = opened.ports
         found = supervise(
             settings.workers,
             drain_seconds=settings.drain_seconds,
-            announce=lambda identity: surroundings.announce(identity, *ports),
-            report=surroundings.report,
+            announce=lambda identity: process.announce(identity, *ports),
+            report=process.report,
         )
         if not isinstance(found, Worker):
             return found
-        with _services(settings, surroundings) as (services, meaning):
+        with _services(settings, process) as (services, meaning):
             ready = partial(found.ready, services.identity.public.text)
             life = _Life(ready=ready, meaning=meaning, number=found.number, lifeline=found.lifeline)
-            _serve(settings, services, opened, life, surroundings=surroundings)
+            _serve(settings, services, opened, life, process=process)
         return 0
 
 
@@ -149,7 +129,7 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 @contextmanager
 def _shared_folder() -> Iterator[Path]:
-    """Make a folder that only the process which made it takes away, and none of those that it forked."""
+    """Make a folder that its maker removes, and none of the processes that it forked."""
     maker, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="kms-metrics-"))
     try:
         yield folder
@@ -159,28 +139,26 @@ def _shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _services(settings: Settings, surroundings: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
+def _services(settings: Settings, process: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
     if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
-        surroundings.report("warning: this system does not keep other processes of the same user out of its memory")
-    services = open_services(settings, clock=surroundings.clock, random=surroundings.random, report=surroundings.report)
-    rotator = Rotator(store=services.store, kek=services.kek, random=surroundings.random)
-    clock = SteadyClock(clock=surroundings.clock, monotonic=time.monotonic)
+        process.report("warning: this system does not keep other processes of the same user out of its memory")
+    services = open_services(settings, clock=process.clock, random=process.random, report=process.report)
+    rotator = Rotator(store=services.store, kek=services.kek, random=process.random)
+    clock = SteadyClock(clock=process.clock, monotonic=time.monotonic)
     try:
         configuration = read_configuration(settings, services.anchors)
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
-        with kept_up(Upkeep(rotator=rotator, clock=clock, report=surroundings.report)):
+        with kept_up(Upkeep(rotator=rotator, clock=clock, report=process.report)):
             yield services, Meaning(settings, services, configuration)
     finally:
         services.store.close()
 
 
-def _serve(
-    settings: Settings, services: Services, opened: _Opened, life: _Life, *, surroundings: ProcessContext
-) -> None:
-    """Serve everything that was opened, in this process."""
+def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life, *, process: ProcessContext) -> None:
+    """Serve on all sockets, in this process."""
     draining = threading.Event()
-    report = surroundings.report
-    counting, listeners, told = _watching(settings, services, opened, life)
+    report = process.report
+    counting, listeners, observe = _watching(settings, services, opened, life)
     tls = open_tls(settings, at=services.clock(), report=report)
     evidence = open_source(settings, clock=services.clock)
     noted = life.meaning.key_sets
@@ -190,7 +168,7 @@ def _serve(
         administration(
             settings, services, opened.admin, watching=watching, report=report, noted=noted
         ) as administrators,
-        _refreshed(services, surroundings, told),
+        _refreshed(services, process, observe),
     ):
         app = create_app(
             settings,
@@ -220,7 +198,7 @@ def _serve(
 
 @contextmanager
 def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
-    """Send traces where the settings want them, while this process serves; what is left is sent in the end."""
+    """Send traces to the address in the settings, while this process serves; the rest is sent at the end."""
     if settings.otlp_endpoint is None:
         yield watching
         return
@@ -245,19 +223,19 @@ def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
 
 
 @contextmanager
-def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[[str, str], None]) -> Iterator[None]:
-    """Keep fresh what vendors say, while this process serves."""
-    asked = services.endorsements.service
-    if asked is None or asked.cache is None:
+def _refreshed(services: Services, process: ProcessContext, observe: Callable[[str, str], None]) -> Iterator[None]:
+    """Keep the vendors' endorsements fresh, while this process serves."""
+    fetching = services.endorsements.service
+    if fetching is None or fetching.cache is None:
         yield
         return
     refresher = Refresher(
-        asked.vendors,
-        asked.cache,
-        clock=surroundings.clock,
-        jitter=lambda: surroundings.random(1)[0] / 255,
-        counted=told,
-        report=surroundings.report,
+        fetching.vendors,
+        fetching.cache,
+        clock=process.clock,
+        jitter=lambda: process.random(1)[0] / 255,
+        counted=observe,
+        report=process.report,
     )
     refresher.start()
     try:
@@ -269,11 +247,11 @@ def _refreshed(services: Services, surroundings: ProcessContext, told: Callable[
 def _watching(
     settings: Settings, services: Services, opened: _Opened, life: _Life
 ) -> tuple[Watching, tuple[Listener, ...], Callable[[str, str], None]]:
-    """Say who is told of requests, where that is read, and who is told of what vendors are asked."""
+    """Return the observers of requests, the listener of metrics, and the observer of requests to vendors."""
     if opened.metrics is None:
         return Watching(), (), lambda *_: None
-    from kms.running.metrics import Meter, share_between_workers  # noqa: PLC0415  only where somebody wants to read them
-    from kms.running.metrics_app import CONNECTIONS, MetricsApp  # noqa: PLC0415
+    # Imported only where metrics are read.
+    from kms.running.metrics import CONNECTIONS, Meter, MetricsApp, share_between_workers  # noqa: PLC0415
 
     if opened.shared is not None:
         share_between_workers(opened.shared, life.number)

@@ -1,8 +1,8 @@
 """Telemetry of a request: stages with their time, decisions, limits.
 
-Whoever wants to know is named once, at the edge of the request, and reached from anywhere below it, in its threads as
-well. Where nobody is named, as at the command line, nothing is told. What is told are names from closed sets; never a
-key's id, a tenant, a chip, a token or a secret (MC-33).
+Observers are named once, at the edge of the request, and reached from anywhere below it, its threads included. Without
+observers, as at the command line, nothing is observed. They get names from closed sets; never a key's id, a tenant, a
+chip, a token or a secret (MC-33).
 """
 
 from __future__ import annotations
@@ -32,32 +32,7 @@ from attest.evidence import (
 from attest.release import Passport
 from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
 
-__all__ = [
-    "OUTCOMES",
-    "RELEASED",
-    "STAGES",
-    "TEES",
-    "Observer",
-    "Stage",
-    "carried",
-    "counted",
-    "observe",
-    "stage",
-    "tee_of",
-]
-
 Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
-STAGES: Final[tuple[Stage, ...]] = (
-    "challenge",
-    "verify",
-    "decide",
-    "unwrap",
-    "wrap",
-    "log",
-    "prove",
-    "read",
-    "write",
-)
 """``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
 Outcome = Literal["allow", "deny", "refused", "undecided", "failed"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("allow", "deny", "refused", "undecided", "failed")
@@ -82,7 +57,7 @@ P = ParamSpec("P")
 
 
 class Observer(Protocol):
-    """Who is told. It must not raise, and must not wait."""
+    """An observer of requests. It must not raise, and must not wait."""
 
     def stage(self, name: Stage, *, tee: str | None) -> AbstractContextManager[None]:
         """Return what is entered when a stage begins and left when it ends."""
@@ -97,18 +72,13 @@ _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kms_observers", defau
 
 
 def observe(observers: tuple[Observer, ...]) -> None:
-    """Name those who are told of everything that this task, and the threads it starts, does from now on."""
+    """Set the observers of everything that this task, and the threads it starts, does from now on."""
     _observers.set(observers)
 
 
 @contextmanager
 def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
-    """Tell of a stage.
-
-    Args:
-        name: which.
-        tee: one of ``TEES``, where evidence is looked at.
-    """
+    """Observe a stage, with one of ``TEES`` where it reads evidence."""
     with ExitStack() as stack:
         for observer in _observers.get():
             stack.enter_context(observer.stage(name, tee=tee))
@@ -116,7 +86,7 @@ def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
-    """Return work that another thread may do, and that tells those whom this one tells."""
+    """Return work for another thread, with the observers of this one."""
     context = copy_context()
 
     def work_there(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -126,7 +96,7 @@ def carried(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def counted(work: Callable[[], T]) -> T:
-    """Do what decides on a request for keys, and tell how it ended."""
+    """Do the work that decides on a request for keys, and report its outcome."""
     try:
         done = work()
     except AttestError as exc:
@@ -140,7 +110,7 @@ def counted(work: Callable[[], T]) -> T:
 
 
 def tee_of(evidence: Evidence | Passport) -> str:
-    """Say of what kind evidence is: one of ``TEES``."""
+    """Return the kind of evidence: one of ``TEES``."""
     if isinstance(evidence, Passport):
         return _PASSPORT
     kinds = {item.media_type for item in evidence.items}
@@ -166,5 +136,5 @@ _OUTCOME_OF: Final[tuple[tuple[type[AttestError], Outcome], ...]] = (
 
 
 def _outcome_of(error: AttestError) -> Outcome:
-    """Tell a no from a request that was never looked at, and both from nobody's fault."""
+    """Distinguish a denial from a request that was never examined, and both from a failure."""
     return next((outcome for kind, outcome in _OUTCOME_OF if isinstance(error, kind)), "refused")

@@ -11,7 +11,7 @@ from attest.terminal.lazy_commands import ExampleCommand
 from attest.terminal.signals import stopped_by_signals
 
 if TYPE_CHECKING:
-    from attest.page.server import PageServer
+    from http.server import ThreadingHTTPServer
 
 
 @click.command(
@@ -44,7 +44,7 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
     _serve(page_server(page_files(service=url, name=name), port=port), no_browser=no_browser)
 
 
-def _serve(server: PageServer, *, no_browser: bool) -> None:
+def _serve(server: ThreadingHTTPServer, *, no_browser: bool) -> None:
     from attest.page import page_digest
     from attest.page.server import HOST
 

@@ -9,14 +9,12 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from attest import __version__
 from attest.errors import AttestError, ConfigurationError
 from kms.admin_api import (
     break_glass,
     changes,
     freezes,
     grants,
-    imports,
     key_life,
     keys,
     leases,
@@ -28,7 +26,6 @@ from kms.admin_api import (
     tenant_log,
     tenants,
     trials,
-    whoami,
 )
 from kms.admin_api.context import AdminContext, OwnThread, Room
 from kms.admin_api.routes import AdminRoute
@@ -37,7 +34,7 @@ from kms.api.app import equip
 from kms.api.context import Workroom
 from kms.api.observation import Watching
 from kms.api.problems import STATUS, add_problem_handlers, add_request_handlers
-from kms.api.schema import document_of
+from kms.api.schema import application_of, document_of
 from kms.auth.authentication import Authenticating, Authenticator, LocalAuthenticator
 from kms.config.settings import Settings
 from kms.domain.errors import (
@@ -49,15 +46,13 @@ from kms.domain.errors import (
 )
 from kms.release.services import Services
 
-__all__ = ["ADMIN_STATUS", "create_admin_app", "create_local_app", "describe_admin"]
-
 ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (ForbiddenError, HTTPStatus.FORBIDDEN),
     (GrantUnknownError, HTTPStatus.NOT_FOUND),
     (PolicyUnknownError, HTTPStatus.NOT_FOUND),
     (GrantConflictError, HTTPStatus.CONFLICT),
     (KeyConflictError, HTTPStatus.CONFLICT),
-    # What somebody sent; what is wrong with the database arrives as ``UnavailableError``.
+    # Faults of a request; those of the database arrive as ``UnavailableError``.
     (ConfigurationError, HTTPStatus.UNPROCESSABLE_ENTITY),
     *STATUS,
 )
@@ -66,10 +61,8 @@ _DESCRIPTION = """Administers the key-release service: keys, policies, reference
 Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
 certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
 _ROOMS = (
-    whoami,
     tenants,
     keys,
-    imports,
     key_life,
     policies,
     references,
@@ -92,17 +85,8 @@ _SCHEMES = {
 
 def describe_admin() -> FastAPI:
     """Make the application without anything behind it, for its OpenAPI document."""
-    app = FastAPI(
-        title="Key-release service: administration",
-        version=__version__,
-        description=_DESCRIPTION,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
-    for module in _ROOMS:
-        app.include_router(module.router)
+    routers = [module.router for module in _ROOMS]
+    app = application_of("Key-release service: administration", _DESCRIPTION, routers)
     app.openapi = lambda: document_of(app, also=_bodies(), security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
     return app
 
@@ -117,14 +101,7 @@ def _bodies() -> tuple[type[BaseModel], ...]:
 def create_admin_app(
     settings: Settings, services: Services, authenticator: Authenticator, *, watching: Watching | None = None
 ) -> FastAPI:
-    """Make the application as a listener serves it.
-
-    Args:
-        settings: limits and what is shown.
-        services: everything that is behind it; the caller opened them and closes them.
-        authenticator: identifies callers.
-        watching: who is told of requests; None tells nobody.
-    """
+    """Make the application as a listener serves it; the caller opened the services and closes them."""
     room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
     app = _application(room, of_running(services), authenticator)
     add_problem_handlers(app, simulated=settings.allow_simulated, statuses=ADMIN_STATUS)
@@ -133,13 +110,9 @@ def create_admin_app(
 
 
 def create_local_app(settings: Settings, services: AdminServices) -> FastAPI:
-    """Make the application for the user of this machine, whom no socket reaches: the command line's.
+    """Make the application of the command line, for the user of this machine; no socket reaches it.
 
-    It has no limits on requests, and a refusal is raised through it, with all that is known of it.
-
-    Args:
-        settings: what the database is administered with.
-        services: what is behind it; the caller opened them and closes them.
+    It has no limits on requests, and raises a refusal with its whole context. The caller closes the services.
     """
     app = _application(OwnThread(settings=settings), services, LocalAuthenticator())
     add_request_handlers(app, simulated=settings.allow_simulated)

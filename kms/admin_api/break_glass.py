@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import BreakGlassListModel, ReasonModel
 from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.auth.authorisation import require
@@ -18,29 +18,25 @@ from kms.domain.permissions import Operation, may
 from kms.quorum.break_glass import close_glass
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/break-glass", tags=["break-glass"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
-@router.get("", operation_id="listBreakGlass", summary="What was ever relaxed, and how it stands", responses=reads())
-@in_thread
+@router.get("", summary="What was ever relaxed, and how it stands", responses=reads())
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     """List every relaxation; one that the service did not seal itself is void."""
     caller.require(Operation.GLASS_READ)
-    desk, at = BreakGlassService(caller.vault.kek), caller.now()
+    service, at = BreakGlassService(caller.vault.kek), caller.now()
     with caller.vault.store.reading() as reader:
         found = reader.break_glass.all()
-    rows = [_row(one, str(glass_state(one, closed, sealed=desk.is_sealed(one), at=at))) for one, closed in found]
+    rows = [_row(one, str(glass_state(one, closed, sealed=service.is_sealed(one), at=at))) for one, closed in found]
     return BreakGlassListModel(break_glass=rows)
 
 
-@router.post(
-    "/{number}/close", operation_id="closeBreakGlass", summary="End it before its time", responses=changes(409)
-)
-@in_thread
-def close(number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]) -> BreakGlassListModel:
+@router.post("/{number}/close", summary="End it before its time", responses=changes(409))
+def close_break_glass(
+    number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
+) -> BreakGlassListModel:
     """End a relaxation, at once. One person suffices: it makes the service stricter."""
     caller.demand(partial(_require_close, identity=caller.identity, number=number))
     close_glass(caller.vault.store, number, reason=given.reason, actor=caller.identity, at=caller.now())
@@ -54,7 +50,7 @@ def _row(one: BreakGlass, state: str) -> dict[str, object]:
 
 
 def _require_close(reader: ReadTransaction, *, identity: Actor, number: int) -> None:
-    """Demand the right in the tenant of the key; of another tenant's they are told as of one that there is not."""
+    """Demand the right in the tenant of the key; to others the relaxation does not exist."""
     tenants = {one.key.tenant for one, _ in reader.break_glass.all() if one.number == number}
     grants = reader.grants.held_by(identity)
     if any(may(identity, grants=grants, operation=Operation.GLASS_CLOSE, tenant=one) is not None for one in tenants):

@@ -1,7 +1,7 @@
 """``/v1/changes`` and ``/v1/proposals``: changes that may take the signatures of several people.
 
-A role allows a caller to make, propose and execute a change; the signatures that a rule demands are needed besides. Who
-brings a signature does not matter, only who made it, so a caller who may see a proposal may hand one in.
+A role allows a caller to make, propose and execute a change; a rule may demand signatures besides. Any caller that may
+see a proposal may hand a signature in; only its signer counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
 
-from kms.admin_api.context import Caller, WithCaller, in_thread
+from kms.admin_api.context import Caller, WithCaller
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.common import ConfirmModel
 from kms.admin_api.models.controls import (
@@ -26,7 +26,7 @@ from kms.admin_api.models.controls import (
     ReasonModel,
 )
 from kms.admin_api.routes import AdminRoute, body, changes, reads
-from kms.auth.authorisation import opened, require
+from kms.auth.authorisation import opened, require, require_anywhere
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError
@@ -44,6 +44,7 @@ from kms.quorum.admin import (
     standing,
     withdraw,
 )
+from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
@@ -52,47 +53,51 @@ from kms.quorum.key_policy import KeyPolicySet
 from kms.references.intake import reach_of
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 Which = Annotated[str, Path(max_length=64, description="The SHA-256 of a proposal, hex, or its number.")]
-_SERVICE_WIDE: Final = {QuorumSet.action: Operation.QUORUM_CHANGE, "anchors-approve": Operation.ANCHORS_CHANGE}
+_OPERATIONS: Final = {
+    KeyPolicySet.action: Operation.POLICIES_CHANGE,
+    KeyLimitsSet.action: Operation.LIMITS_CHANGE,
+    BreakGlassOpen.action: Operation.BREAK_GLASS,
+    Thaw.action: Operation.THAW,
+    QuorumSet.action: Operation.QUORUM_CHANGE,
+    AnchorsApprove.action: Operation.ANCHORS_CHANGE,
+}
 
 
 def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
-    """Return which operation a change is, and whose; None for one that this API does not make."""
+    """Return the operation that a change is, and the tenant that it concerns; None where this API does not make it."""
+    operation = _OPERATIONS.get(change.action)
+    if operation is None:
+        return None
     match change:
-        case KeyPolicySet(name=name):
-            return Operation.POLICIES_CHANGE, name.tenant
-        case KeyLimitsSet(name=name):
-            return Operation.LIMITS_CHANGE, name.tenant
-        case BreakGlassOpen(name=name):
-            return Operation.BREAK_GLASS, name.tenant
+        case KeyPolicySet(name=name) | KeyLimitsSet(name=name) | BreakGlassOpen(name=name):
+            return operation, name.tenant
         case Thaw(target=what):
-            return Operation.THAW, tenant_of(what)
+            return operation, tenant_of(what)
         case _:
-            operation = _SERVICE_WIDE.get(change.action)
-            return None if operation is None else (operation, None)
+            return operation, None
 
 
-@router.post("/v1/changes", operation_id="makeChange", summary="Make or propose a change", responses=changes(404, 409))
-@in_thread
+@router.post("/v1/changes", summary="Make or propose a change", responses=changes(404, 409))
 def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(ChangeRequestModel)]) -> ChangeModel:
     """Make a change for which one person suffices, or write it down for others to sign."""
+    operation = _OPERATIONS.get(wanted.action)
+    if operation is not None:  # before policies and signatures in the arguments take time to read
+        caller.demand(partial(require_anywhere, identity=caller.identity, operation=operation))
     change = read_change(wanted.action, wanted.arguments)
     caller.demand(partial(_require_change, identity=caller.identity, change=change))
-    desk, at = _desk(caller), caller.now()
+    service, at = _service(caller), caller.now()
     if not wanted.propose:
-        return ChangeModel(done=change_now(desk, change, actor=caller.identity, at=at))
+        return ChangeModel(done=change_now(service, change, actor=caller.identity, at=at))
     lifetime = timedelta(hours=wanted.hours)
     made = propose(
-        desk, change, reason=wanted.reason, actor=caller.identity, at=at, person=wanted.person, lifetime=lifetime
+        service, change, reason=wanted.reason, actor=caller.identity, at=at, person=wanted.person, lifetime=lifetime
     )
     return ChangeModel(proposal=made.digest, serial=made.serial)
 
 
-@router.get("/v1/proposals", operation_id="listProposals", summary="Every proposal", responses=reads())
-@in_thread
+@router.get("/v1/proposals", summary="Every proposal", responses=reads())
 def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
     caller.require(Operation.PROPOSALS_READ)
@@ -101,25 +106,13 @@ def list_proposals(caller: WithCaller) -> ProposalListModel:
     return ProposalListModel(proposals=[ProposalModel.model_validate(_members(one)) for one in found])
 
 
-@router.get(
-    "/v1/proposals/{digest}",
-    operation_id="readProposal",
-    summary="A proposal and how it stands",
-    responses=reads(404, 422),
-)
-@in_thread
+@router.get("/v1/proposals/{digest}", summary="A proposal and how it stands", responses=reads(404, 422))
 def read_proposal(digest: Which, caller: WithCaller) -> ProposalModel:
     """Show a proposal, who signed it, and what it lacks; to those who may see all, or may make this change."""
     return _model(caller, _require_proposal(caller, digest, seeing=True))
 
 
-@router.post(
-    "/v1/proposals/{digest}/approve",
-    operation_id="approveProposal",
-    summary="Hand a signature in",
-    responses=changes(404, 409),
-)
-@in_thread
+@router.post("/v1/proposals/{digest}/approve", summary="Hand a signature in", responses=changes(404, 409))
 def approve_proposal(
     digest: Which, caller: WithCaller, given: Annotated[ApprovalModel, body(ApprovalModel)]
 ) -> ProposalModel:
@@ -128,39 +121,31 @@ def approve_proposal(
     approval = read_approval(given.approval.encode())
     if approval.proposal != found:
         raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
-    approve(_desk(caller), approval, actor=caller.identity, at=caller.now())
+    approve(_service(caller), approval, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
 
 @router.post(
     "/v1/proposals/{digest}/execute",
-    operation_id="executeProposal",
     dependencies=[body(ConfirmModel)],
     summary="Do what was approved",
     responses=changes(404, 409),
 )
-@in_thread
 def execute_proposal(digest: Which, caller: WithCaller) -> ExecutedModel:
     """Do what enough people signed, once; for those who may make such a change."""
     found = _require_proposal(caller, digest)
-    done = execute(_desk(caller), found, actor=caller.identity, at=caller.now())
+    done = execute(_service(caller), found, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
         return ExecutedModel.model_validate({**_members(_shown(caller, reader, found)), "done": done})
 
 
-@router.post(
-    "/v1/proposals/{digest}/withdraw",
-    operation_id="withdrawProposal",
-    summary="End it without doing it",
-    responses=changes(404, 409),
-)
-@in_thread
+@router.post("/v1/proposals/{digest}/withdraw", summary="End it without doing it", responses=changes(404, 409))
 def withdraw_proposal(
     digest: Which, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
 ) -> ProposalModel:
     """End a proposal without doing it; for those who may make such a change."""
     found = _require_proposal(caller, digest)
-    withdraw(_desk(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
+    withdraw(_service(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
 
@@ -181,7 +166,7 @@ def _digest(caller: Caller, which: str) -> str:
     return digests[number - 1] if number <= len(digests) else which
 
 
-def _desk(caller: Caller) -> QuorumService:
+def _service(caller: Caller) -> QuorumService:
     return QuorumService(
         vault=caller.vault,
         audience=caller.service.text,
@@ -203,7 +188,7 @@ def _require_change(reader: ReadTransaction, *, identity: Actor, change: Propose
         )
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
-    # Whoever sets up the first rule says who agrees to everything later. That is no matter of the network (MC-31).
+    # The first rule decides who agrees to everything later, so it is not set up over the network (MC-31).
     if isinstance(change, QuorumSet) and reader.quorum.current().rule(ChangeKind.QUORUM) is None:
         raise ForbiddenError(
             "who agrees to changes is first set up on the service's machine",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial, wraps
-from typing import Annotated, Any, Final, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Annotated, Final, Protocol, TypeVar
 
 from fastapi import Depends, Request
 
 from attest.release import KeyName, VerifierKey
+from kms.admin_api.models.common import KeyId, Tenant
 from kms.admin_api.services import AdminServices
 from kms.auth.authentication import Authenticating
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
@@ -21,19 +22,6 @@ from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
 from kms.store import ReadTransaction
 
-__all__ = [
-    "MATERIAL",
-    "MAX_BODY_BYTES",
-    "AdminContext",
-    "Caller",
-    "OwnThread",
-    "Room",
-    "WithCaller",
-    "certificate_of",
-    "in_thread",
-]
-
-P = ParamSpec("P")
 T = TypeVar("T")
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
@@ -42,7 +30,7 @@ MATERIAL: Final = "kms.material"
 
 
 class Room(Protocol):
-    """Where the work of requests is done: a ``Workroom``, or in this process the caller's own thread."""
+    """Place for the work of requests: a ``Workroom``, or in this process the caller's own thread."""
 
     @property
     def settings(self) -> Settings:
@@ -56,28 +44,18 @@ class Room(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnThread:
-    """Does the work of the one request that there is, for as long as it takes.
-
-    Attributes:
-        settings: as validated at start.
-    """
+    """A room for one request at a time, in the thread of the command line."""
 
     settings: Settings
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work: nothing else waits for the event loop."""
+        """Do blocking work; nothing else waits for the event loop."""
         return work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminContext:
-    """One running administration application.
-
-    Attributes:
-        room: settings, and how work that blocks is run.
-        services: what is behind it.
-        authenticator: identifies the caller.
-    """
+    """One running administration application: where it works, with what, and how it identifies callers."""
 
     room: Room
     services: AdminServices
@@ -88,11 +66,7 @@ class AdminContext:
 class Caller:
     """An identified caller, in one request.
 
-    Attributes:
-        identity: of the caller.
-        context: the application's.
-        material: of a key, brought by a request made in this process; None for any other.
-        demands: what was required so far.
+    ``material`` is that of a key, from a request made in this process; ``demands`` are those made so far.
     """
 
     identity: Actor
@@ -104,9 +78,9 @@ class Caller:
         """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
 
         Args:
-            operation: what is asked.
-            tenant: whose things it concerns; None for what concerns the whole service.
-            key: which key, if one; its tenant is the one that counts.
+            operation: the operation.
+            tenant: the tenant that it concerns; None for the whole service.
+            key: the key that it concerns, whose tenant counts.
 
         Raises:
             ForbiddenError: ``not-permitted``.
@@ -149,20 +123,8 @@ class Caller:
             demand(reader)
 
 
-def in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Run a handler, which blocks, in a thread and within the limits of number and time; it takes a ``caller``."""
-
-    @wraps(handler)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        caller: Any = kwargs["caller"]  # Any: a Caller, by the handler's own signature
-        done: T = await caller.context.room.run(partial(handler, *args, **kwargs))
-        return done
-
-    return run
-
-
 def certificate_of(request: Request) -> bytes | None:
-    """Return the client certificate that the TLS listener verified, in DER, and nothing that a header says."""
+    """Return the client certificate that the TLS listener verified, in DER; no header can name one."""
     found = request.scope.get("extensions", {}).get("tls", {}).get("client_certificate")
     return found if isinstance(found, bytes) else None
 
@@ -180,9 +142,15 @@ async def _caller(request: Request) -> Caller:
 
 
 def _material_of(request: Request, identity: Actor) -> SecretBytes | None:
-    """Return the material that a request made in this process brings; nobody else's request has any."""
+    """Return the material that a request made in this process brings; no other request has any."""
     found = request.scope.get("extensions", {}).get(MATERIAL)
     return found if identity.means is Means.LOCAL and isinstance(found, SecretBytes) else None
 
 
+async def _key(tenant: Tenant, key_id: KeyId) -> KeyName:
+    return KeyName(tenant=tenant, key_id=key_id)
+
+
 WithCaller = Annotated[Caller, Depends(_caller)]
+WithKey = Annotated[KeyName, Depends(_key)]
+"""The key that the path of a request names."""

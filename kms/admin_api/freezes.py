@@ -7,14 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import FreezeListModel, FreezeRequestModel
 from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.controls.admin import freeze
 from kms.domain.freezes import Scope, Target, target
 from kms.domain.permissions import Operation
-
-__all__ = ["router", "tenant_of"]
 
 router = APIRouter(route_class=AdminRoute, prefix="/v1/freezes", tags=["freezes"])
 
@@ -26,8 +24,7 @@ def tenant_of(what: Target) -> str | None:
     return what.name if what.scope is Scope.TENANT else None
 
 
-@router.get("", operation_id="listFreezes", summary="What is frozen", responses=reads())
-@in_thread
+@router.get("", summary="What is frozen", responses=reads())
 def list_freezes(caller: WithCaller) -> FreezeListModel:
     """List what is frozen, since when, by whom and why."""
     caller.require(Operation.FREEZES_READ)
@@ -36,8 +33,7 @@ def list_freezes(caller: WithCaller) -> FreezeListModel:
     return FreezeListModel(freezes=[dict(one.members()) for one in found])
 
 
-@router.post("", operation_id="createFreeze", summary="Stop releases, at once", responses=changes(404, 409))
-@in_thread
+@router.post("", summary="Stop releases, at once", responses=changes(404, 409))
 def create_freeze(
     caller: WithCaller, wanted: Annotated[FreezeRequestModel, body(FreezeRequestModel)]
 ) -> FreezeListModel:

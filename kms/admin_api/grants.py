@@ -1,4 +1,4 @@
-"""``/v1/grants``: who has which role where."""
+"""``/v1/grants``: the roles of every identity. ``/v1/whoami``: the caller's own identity and roles."""
 
 from __future__ import annotations
 
@@ -6,37 +6,30 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from kms.admin_api.context import WithCaller, in_thread
-from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel
+from kms.admin_api.context import WithCaller
+from kms.admin_api.models.access import GrantListModel, GrantModel, RoleRequestModel, WhoAmIModel
 from kms.admin_api.models.common import ConfirmModel
 from kms.admin_api.routes import AdminRoute, body, changes, reads
+from kms.api.schema import refusals
+from kms.auth.authorisation import opened
 from kms.auth.grants import give_role, grant_members, read_role, revoke_role
-from kms.auth.names import parse_identity
+from kms.auth.names import identity_text, parse_identity
 from kms.domain.permissions import Grant, Operation
 
-__all__ = ["grant_model", "router"]
-
-router = APIRouter(route_class=AdminRoute, prefix="/v1/grants", tags=["grants"])
+router = APIRouter(route_class=AdminRoute)
 Revoked = Annotated[bool, Query(description="Those that were revoked, too.")]
 
 
-def grant_model(grant: Grant) -> GrantModel:
-    """Return a grant as it travels."""
-    return GrantModel.model_validate(grant_members(grant))
-
-
-@router.get("", operation_id="listGrants", summary="Who has which role", responses=reads(422))
-@in_thread
+@router.get("/v1/grants", summary="Who has which role", tags=["grants"], responses=reads(422))
 def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
     """List the grants that count, or all that were ever given."""
     caller.require(Operation.GRANTS_READ)
     with caller.vault.store.reading() as reader:
         found = list(reader.grants.all())
-    return GrantListModel(grants=[grant_model(grant) for grant in found if revoked or grant.counts])
+    return GrantListModel(grants=[_model(grant) for grant in found if revoked or grant.counts])
 
 
-@router.post("", operation_id="createGrant", summary="Give somebody a role", responses=changes(409))
-@in_thread
+@router.post("/v1/grants", summary="Give somebody a role", tags=["grants"], responses=changes(409))
 def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(RoleRequestModel)]) -> GrantModel:
     """Give a role to somebody else."""
     caller.require(Operation.GRANTS_CHANGE)
@@ -48,18 +41,29 @@ def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(Ro
         actor=caller.identity,
         at=caller.now(),
     )
-    return grant_model(given)
+    return _model(given)
 
 
 @router.post(
-    "/{number}/revoke",
-    operation_id="revokeGrant",
+    "/v1/grants/{number}/revoke",
     dependencies=[body(ConfirmModel)],
     summary="Take a role away",
+    tags=["grants"],
     responses=changes(404, 409),
 )
-@in_thread
 def revoke_grant(number: int, caller: WithCaller) -> GrantModel:
     """Take a role away, from the next transaction on. The last administrator stays."""
     caller.require(Operation.GRANTS_CHANGE)
-    return grant_model(revoke_role(caller.vault.store, number, actor=caller.identity, at=caller.now()))
+    return _model(revoke_role(caller.vault.store, number, actor=caller.identity, at=caller.now()))
+
+
+@router.get("/v1/whoami", summary="Who you are, and what you may", tags=["whoami"], responses=refusals(401, 500, 503))
+def who_am_i(caller: WithCaller) -> WhoAmIModel:
+    """Return the identity of the token or the certificate, and its roles. It takes none of them."""
+    with opened(caller.context.services.vault.store.reading()) as reader:
+        grants = [_model(grant) for grant in reader.grants.held_by(caller.identity)]
+    return WhoAmIModel(identity=identity_text(caller.identity), grants=grants)
+
+
+def _model(grant: Grant) -> GrantModel:
+    return GrantModel.model_validate(grant_members(grant))

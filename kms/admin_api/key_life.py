@@ -10,10 +10,10 @@ from fastapi import APIRouter
 
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, ConfigurationError
-from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, in_thread
+from attest.release import KeyReference
+from kms.admin_api.context import Caller, WithCaller, WithKey
 from kms.admin_api.keys import key_members, key_model, key_state
-from kms.admin_api.models.common import ConfirmModel, KeyId, Tenant
+from kms.admin_api.models.common import ConfirmModel
 from kms.admin_api.models.keys import (
     DestroyedModel,
     DestroyModel,
@@ -39,8 +39,6 @@ from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, remove_schedule, rotate_due, rotate_key, set_schedule
 from kms.keys.tags import change_tags, parse_tags
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["keys"])
 _KEY = "/v1/keys/{tenant}/{key_id}"
 
@@ -55,12 +53,10 @@ class _Failures(list[FailureModel]):
 
 @router.post(
     "/v1/keys/rotate-due",
-    operation_id="rotateDueKeys",
     dependencies=[body(ConfirmModel)],
     summary="Make the rotations that are due",
     responses=changes(),
 )
-@in_thread
 def rotate_due_keys(caller: WithCaller) -> RotatedModel:
     """Make the rotations that schedules say are due, as the service does by itself; for owners of all keys."""
     caller.require(Operation.KEYS_CHANGE)
@@ -70,13 +66,8 @@ def rotate_due_keys(caller: WithCaller) -> RotatedModel:
 
 
 @router.post(
-    "/v1/keys/destroy-due",
-    operation_id="destroyDueKeys",
-    dependencies=[body(ConfirmModel)],
-    summary="Destroy what is due",
-    responses=changes(),
+    "/v1/keys/destroy-due", dependencies=[body(ConfirmModel)], summary="Destroy what is due", responses=changes()
 )
-@in_thread
 def destroy_due_keys(caller: WithCaller) -> DestroyedModel:
     """Destroy the versions whose moment has come, as the service does by itself; for owners of all keys."""
     caller.require(Operation.KEYS_DESTROY)
@@ -88,12 +79,8 @@ def destroy_due_keys(caller: WithCaller) -> DestroyedModel:
 @router.post(
     f"{_KEY}/rotate", operation_id="rotateKey", summary="Make a new version current", responses=changes(404, 409)
 )
-@in_thread
-def rotate(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[RotateModel, body(RotateModel)]
-) -> KeyModel:
+def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, body(RotateModel)]) -> KeyModel:
     """Make a new version of a key the current one; the one before is released by its number for a while."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_CHANGE, key=name)
     vault, at = caller.vault, caller.now()
     overlap = DEFAULT_OVERLAP if wanted.overlap_seconds is None else timedelta(seconds=wanted.overlap_seconds)
@@ -105,18 +92,9 @@ def rotate(
     return key_model(vault.store, name, at)
 
 
-@router.post(
-    f"{_KEY}/schedule",
-    operation_id="scheduleKey",
-    summary="Rotate it by itself, or no more",
-    responses=changes(404, 409),
-)
-@in_thread
-def schedule(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[ScheduleModel, body(ScheduleModel)]
-) -> KeyModel:
+@router.post(f"{_KEY}/schedule", summary="Rotate it by itself, or no more", responses=changes(404, 409))
+def schedule_key(caller: WithCaller, name: WithKey, wanted: Annotated[ScheduleModel, body(ScheduleModel)]) -> KeyModel:
     """Let the running service rotate a key by itself; without a time it does not any more."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_CHANGE, key=name)
     store, at = caller.vault.store, caller.now()
     if wanted.every_seconds is None:
@@ -129,52 +107,40 @@ def schedule(
     return key_model(store, name, at)
 
 
-@router.post(
-    f"{_KEY}/destroy", operation_id="destroyKey", summary="Destroy it after a delay", responses=changes(404, 409)
-)
-@in_thread
-def destroy(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[DestroyModel, body(DestroyModel)]
+@router.post(f"{_KEY}/destroy", summary="Destroy it after a delay", responses=changes(404, 409))
+def destroy_key(
+    caller: WithCaller, name: WithKey, wanted: Annotated[DestroyModel, body(DestroyModel)]
 ) -> DestructionModel:
     """Release a key, or an old version, to nobody from now on, and destroy it later; or say what would be done."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_DESTROY, key=asked.name)
+    reference = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
     minimum = timedelta(seconds=caller.settings.destroy_delay_seconds)
     after = minimum if wanted.after_seconds is None else timedelta(seconds=wanted.after_seconds)
     if wanted.dry_run:
         with store.reading() as reader:
-            planned = plan_destruction(reader, asked, after=after, minimum=minimum, at=at)
+            planned = plan_destruction(reader, reference, after=after, minimum=minimum, at=at)
     else:
-        planned = schedule_destruction(store, asked, after=after, minimum=minimum, actor=caller.identity, at=at)
+        planned = schedule_destruction(store, reference, after=after, minimum=minimum, actor=caller.identity, at=at)
     numbers = [record.version for record in planned.versions]
     return DestructionModel(versions=numbers, destroy_at=rfc3339_text(planned.at), done=not wanted.dry_run)
 
 
 @router.post(f"{_KEY}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409))
-@in_thread
-def restore(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
-) -> RestoredModel:
+def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> RestoredModel:
     """Cancel a destruction before its moment."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_DESTROY, key=asked.name)
+    reference = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
-    saved = restore_key(store, asked, actor=caller.identity, at=at)
+    saved = restore_key(store, reference, actor=caller.identity, at=at)
     with store.reading() as reader:
-        members = key_members(reader, require_key(reader, asked.name), at)
+        members = key_members(reader, require_key(reader, reference.name), at)
     return RestoredModel.model_validate({**members, "restored": [record.version for record in saved]})
 
 
-@router.post(
-    f"{_KEY}/tags", operation_id="tagKey", summary="Put tags on it and take others away", responses=changes(404, 409)
-)
-@in_thread
-def tag(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[TagsModel, body(TagsModel)]
-) -> TagListModel:
+@router.post(f"{_KEY}/tags", summary="Put tags on it and take others away", responses=changes(404, 409))
+def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body(TagsModel)]) -> TagListModel:
     """Change the tags of a key; the answer lists all that it has now."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_CHANGE, key=name)
     put = parse_tags(f"{one}={value}" for one, value in wanted.put.items())
     store = caller.vault.store
@@ -188,15 +154,10 @@ def tag(
     summary="How it is released",
     responses=changes(404, 409),
 )
-@in_thread
 def release_settings(
-    tenant: Tenant,
-    key_id: KeyId,
-    caller: WithCaller,
-    wanted: Annotated[ReleaseSettingsModel, body(ReleaseSettingsModel)],
+    caller: WithCaller, name: WithKey, wanted: Annotated[ReleaseSettingsModel, body(ReleaseSettingsModel)]
 ) -> KeyModel:
     """Say what a refused workload is told, and how long leases last; both, for every version."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_CHANGE, key=name)
     store, at = caller.vault.store, caller.now()
     then = ReleaseSettings(disclosure=_disclosure(wanted.disclosure), lease_seconds=wanted.lease_seconds)

@@ -1,4 +1,4 @@
-"""``/v1/keys``: the keys of a tenant. No message carries one."""
+"""``/v1/keys``: the keys of a tenant, made here or imported sealed. No message carries one in the clear."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from datetime import datetime
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
-from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, in_thread
-from kms.admin_api.models.common import KeyId, Tenant
-from kms.admin_api.models.keys import KeyListModel, KeyModel, KeyRequestModel, KeyStateModel, VersionModel
+from attest.release import KeyName, KeyReference, WorkloadKey, import_key_text, sign_note
+from kms.admin_api.context import Caller, WithCaller, WithKey
+from kms.admin_api.models.common import ConfirmModel, Tenant
+from kms.admin_api.models.keys import (
+    KeyImportModel,
+    KeyListModel,
+    KeyModel,
+    KeyRequestModel,
+    KeyStateModel,
+    VersionModel,
+)
 from kms.admin_api.references import stored_documents
 from kms.admin_api.routes import AdminRoute, body, changes, reads
+from kms.api.log import NoteResponse
 from kms.auth.authorisation import require
 from kms.domain.actors import Actor
 from kms.domain.keys import KeyPurpose, KeyRecord
@@ -24,19 +32,17 @@ from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_enabled, set_version_enabled
 from kms.keys.description import record_members
+from kms.keys.import_key import find_import_key, first_terms, make_import_key, no_import_key, unwrap_material
 from kms.keys.tags import parse_tags
 from kms.references.intake import reach_of, reference_members
 from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
-__all__ = ["algorithm_of", "keep_key", "key_members", "key_model", "key_state", "require_creation", "router"]
-
-router = APIRouter(route_class=AdminRoute, prefix="/v1/keys", tags=["keys"])
+router = APIRouter(route_class=AdminRoute, tags=["keys"])
 Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
 
 
-@router.get("", operation_id="listKeys", summary="The keys of a tenant", responses=reads(422))
-@in_thread
+@router.get("/v1/keys", summary="The keys of a tenant", responses=reads(422))
 def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
     """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
     caller.require(Operation.KEYS_READ, tenant=tenant)
@@ -49,8 +55,7 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
-@router.post("", operation_id="createKey", summary="Make a key", responses=changes(404, 409))
-@in_thread
+@router.post("/v1/keys", summary="Make a key", responses=changes(404, 409))
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
     """Make a new key, which only this service and conforming workloads ever see.
 
@@ -62,6 +67,51 @@ def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRe
         return keep_key(caller, wanted, caller.material, documents, kind=KEY_IMPORTED)
     material = new_material(algorithm, random=secrets.token_bytes)
     return keep_key(caller, wanted, material, documents, kind=KEY_CREATED)
+
+
+@router.get(
+    "/v1/import-key", summary="What owners seal their keys to", response_class=NoteResponse, responses=reads(409, 422)
+)
+def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
+    """Return the import key, signed by the service, to those who may bring a key into the tenant."""
+    caller.require(Operation.KEYS_CREATE, tenant=tenant)
+    found = find_import_key(caller.vault.store, caller.vault.kek, service=caller.service)
+    if found is None:
+        raise no_import_key()
+    return _note(caller, found)
+
+
+@router.post(
+    "/v1/import-key",
+    operation_id="makeImportKey",
+    dependencies=[body(ConfirmModel)],
+    summary="The same; the first time it is made",
+    response_class=NoteResponse,
+    responses=changes(),
+)
+def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
+    """Make the import key, once for the whole service, and return it."""
+    caller.require(Operation.KEYS_CREATE, tenant=tenant)
+    made = make_import_key(
+        caller.vault.store,
+        caller.vault.kek,
+        service=caller.service,
+        random=secrets.token_bytes,
+        actor=caller.identity,
+        at=caller.now(),
+    )
+    return _note(caller, made)
+
+
+@router.post("/v1/keys/import", summary="Bring a sealed key in", responses=changes(409))
+def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImportModel)]) -> KeyStateModel:
+    """Keep a key that was sealed to this service, as this key and under this policy alone."""
+    documents = require_creation(caller, wanted)
+    name = KeyName(tenant=wanted.tenant, key_id=wanted.key_id)
+    terms = first_terms(name, algorithm=algorithm_of(wanted), policy=wanted.policy.encode())
+    vault = caller.vault
+    material = unwrap_material(vault.store, vault.kek, wanted.wrapped.encode(), service=caller.service, terms=terms)
+    return keep_key(caller, wanted, material, documents, kind=KEY_IMPORTED)
 
 
 def require_creation(caller: Caller, wanted: KeyRequestModel) -> tuple[StoredDocument, ...]:
@@ -111,55 +161,39 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get("/{tenant}/{key_id}", operation_id="readKey", summary="A key and what guards it", responses=reads(404, 422))
-@in_thread
-def read_key(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> KeyModel:
+@router.get("/v1/keys/{tenant}/{key_id}", summary="A key and what guards it", responses=reads(404, 422))
+def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
     """Show a key's versions, its policy, and the documents of reference values in force for it."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_READ, key=name)
     return key_model(caller.vault.store, name, caller.now())
 
 
-@router.post(
-    "/{tenant}/{key_id}/disable",
-    operation_id="disableKey",
-    summary="Release a key to nobody",
-    responses=changes(404, 409),
-)
-@in_thread
-def disable_key(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
-) -> KeyModel:
+@router.post("/v1/keys/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
+def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_DISABLE, key=asked.name)
-    return _set(caller, asked, enabled=False)
+    reference = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_DISABLE, key=name)
+    return _set(caller, reference, enabled=False)
 
 
 @router.post(
-    "/{tenant}/{key_id}/enable",
-    operation_id="enableKey",
-    summary="Let a disabled key be released again",
-    responses=changes(404, 409),
+    "/v1/keys/{tenant}/{key_id}/enable", summary="Let a disabled key be released again", responses=changes(404, 409)
 )
-@in_thread
-def enable_key(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, wanted: Annotated[VersionModel, body(VersionModel)]
-) -> KeyModel:
+def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
-    asked = KeyReference(name=KeyName(tenant=tenant, key_id=key_id), version=wanted.version)
-    caller.require(Operation.KEYS_ENABLE, key=asked.name)
-    return _set(caller, asked, enabled=True)
+    reference = KeyReference(name=name, version=wanted.version)
+    caller.require(Operation.KEYS_ENABLE, key=name)
+    return _set(caller, reference, enabled=True)
 
 
-def _set(caller: Caller, asked: KeyReference, *, enabled: bool) -> KeyModel:
+def _set(caller: Caller, reference: KeyReference, *, enabled: bool) -> KeyModel:
     store, at = caller.vault.store, caller.now()
-    if asked.version is None:
-        set_enabled(store, asked.name, enabled=enabled, actor=caller.identity, at=at)
-        return key_model(store, asked.name, at)
-    set_version_enabled(store, asked, enabled=enabled, actor=caller.identity, at=at)
+    if reference.version is None:
+        set_enabled(store, reference.name, enabled=enabled, actor=caller.identity, at=at)
+        return key_model(store, reference.name, at)
+    set_version_enabled(store, reference, enabled=enabled, actor=caller.identity, at=at)
     with store.reading() as reader:
-        return KeyModel.model_validate(key_members(reader, require_key(reader, asked), at))
+        return KeyModel.model_validate(key_members(reader, require_key(reader, reference), at))
 
 
 def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:
@@ -187,3 +221,8 @@ def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dic
         "schedule": None if schedule is None else schedule.members(),
         "tags": dict(reader.tags.of_key(record.name)),
     }
+
+
+def _note(caller: Caller, key: WorkloadKey) -> Response:
+    identity = caller.context.services.identity()
+    return NoteResponse(sign_note(import_key_text(key.public), name=identity.public.name, key=identity.key))

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +16,10 @@ from attest.errors import ConfigurationError
 from attest.http_protocol import client_certificate
 from kms.admin_api.app import create_admin_app
 from kms.api.observation import Watching
-from kms.auth.authentication import Authenticator
-from kms.auth.issuers import BearerIssuer, read_issuers
-from kms.auth.keysets import KeySets, Noted, read_key_set
+from kms.auth.authentication import open_authenticator
+from kms.auth.keysets import Noted
+from kms.config.callers import read_administrators
+from kms.config.external_files import read_named
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
 from kms.domain.permissions import Role
@@ -28,11 +28,8 @@ from kms.running.process import Listener, listen
 from kms.running.reload import key_sets_again
 from kms.store import Store
 
-__all__ = ["admin_tls", "administration", "listen_for_administrators", "require_administrator", "with_certificate"]
-
 CONNECTIONS: Final = 64
 """Connections of administrators that may be open at once."""
-MAX_CA_BYTES: Final = 256 * 1024
 
 
 def with_certificate(app: ASGIApp) -> ASGIApp:
@@ -41,11 +38,11 @@ def with_certificate(app: ASGIApp) -> ASGIApp:
     It stands there as ``extensions.tls.client_certificate``, in DER, and is of the connection: no header can bring one.
     """
 
-    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
         scope["extensions"] = {**scope.get("extensions", {}), "tls": {"client_certificate": client_certificate()}}
         await app(scope, receive, send)
 
-    return told
+    return extended
 
 
 def listen_for_administrators(settings: Settings) -> AbstractContextManager[socket.socket | None]:
@@ -69,15 +66,7 @@ def administration(
     report: Callable[[str], None],
     noted: Noted = lambda *_: None,
 ) -> Iterator[tuple[Listener, ...]]:
-    """Open everything that administrators need; key sets are read for the first time here, and until the end.
-
-    Args:
-        settings: validated.
-        services: opened.
-        sock: listening; None where no administration listener is configured.
-        watching: who is told of requests.
-        report: takes a line for the operator.
-        noted: called with the setting and its issuers when a file of keys says something new, before that counts.
+    """Open the administration API on a listening socket; without one there is nothing to open.
 
     Raises:
         ConfigurationError: ``no-administrator``; a file that the settings name is missing or wrong.
@@ -87,37 +76,22 @@ def administration(
         return
     require_administrator(services.store)
     tls = admin_tls(settings, at=services.clock(), report=report)
-    issuers = _issuers(settings)
-    key_sets = KeySets(
-        issuers,
-        fetch=read_key_set,
-        clock=services.clock,
-        report=report,
-        noted=partial(noted, "admin_issuers_file", issuers),
-    )
-    authenticator = Authenticator(
+    with open_authenticator(
+        read_administrators(settings),
+        setting="admin_issuers_file",
         store=services.store,
-        key_sets=key_sets,
         certificate_names=None if settings.admin_client_ca_file is None else settings.admin_certificate_names,
         clock=services.clock,
-    )
-    app = create_admin_app(settings, services, authenticator, watching=watching)
-    key_sets.start()
-    try:
-        listener = Listener(
-            app=with_certificate(app),
-            sock=sock,
-            connections=CONNECTIONS,
-            tls=tls,
-            again=(key_sets_again("administrators", key_sets),),
-        )
-        yield (listener,)
-    finally:
-        key_sets.stop()
+        report=report,
+        noted=noted,
+    ) as authenticator:
+        app = with_certificate(create_admin_app(settings, services, authenticator, watching=watching))
+        again = key_sets_again("administrators", authenticator.key_sets)
+        yield (Listener(app=app, sock=sock, connections=CONNECTIONS, tls=tls, again=(again,)),)
 
 
 def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls:
-    """Read the certificate, the key, and who vouches for clients.
+    """Read the certificate, the key, and the authorities of clients.
 
     Raises:
         ConfigurationError: one cannot be read, or could not be served.
@@ -138,7 +112,7 @@ def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]
 
 
 def require_administrator(store: Store) -> None:
-    """Refuse to serve nobody: the first administrator comes from whoever has the machine, never over the network."""
+    """Refuse to serve without an administrator: the first comes from the machine, never over the network."""
     with store.reading() as reader:
         if any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in reader.grants.all()):
             return
@@ -151,19 +125,10 @@ def require_administrator(store: Store) -> None:
 
 
 def _client_ca(path: Path | None, *, at: datetime) -> bytes | None:
-    """Read who vouches for clients; a file without a certificate would let nobody in, and is refused."""
+    """Read the authorities of clients; a file without a valid certificate would admit no client, and is refused."""
     if path is None:
         return None
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_CA_BYTES)
-    except OSError as exc:
-        raise ConfigurationError(
-            f"admin_client_ca_file: {path} cannot be read: {exc.strerror or exc}",
-            code="file-unreadable",
-            field="admin_client_ca_file",
-        ) from exc
-    certificates = parse_certificates(content, file=path)
+    certificates = parse_certificates(read_named(path, "admin_client_ca_file"), file=path)
     if all(one.not_valid_after_utc < at for one in certificates):
         raise ConfigurationError(
             f"every certificate in {path} has ended",
@@ -172,7 +137,3 @@ def _client_ca(path: Path | None, *, at: datetime) -> bytes | None:
             hint="name the certificate of the authority that issues certificates to administrators",
         )
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
-
-
-def _issuers(settings: Settings) -> tuple[BearerIssuer, ...]:
-    return () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)

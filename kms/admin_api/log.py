@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from attest.release import MAX_SIZE
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.access import LogEntryModel, LogPageModel
 from kms.admin_api.routes import AdminRoute, reads
 from kms.api.log import NoteResponse
@@ -16,15 +16,12 @@ from kms.domain.permissions import Operation
 from kms.log.render import entry_members
 from kms.store import ReadTransaction
 
-__all__ = ["MAX_PAGE", "router"]
-
 MAX_PAGE = 500
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log", tags=["log"])
 
 
-@router.get("/entries", operation_id="listLogEntries", summary="Entries, oldest first", responses=reads(422))
-@in_thread
-def list_entries(
+@router.get("/entries", summary="Entries, oldest first", responses=reads(422))
+def list_log_entries(
     caller: WithCaller,
     after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
@@ -35,23 +32,15 @@ def list_entries(
         return _page(reader, after, limit)
 
 
-@router.get("/tail", operation_id="tailLog", summary="The newest entries", responses=reads(422))
-@in_thread
-def tail(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10) -> LogPageModel:
+@router.get("/tail", summary="The newest entries", responses=reads(422))
+def tail_log(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10) -> LogPageModel:
     """Return the newest entries in their order."""
     caller.require(Operation.LOG_READ)
     with caller.vault.store.reading() as reader:
         return _page(reader, max(0, reader.log.size() - lines), lines)
 
 
-@router.get(
-    "/checkpoint",
-    operation_id="readCheckpoint",
-    summary="The state of the log, signed",
-    response_class=NoteResponse,
-    responses=reads(),
-)
-@in_thread
+@router.get("/checkpoint", summary="The state of the log, signed", response_class=NoteResponse, responses=reads())
 def read_checkpoint(caller: WithCaller) -> Response:
     """Return a C2SP checkpoint, with the cosignatures of the witnesses that answered, to be kept elsewhere."""
     caller.require(Operation.LOG_READ)

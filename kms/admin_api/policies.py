@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.common import Digest, Tenant
 from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummaryModel
 from kms.admin_api.routes import AdminRoute, reads
@@ -13,13 +13,10 @@ from kms.domain.permissions import Operation
 from kms.references.resolution import find_guard
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/policies", tags=["policies"])
 
 
-@router.get("", operation_id="listPolicies", summary="The policies of a tenant's keys", responses=reads(422))
-@in_thread
+@router.get("", summary="The policies of a tenant's keys", responses=reads(422))
 def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     """List the policies that guard any version of a key of the tenant."""
     caller.require(Operation.POLICIES_READ, tenant=tenant)
@@ -28,8 +25,7 @@ def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
         return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
 
 
-@router.get("/{tenant}/{digest}", operation_id="readPolicy", summary="A policy document", responses=reads(404, 422))
-@in_thread
+@router.get("/{tenant}/{digest}", summary="A policy document", responses=reads(404, 422))
 def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
     """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""
     caller.require(Operation.POLICIES_READ, tenant=tenant)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.errors import ConfigurationError
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.keys import (
     GivenReferencesModel,
     ReferenceListModel,
@@ -20,13 +20,10 @@ from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.references.intake import GivenFile, add_document, list_documents, read_given
 
-__all__ = ["router", "stored_documents"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/references", tags=["references"])
 
 
-@router.get("", operation_id="listReferences", summary="Documents of reference values", responses=reads())
-@in_thread
+@router.get("", summary="Documents of reference values", responses=reads())
 def list_references(caller: WithCaller) -> ReferenceListModel:
     """List every version of every document, whether it counts, and for which keys it is in force."""
     caller.require(Operation.REFERENCES_READ)
@@ -36,10 +33,7 @@ def list_references(caller: WithCaller) -> ReferenceListModel:
     return ReferenceListModel(references=[one.members(at=at) for one in found])
 
 
-@router.post(
-    "", operation_id="addReferences", summary="Put a document of reference values into force", responses=changes(409)
-)
-@in_thread
+@router.post("", summary="Put a document of reference values into force", responses=changes(409))
 def add_references(
     caller: WithCaller, given: Annotated[ReferencesRequestModel, body(ReferencesRequestModel)]
 ) -> ReferencesAddedModel:
@@ -58,7 +52,7 @@ def add_references(
 
 
 def stored_documents(given: Sequence[GivenReferencesModel]) -> tuple[StoredDocument, ...]:
-    """Read documents with what proves who signed them; each with its own proofs.
+    """Read documents, each with the proofs of its signers.
 
     Raises:
         ConfigurationError: one cannot be read, or is not signed by its keys.

@@ -1,9 +1,11 @@
-"""Routes as they are declared: the body that a handler takes, and the refusals that each kind of request has."""
+"""Declaration of routes: how a handler runs, the body that it takes, and the refusals of each kind of request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
+from inspect import iscoroutinefunction
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from fastapi import Request
 from fastapi.params import Depends
@@ -14,17 +16,13 @@ from kms.admin_api.context import MAX_BODY_BYTES, WithCaller
 from kms.api.body import read_json
 from kms.api.schema import refusals, request_body
 
-__all__ = ["AdminRoute", "body", "changes", "reads"]
-
 Model = TypeVar("Model", bound=BaseModel)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class BodyReader(Generic[Model]):
-    """Reads the body of a request, which is strict JSON of a model's shape, once the caller is identified.
-
-    Args:
-        model: the shape.
-    """
+    """Reads the body of a request, strict JSON of a model's shape, once the caller is identified."""
 
     def __init__(self, model: type[Model]) -> None:
         """Read nothing yet."""
@@ -46,11 +44,12 @@ def body(model: type[Model]) -> Depends:
 
 
 class AdminRoute(APIRoute):
-    """A route that describes the body which its handler takes."""
+    """A route with a handler that blocks; the body that it takes stands in the OpenAPI document."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:  # noqa: ANN401  as FastAPI's own
-        """Add the body to what the document says of the route."""
-        super().__init__(path, endpoint, **options)
+        """Move the handler into a thread, and describe its body."""
+        # FastAPI may make a route anew from its parts.
+        super().__init__(path, endpoint if iscoroutinefunction(endpoint) else _in_thread(endpoint), **options)
         if self.body_model is not None:
             self.openapi_extra = request_body(self.body_model)
 
@@ -59,6 +58,18 @@ class AdminRoute(APIRoute):
         """The shape of the body; None where there is none."""
         readers = (one.call for one in self.dependant.dependencies)
         return next((one.model for one in readers if isinstance(one, BodyReader)), None)
+
+
+def _in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
+    """Run a handler, which takes a ``caller``, in a thread and within the limits of number and time."""
+
+    @wraps(handler)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        caller: Any = kwargs["caller"]  # Any: a Caller, by the handler's own signature
+        done: T = await caller.context.room.run(partial(handler, *args, **kwargs))
+        return done
+
+    return run
 
 
 def reads(*more: int) -> dict[int | str, dict[str, Any]]:  # Any: a piece of an OpenAPI document

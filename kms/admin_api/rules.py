@@ -7,8 +7,7 @@ from datetime import datetime
 from fastapi import APIRouter
 
 from attest.release import KeyName
-from kms.admin_api.context import WithCaller, in_thread
-from kms.admin_api.models.common import KeyId, Tenant
+from kms.admin_api.context import WithCaller, WithKey
 from kms.admin_api.models.controls import AnchorsModel, LimitsModel, QuorumModel
 from kms.admin_api.routes import AdminRoute, reads
 from kms.config.configuration import trust_lines
@@ -21,21 +20,12 @@ from kms.keys.admin import require_key
 from kms.quorum.anchors import APPROVED_ANCHORS, AnchorsApprove
 from kms.store import ReadTransaction
 
-__all__ = ["limits_model", "router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 
 
-@router.get(
-    "/v1/keys/{tenant}/{key_id}/limits",
-    operation_id="readLimits",
-    summary="The limits of a key",
-    responses=reads(404, 422),
-)
-@in_thread
-def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsModel:
+@router.get("/v1/keys/{tenant}/{key_id}/limits", summary="The limits of a key", responses=reads(404, 422))
+def read_limits(caller: WithCaller, name: WithKey) -> LimitsModel:
     """Show the limits of a key, and what was used of them up to now."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_READ, key=name)
     with caller.vault.store.reading() as reader:
         require_key(reader, name)
@@ -43,8 +33,7 @@ def read_limits(tenant: Tenant, key_id: KeyId, caller: WithCaller) -> LimitsMode
         return limits_model(reader, name, found, at=caller.now())
 
 
-@router.get("/v1/quorum", operation_id="readQuorum", summary="Who can sign, and what changes take", responses=reads())
-@in_thread
+@router.get("/v1/quorum", summary="Who can sign, and what changes take", responses=reads())
 def read_quorum(caller: WithCaller) -> QuorumModel:
     """Show the registered people and the rules, as a change of them starts from."""
     caller.require(Operation.PROPOSALS_READ)
@@ -56,7 +45,6 @@ def read_quorum(caller: WithCaller) -> QuorumModel:
 @router.get(
     "/v1/anchors", operation_id="readAnchors", summary="The trust anchors of the settings", responses=reads(422)
 )
-@in_thread
 def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
     """Show the roots that the settings accept now, as a change that approves them names them."""
     caller.require(Operation.ANCHORS_READ)

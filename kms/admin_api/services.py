@@ -1,4 +1,4 @@
-"""The services behind administration; those that only some requests need are opened with the first of them."""
+"""Services behind administration; those that few requests need are opened with the first of these."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ from kms.keys.vault import Vault
 from kms.log.publisher import LogPublisher
 from kms.release.services import Identity, Services
 
-__all__ = ["AdminServices", "of_running"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminServices:
-    """What the handlers work with.
+    """Services of the handlers, open or opened by a call; the caller that opened ``vault`` closes it.
 
-    Attributes:
-        vault: the database and the key-encryption key; whoever opened it closes it.
-        clock: tells the time.
-        identity: opens the service's signing key.
-        log: opens what signs checkpoints of the log.
-        releases: opens everything that a release works with, for trials. Nothing else depends on it: keys can be
-            frozen while a file of endorsements cannot be read.
+    ``log`` signs checkpoints. Only trials need ``releases``: keys can be frozen while a file of endorsements cannot be
+    read.
     """
 
     vault: Vault

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from attest.errors import AttestError
 from attest.release import MAX_SIZE
 from kms.admin_api.changes import demanded_by
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.freezes import tenant_of
 from kms.admin_api.models.access import TenantLogEntryModel, TenantLogPageModel
 from kms.admin_api.models.common import Tenant
@@ -23,23 +23,19 @@ from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import read_change
 from kms.store import ReadTransaction
 
-__all__ = ["router"]
-
 MAX_PAGE: Final = 200
 MAX_LOOKED_AT: Final = 2000
-"""Entries that one request looks at, whoever's they are: it takes no longer where a tenant has few."""
+"""Entries of any tenant that one request reads: it takes no longer where a tenant has few."""
 
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log/tenants", tags=["log"])
 
 
 @router.get(
     "/{tenant}/entries",
-    operation_id="listTenantLogEntries",
     summary="A tenant's entries, oldest first",
     responses=reads(422),
 )
-@in_thread
-def list_tenant_entries(
+def list_tenant_log_entries(
     tenant: Tenant,
     caller: WithCaller,
     after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
@@ -68,7 +64,7 @@ def _page(reader: ReadTransaction, tenant: str, *, after: int, limit: int) -> Te
 
 
 def _owners(reader: ReadTransaction) -> Owners:
-    """Look up, in the page's own transaction, whose things are; what cannot be read is nobody's."""
+    """Return look-ups of owners in the page's own transaction; what cannot be read has no owner."""
 
     @cache
     def relaxations() -> Mapping[int, str]:
@@ -90,7 +86,7 @@ def _proposed_for(reader: ReadTransaction, digest: str) -> str | None:
         found = reader.proposals.find(digest)
         change = None if found is None else read_change(found.action, found.arguments)
     except AttestError:
-        return None  # altered, or of an action of another version: whose it is cannot be said
+        return None  # altered, or of an action of another version: its owner is unknown
     demanded = None if change is None else demanded_by(change)
     if demanded is None:
         return None

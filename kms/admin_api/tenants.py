@@ -7,19 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter
 
 from attest.encoding import rfc3339_text
-from kms.admin_api.context import WithCaller, in_thread
+from kms.admin_api.context import WithCaller
 from kms.admin_api.models.keys import TenantListModel, TenantRequestModel
 from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.domain.permissions import Operation
 from kms.keys.tenants import create_tenant
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, prefix="/v1/tenants", tags=["tenants"])
 
 
-@router.get("", operation_id="listTenants", summary="Every tenant", responses=reads())
-@in_thread
+@router.get("", summary="Every tenant", responses=reads())
 def list_tenants(caller: WithCaller) -> TenantListModel:
     """List every tenant with the moment at which it was made."""
     caller.require(Operation.TENANTS_READ)
@@ -29,7 +26,6 @@ def list_tenants(caller: WithCaller) -> TenantListModel:
 
 
 @router.post("", operation_id="createTenant", summary="Make a tenant", responses=changes(409))
-@in_thread
 def make_tenant(caller: WithCaller, wanted: Annotated[TenantRequestModel, body(TenantRequestModel)]) -> TenantListModel:
     """Make a tenant; nobody has a role in it yet. One that was made stays."""
     caller.require(Operation.TENANTS_CREATE)

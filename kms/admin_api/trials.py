@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter
 
 from attest import Check, Evidence, parse_envelope
 from attest.encoding import rfc3339
-from attest.release import KeyName, KeyReference
-from kms.admin_api.context import Caller, WithCaller, in_thread
-from kms.admin_api.models.common import KeyId, Tenant
+from attest.release import KeyReference
+from kms.admin_api.context import Caller, WithCaller, WithKey
 from kms.admin_api.models.controls import (
     LimitsModel,
     LimitsTrialModel,
@@ -28,56 +28,45 @@ from kms.domain.actors import Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.limits import read_limits
 from kms.domain.permissions import Operation
-from kms.keys.policy_trials import PolicyTrial, difference_members, try_evidence
+from kms.keys.policy_trials import difference_members, try_evidence
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.release.service import ReleaseService
 
-__all__ = ["router"]
-
 router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 
-@router.post("/v1/releases/try", operation_id="tryRelease", summary="What a release would come to", responses=changes())
-@in_thread
-def try_release(caller: WithCaller, asked: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
+@router.post("/v1/releases/try", summary="What a release would come to", responses=changes())
+def try_release(caller: WithCaller, request: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
     """Judge evidence as a release would, tell every reason and check, and change nothing.
 
     The caller needs to see the tenant of each key. A lease can be named on the service's machine alone: what an id
     that somebody knows is good for is told to its holder.
     """
-    references = tuple(dict.fromkeys(map(KeyReference.parse, asked.keys)))
+    references = tuple(dict.fromkeys(map(KeyReference.parse, request.keys)))
     for tenant in sorted({one.name.tenant for one in references}):
         caller.require(Operation.RELEASES_TRY, tenant=tenant)
-    if asked.renews and caller.identity.means is not Means.LOCAL:
+    if request.renews and caller.identity.means is not Means.LOCAL:
         raise ForbiddenError(
             "a lease is named in a trial on the service's machine alone", code="not-permitted", field="renews"
         )
-    evidence, at = _evidence(asked.evidence), caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+    evidence, at = _evidence(request.evidence), caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = replace(caller.context.services.releases(), store=caller.vault.store)
     releases = ReleaseService(services)
-    trial = releases.try_release(evidence, tuple(map(str, references)), renews=tuple(asked.renews), at=at)
-    return TrialModel(trial=trial.members(), failed=[_failed(asked_for, check) for asked_for, check in trial.failed()])
+    trial = releases.try_release(evidence, tuple(map(str, references)), renews=tuple(request.renews), at=at)
+    return TrialModel(trial=trial.members(), failed=[_failed(key, check) for key, check in trial.failed()])
 
 
 @router.post(
-    "/v1/keys/{tenant}/{key_id}/policy/try",
-    operation_id="tryPolicy",
-    summary="What another policy would change",
-    responses=changes(404, 409),
+    "/v1/keys/{tenant}/{key_id}/policy/try", summary="What another policy would change", responses=changes(404, 409)
 )
-@in_thread
 def try_policy(
-    tenant: Tenant,
-    key_id: KeyId,
-    caller: WithCaller,
-    asked: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)],
+    caller: WithCaller, name: WithKey, request: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
 ) -> PolicyTrialModel:
     """Compare a policy with the one that guards a key, and judge recorded evidence by both."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.POLICIES_READ, key=name)
-    documents = stored_documents(asked.references)
-    change = KeyPolicySet(name=name, policy=asked.policy.encode(), references=documents)
+    documents = stored_documents(request.references)
+    change = KeyPolicySet(name=name, policy=request.policy.encode(), references=documents)
     with caller.vault.store.reading() as reader:
         change.state(reader)
         difference = change.difference(reader)
@@ -87,55 +76,44 @@ def try_policy(
             "policy_version": change.identity.version,
             "policy_sha256": change.identity.digest.hex(),
             **difference_members(difference),
-            "evidence": [
-                {"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed}
-                for one in (_tried(caller, change, asked) if asked.evidence else ())
-            ],
+            "evidence": _tried(caller, change, request) if request.evidence else [],
         }
     )
 
 
 @router.post(
-    "/v1/keys/{tenant}/{key_id}/limits/try",
-    operation_id="tryLimits",
-    summary="What would be used of other limits",
-    responses=changes(404, 409),
+    "/v1/keys/{tenant}/{key_id}/limits/try", summary="What would be used of other limits", responses=changes(404, 409)
 )
-@in_thread
 def try_limits(
-    tenant: Tenant, key_id: KeyId, caller: WithCaller, asked: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
+    caller: WithCaller, name: WithKey, request: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
 ) -> LimitsModel:
     """Count what was used up to now of limits that are not in force yet; they are the next version."""
-    name = KeyName(tenant=tenant, key_id=key_id)
     caller.require(Operation.KEYS_READ, key=name)
-    change = KeyLimitsSet(name=name, limits=read_limits(asked.limits))
+    change = KeyLimitsSet(name=name, limits=read_limits(request.limits))
     with caller.vault.store.reading() as reader:
         change.state(reader)
         return limits_model(reader, name, change.limits, at=caller.now())
 
 
-def _tried(caller: Caller, change: KeyPolicySet, asked: PolicyTrialRequestModel) -> list[PolicyTrial]:
-    at = caller.now() if asked.at is None else rfc3339(asked.at, what="at")
+def _tried(caller: Caller, change: KeyPolicySet, request: PolicyTrialRequestModel) -> list[dict[str, object]]:
+    at = caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = caller.context.services.releases()
     with caller.vault.store.reading() as reader:
         policies = change.policies(reader)
-    endorsements = services.endorsements.current(at=at)
-    return [
-        try_evidence(
-            one.name,
-            _evidence(one.evidence),
-            policies=policies,
-            endorsements=endorsements,
-            anchors=services.anchors,
-            at=at,
-        )
-        for one in asked.evidence
-    ]
+    judge = partial(
+        try_evidence,
+        policies=policies,
+        endorsements=services.endorsements.current(at=at),
+        anchors=services.anchors,
+        at=at,
+    )
+    trials = [judge(one.name, _evidence(one.evidence)) for one in request.evidence]
+    return [{"evidence": one.name, "before": one.before, "after": one.after, "changed": one.changed} for one in trials]
 
 
 def _evidence(document: object) -> Evidence:
     return parse_envelope(json.dumps(document).encode())
 
 
-def _failed(asked: str | None, check: Check) -> dict[str, object]:
-    return {"key": asked, "id": check.id, "expected": check.expected, "got": check.got}
+def _failed(key: str | None, check: Check) -> dict[str, object]:
+    return {"key": key, "id": check.id, "expected": check.expected, "got": check.got}

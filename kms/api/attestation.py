@@ -15,8 +15,6 @@ from kms.api.models import AttestationModel
 from kms.api.schema import refusals
 from kms.domain.errors import SchemaError
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/attestation", tags=["identity"])
 Nonce = Annotated[
     str, Query(pattern=r"^[A-Za-z0-9_-]{43}$", description="32 random bytes of the client, base64url without padding.")
@@ -27,12 +25,7 @@ Audience = Annotated[
 ]
 
 
-@router.get(
-    "",
-    operation_id="readAttestation",
-    summary="Evidence of the machine that the service runs on",
-    responses=refusals(404, 422, 500, 503),
-)
+@router.get("", summary="Evidence of the machine that the service runs on", responses=refusals(404, 422, 500, 503))
 async def read_attestation(context: WithContext, nonce: Nonce, audience: Audience = ANYBODY) -> AttestationModel:
     """Prove that this identity, this TLS key and this configuration live on a machine that says what it is."""
     try:

@@ -13,23 +13,18 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
 from kms.domain.errors import BodyTooLargeError, MediaTypeError, RequestError, SchemaError
 
-__all__ = ["read_json"]
-
 Model = TypeVar("Model", bound=BaseModel)
 _JSON = "application/json"
 
 
 async def read_json(request: Request, model: type[Model], *, limit: int, seconds: float) -> tuple[Model, JsonValue]:
-    """Read the body as strict JSON of a model's shape.
+    """Read the body as strict JSON of a model's shape, and return it as model and as JSON.
 
     Args:
         request: not read yet.
         model: the edge model that it must fit.
-        limit: most bytes; counted as they arrive, whatever the headers say.
+        limit: most bytes, counted as they arrive; a header cannot change it.
         seconds: longest time until all of it is there.
-
-    Returns:
-        The model, and the JSON that it was made from.
 
     Raises:
         BodyTooLargeError: ``body-too-large``.

@@ -9,18 +9,12 @@ from kms.api.context import WithContext
 from kms.api.models import ChallengeModel, EmptyModel
 from kms.api.schema import refusals, request_body
 
-__all__ = ["router"]
-
 MAX_BODY_BYTES = 1024
 router = APIRouter(prefix="/v1/challenges", tags=["challenges"])
 
 
 @router.post(
-    "",
-    operation_id="createChallenge",
-    summary="Ask for a challenge",
-    openapi_extra=request_body(EmptyModel),
-    responses=refusals(400, 413, 415, 422),
+    "", summary="Ask for a challenge", openapi_extra=request_body(EmptyModel), responses=refusals(400, 413, 415, 422)
 )
 async def create_challenge(request: Request, context: WithContext) -> ChallengeModel:
     """Issue a challenge. Nothing is stored; the challenge counts once, until it expires."""

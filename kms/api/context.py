@@ -24,17 +24,11 @@ from kms.release.service import ReleaseService
 from kms.release.services import Services
 from kms.running.self_evidence import SelfEvidenceService
 
-__all__ = ["Context", "WithContext", "Workroom"]
-
 T = TypeVar("T")
 
 
 class _Place:
-    """One of the places for work: taken in the event loop, and given back when the thread has ended.
-
-    Args:
-        limiter: has so many places.
-    """
+    """A place of a limiter: taken in the event loop, and given back when the thread has ended."""
 
     def __init__(self, limiter: CapacityLimiter) -> None:
         """Take none yet."""
@@ -47,7 +41,7 @@ class _Place:
         await self._limiter.acquire_on_behalf_of(self)
 
     def filled(self, work: Callable[[], T]) -> T:
-        """Do the work, in the thread, unless nobody waits for it any more."""
+        """Do the work, in the thread, unless its request was given up."""
         if not self._begun.acquire(blocking=False):
             raise UnavailableError("given up before it began", code="request-timeout", retryable=True)
         try:
@@ -64,12 +58,9 @@ class _Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workroom:
-    """What every running application has.
+    """Settings of a running application, and its room for work that blocks.
 
-    Attributes:
-        settings: as validated at start.
-        limiter: bounds the work that is done at the same time.
-        threads: bounds nothing: who has a place has a thread.
+    ``limiter`` bounds the work done at the same time; ``threads`` bounds nothing, since each place has a thread.
     """
 
     settings: Settings
@@ -80,7 +71,7 @@ class Workroom:
         """Do blocking work in a thread, within the limits of number and time.
 
         Work that has begun is not broken off: it ends by itself, and what it decided stays in the log. Until then it
-        keeps its place, so that work for which nobody waits any more is bounded too.
+        keeps its place, so that abandoned work is bounded too.
 
         Raises:
             UnavailableError: ``request-timeout``.
@@ -107,14 +98,9 @@ class Workroom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Workroom):
-    """The running release plane.
+    """The running release plane; ``draining`` returns True when the process is about to end.
 
-    Attributes:
-        services: opened from the settings.
-        releases: challenges and releases.
-        attestation: proves the service itself.
-        draining: says whether the process is about to end.
-        callers: tells who asks for keys; None where anybody may.
+    ``callers`` identifies callers; None where any caller may request keys.
     """
 
     services: Services
@@ -124,10 +110,10 @@ class Context(Workroom):
     callers: Authenticator | None = None
 
     async def caller(self, request: Request) -> Actor | None:
-        """Return who asks for keys, or None where anybody may; nothing else of the request is read before.
+        """Return the identified caller, or None where any may request keys; nothing else of the request is read before.
 
         Raises:
-            UnauthenticatedError: nobody who is known.
+            UnauthenticatedError: no known identity.
             UnavailableError: as ``Authenticator``.
         """
         if self.callers is None:

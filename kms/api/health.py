@@ -16,8 +16,6 @@ from kms.domain.errors import UnavailableError
 from kms.keys.vault import Vault
 from kms.operations.services import open_identity
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["health"])
 
 
@@ -25,13 +23,13 @@ _DATABASE, _KEK, _ENDORSEMENTS = "database", "key-encryption-key", "endorsements
 PARTS = (_DATABASE, _KEK, _ENDORSEMENTS)
 
 
-@router.get("/healthz", operation_id="readHealth", summary="Whether the process answers", responses=refusals())
+@router.get("/healthz", summary="Whether the process answers", responses=refusals())
 async def read_health(context: WithContext) -> HealthModel:
     """Answer, without touching the database."""
     return HealthModel(status="ok", simulated=context.settings.allow_simulated)
 
 
-@router.get("/readyz", operation_id="readReadiness", summary="Whether it can work", responses=refusals(500))
+@router.get("/readyz", summary="Whether it can work", responses=refusals(500))
 async def read_readiness(context: WithContext) -> ReadinessModel:
     """Try what a release needs. Where something is missing, ``field`` of the problem names the part."""
     if context.draining():

@@ -1,4 +1,4 @@
-"""``GET /v1/identity``: who the service says it is."""
+"""``GET /v1/identity``: the identity that the service states."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from kms.api.context import WithContext
 from kms.api.models import IdentityModel
 from kms.api.schema import refusals
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/identity", tags=["identity"])
 _SUITES = [
     "ML-KEM-768 + X25519 (0x647a), HKDF-SHA256, AES-256-GCM",
@@ -17,7 +15,7 @@ _SUITES = [
 ]
 
 
-@router.get("", operation_id="readIdentity", summary="Who the service is", responses=refusals())
+@router.get("", summary="Who the service is", responses=refusals())
 async def read_identity(context: WithContext) -> IdentityModel:
     """Say who this is. A client compares it with the verifier key that it was configured with."""
     public = context.services.identity.public

@@ -16,13 +16,17 @@ from attest.rate_limits import Rate, RateTable, caller_of
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
-__all__ = ["HEADER_BYTES", "LIMITS", "URL_BYTES", "RequestLimits", "group_of"]
-
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
 """All names and values of a request together."""
 Limit = Literal["url", "headers", "rate", "concurrency"]
-LIMITS: Final[tuple[Limit, ...]] = ("url", "headers", "rate", "concurrency")
+_ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
+    "url": (HTTPStatus.REQUEST_URI_TOO_LONG, "url-too-long"),
+    "headers": (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large"),
+    "rate": (HTTPStatus.TOO_MANY_REQUESTS, "rate-limited"),
+    "concurrency": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
+}
+LIMITS: Final = tuple(_ANSWERS)
 Group = Literal["releases", "challenges", "log", "health", "other"]
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 _SHARES: Final[dict[Group, float]] = {"releases": 8, "challenges": 8, "log": 0.5, "health": 1, "other": 1}
@@ -33,19 +37,17 @@ readers of the log must not take the threads that releases need."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
     limit: Limit
-    status: HTTPStatus
-    code: str
     detail: str
     retry_seconds: int | None = None
 
 
 class RequestLimits:
-    """Answer requests that are too long, too many or too often with problem details, before anything is read of them.
+    """Refuse requests that are too long, too many or too often, before anything is read of them.
 
     Args:
         app: the application.
-        settings: how much.
-        limited: told of each refusal, with one of ``LIMITS``.
+        settings: the limits.
+        limited: callback with the one of ``LIMITS`` that refused a request.
         monotonic: a clock in seconds that never goes back.
     """
 
@@ -86,39 +88,32 @@ class RequestLimits:
             self._limits[group].release()
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
-        """Say what stands against a request; one against which nothing stands has taken a turn of its group."""
+        """Return the refusal of a request; one that is not refused has taken a turn of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
-            text = f"the address is longer than {URL_BYTES} bytes"
-            return _Refusal(limit="url", status=HTTPStatus.REQUEST_URI_TOO_LONG, code="url-too-long", detail=text)
+            return _Refusal(limit="url", detail=f"the address is longer than {URL_BYTES} bytes")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            text = f"the headers have more than {HEADER_BYTES} bytes"
-            return _Refusal(limit="headers", status=status, code="headers-too-large", detail=text)
-        wait = self._wait(scope)
+            return _Refusal(limit="headers", detail=f"the headers have more than {HEADER_BYTES} bytes")
+        wait = math.ceil(self._wait(scope))
         if wait > 0:
-            status = HTTPStatus.TOO_MANY_REQUESTS
-            text = f"too many requests from this address; wait {math.ceil(wait)} s"
-            return _Refusal(
-                limit="rate", status=status, code="rate-limited", detail=text, retry_seconds=math.ceil(wait)
-            )
+            text = f"too many requests from this address; wait {wait} s"
+            return _Refusal(limit="rate", detail=text, retry_seconds=wait)
         if not self._limits[group].acquire():
-            status = HTTPStatus.SERVICE_UNAVAILABLE
             text = f"{self._limits[group].total} requests of this kind are being worked on; nothing was decided"
-            return _Refusal(limit="concurrency", status=status, code="too-busy", detail=text, retry_seconds=1)
+            return _Refusal(limit="concurrency", detail=text, retry_seconds=1)
         return None
 
     def _wait(self, scope: Scope) -> float:
-        """Ask the caller's bucket; whoever looks whether the service lives is not counted."""
+        """Return the seconds that a caller has to wait; probes do not count."""
         if self._rates is None or scope["path"] in _PROBES:
             return 0.0
         client = scope.get("client")
         return self._rates.wait_of(caller_of(client[0] if client else ""), at=self._monotonic())
 
     def _answer(self, refusal: _Refusal) -> ASGIApp:
-        retry = refusal.retry_seconds
+        retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]
         return problem(
-            status=refusal.status,
-            code=refusal.code,
+            status=status,
+            code=code,
             detail=refusal.detail,
             simulated=self._simulated,
             more={"retryable": True} if retry else None,
@@ -127,7 +122,7 @@ class RequestLimits:
 
 
 def group_of(path: str) -> Group:
-    """Return which requests share a bound with one for this path."""
+    """Return the group of requests that share a bound with one for this path."""
     if path in _PROBES:
         return "health"
     head = "/".join(path.split("/", 3)[:3])

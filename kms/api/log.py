@@ -15,8 +15,6 @@ from kms.api.schema import refusals
 from kms.domain.errors import LogTileUnknownError
 from kms.domain.log_tiles import parse_tile
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/log", tags=["log"])
 _NOTE = "text/plain; charset=utf-8"
 _BYTES = "application/octet-stream"
@@ -37,11 +35,7 @@ class TileResponse(Response):
 
 
 @router.get(
-    "/checkpoint",
-    operation_id="readCheckpoint",
-    summary="The state of the log, signed",
-    response_class=NoteResponse,
-    responses=refusals(500, 503),
+    "/checkpoint", summary="The state of the log, signed", response_class=NoteResponse, responses=refusals(500, 503)
 )
 async def read_checkpoint(context: WithContext) -> Response:
     """Return a C2SP checkpoint, with the cosignatures of the witnesses that answered."""
@@ -51,7 +45,6 @@ async def read_checkpoint(context: WithContext) -> Response:
 
 @router.get(
     "/tile/{path:path}",
-    operation_id="readTile",
     summary="A tile of hashes or a bundle of entries",
     response_class=TileResponse,
     responses=refusals(404, 500, 503),
@@ -69,25 +62,15 @@ async def read_tile(path: str, context: WithContext) -> Response:
     return TileResponse(content, headers={"Cache-Control": _FOR_EVER})
 
 
-@router.get(
-    "/proof/inclusion",
-    operation_id="readInclusionProof",
-    summary="That a tree holds a leaf",
-    responses=refusals(404, 422, 500, 503),
-)
-async def read_inclusion(index: Size, size: Size, context: WithContext) -> InclusionModel:
+@router.get("/proof/inclusion", summary="That a tree holds a leaf", responses=refusals(404, 422, 500, 503))
+async def read_inclusion_proof(index: Size, size: Size, context: WithContext) -> InclusionModel:
     """Return the siblings of a leaf, from the leaf upwards."""
     proof = await context.run(lambda: context.services.log.inclusion(index, size))
     return InclusionModel(index=index, size=size, proof=[b64encode(one).decode() for one in proof])
 
 
-@router.get(
-    "/proof/consistency",
-    operation_id="readConsistencyProof",
-    summary="That a tree extends an older one",
-    responses=refusals(404, 422, 500, 503),
-)
-async def read_consistency(old: Size, new: Size, context: WithContext) -> ConsistencyModel:
+@router.get("/proof/consistency", summary="That a tree extends an older one", responses=refusals(404, 422, 500, 503))
+async def read_consistency_proof(old: Size, new: Size, context: WithContext) -> ConsistencyModel:
     """Return what shows that the log of the one size became that of the other."""
     proof = await context.run(lambda: context.services.log.consistency(old, new))
     return ConsistencyModel(old=old, new=new, proof=[b64encode(one).decode() for one in proof])

@@ -10,25 +10,6 @@ from pydantic.json_schema import SkipJsonSchema
 from attest.release import KEY_ID_PATTERN, KEY_REFERENCE_PATTERN, MAX_KEYS, TENANT_PATTERN
 from kms.release.challenges import TOKEN_CHARACTERS
 
-__all__ = [
-    "AttestationModel",
-    "ChallengeModel",
-    "ConsistencyModel",
-    "EmptyModel",
-    "FailedCheckModel",
-    "HealthModel",
-    "IdentityModel",
-    "InclusionModel",
-    "PassportModel",
-    "ProblemModel",
-    "PromptKeyModel",
-    "PromptKeysModel",
-    "ReadinessModel",
-    "ReleaseModel",
-    "ReleaseRequestModel",
-    "SealedKeyModel",
-]
-
 _BASE64URL = r"^[A-Za-z0-9_-]*$"
 _HEX_32 = r"^[0-9a-f]{64}$"
 LEASE_ID_PATTERN = r"^[0-9a-f]{32}$"
@@ -37,15 +18,17 @@ Tenant = Annotated[str, Field(pattern=TENANT_PATTERN)]
 KeyText = Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]
 
 
-class _Edge(BaseModel):
+class Edge(BaseModel):
+    """Strict, frozen, and closed to unknown members; not a domain type."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class EmptyModel(_Edge):
+class EmptyModel(Edge):
     """Nothing is sent."""
 
 
-class ChallengeModel(_Edge):
+class ChallengeModel(Edge):
     """What to prove oneself under."""
 
     challenge: Annotated[str, Field(description="Token to send back with the evidence; opaque.", pattern=_BASE64URL)]
@@ -54,7 +37,7 @@ class ChallengeModel(_Edge):
     expires_at: Annotated[str, Field(description="First moment at which the challenge no longer counts, RFC 3339.")]
 
 
-class PassportModel(_Edge):
+class PassportModel(Edge):
     """A Verifier's word about the workload, and the signature of the key that it vouches for."""
 
     ear: Annotated[str, Field(description="The EAR (JWT or CWT), base64url.", pattern=_BASE64URL, min_length=1)]
@@ -66,7 +49,7 @@ def _without_default(schema: dict[str, Any]) -> None:  # Any: a piece of a JSON 
     schema.pop("default", None)
 
 
-class ReleaseRequestModel(_Edge):
+class ReleaseRequestModel(Edge):
     """A workload's proof, evidence or a passport and never both, and the keys it asks for."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["evidence"]}, {"required": ["passport"]}]})
@@ -119,7 +102,7 @@ class ReleaseRequestModel(_Edge):
         return self
 
 
-class SealedKeyModel(_Edge):
+class SealedKeyModel(Edge):
     """One released key, sealed to the workload."""
 
     tenant: Tenant
@@ -132,7 +115,7 @@ class SealedKeyModel(_Edge):
     expires_at: Annotated[str, Field(description="First moment at which the lease no longer counts, RFC 3339.")]
 
 
-class ReleaseModel(_Edge):
+class ReleaseModel(Edge):
     """The sealed keys, a signed receipt that covers them, and the proof that the decision is in the log."""
 
     keys: list[SealedKeyModel]
@@ -144,7 +127,7 @@ class ReleaseModel(_Edge):
 Hashes = Annotated[list[str], Field(description="Hashes of 32 bytes, base64.")]
 
 
-class InclusionModel(_Edge):
+class InclusionModel(Edge):
     """That a tree holds a leaf (RFC 9162)."""
 
     index: int
@@ -152,7 +135,7 @@ class InclusionModel(_Edge):
     proof: Hashes
 
 
-class ConsistencyModel(_Edge):
+class ConsistencyModel(Edge):
     """That a tree extends an older one (RFC 9162)."""
 
     old: int
@@ -160,7 +143,7 @@ class ConsistencyModel(_Edge):
     proof: Hashes
 
 
-class PromptKeyModel(_Edge):
+class PromptKeyModel(Edge):
     """A prompt key. Nothing in it counts before all of it was checked; docs/keys.md says how."""
 
     note: Annotated[str, Field(description="C2SP signed note: key, version, algorithm, public key, policy, dates.")]
@@ -168,14 +151,14 @@ class PromptKeyModel(_Edge):
     proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
 
 
-class PromptKeysModel(_Edge):
+class PromptKeysModel(Edge):
     """Prompt keys in the order of tenants and ids."""
 
     prompt_keys: list[PromptKeyModel]
     next: Annotated[str | None, Field(description="Ask for what comes after this name; null when there is no more.")]
 
 
-class IdentityModel(_Edge):
+class IdentityModel(Edge):
     """Who the service is. Clients take this from their configuration, never from here alone."""
 
     origin: str
@@ -186,7 +169,7 @@ class IdentityModel(_Edge):
     simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
 
 
-class AttestationModel(_Edge):
+class AttestationModel(Edge):
     """What the service says of itself, evidence that commits to it, and its signature over both."""
 
     statement: Annotated[str, Field(description="Canonical JSON, base64url; see the protocol.", pattern=_BASE64URL)]
@@ -197,14 +180,14 @@ class AttestationModel(_Edge):
     note: Annotated[str, Field(description="C2SP signed note over question and answer.")]
 
 
-class HealthModel(_Edge):
+class HealthModel(Edge):
     """How the service is."""
 
     status: Literal["ok"]
     simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
 
 
-class ReadinessModel(_Edge):
+class ReadinessModel(Edge):
     """That the service can work."""
 
     status: Literal["ok"]
@@ -212,7 +195,7 @@ class ReadinessModel(_Edge):
     ready: Annotated[list[str], Field(description="What was looked at.")]
 
 
-class FailedCheckModel(_Edge):
+class FailedCheckModel(Edge):
     """A check that stands against the workload."""
 
     id: str
@@ -223,7 +206,7 @@ class FailedCheckModel(_Edge):
     item: str | None
 
 
-class ProblemModel(_Edge):
+class ProblemModel(Edge):
     """Why not (RFC 9457)."""
 
     type: Annotated[str, Field(description="tag:attest,2026:kms/ and the code.")]

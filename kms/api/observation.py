@@ -1,4 +1,4 @@
-"""The outermost part of every application: the request's id, who is told of it, and the line about its answer."""
+"""The outermost part of every application: the request's id, its observers, and headers and log line of its answer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from kms.domain.kek import RandomBytes
 from kms.running.logs import access, request_id, take_request_id
 from kms.telemetry import Observer, observe
 
-__all__ = ["Observing", "Watching"]
-
 _NO_ROUTE: Final = "none"
 _BUG: Final = 500
 _QUIET: Final = frozenset({"/healthz", "/readyz"})
@@ -27,11 +25,11 @@ _WELL: Final = 200
 
 
 def _nobody(*_: object) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class Tracing(Protocol):
-    """What makes traces: ``kms.running.tracing.RequestTracer``, which is installed only where somebody wants them."""
+    """Maker of traces: ``kms.running.tracing.RequestTracer``, which not every installation has."""
 
     def request(self, scope: Scope) -> AbstractContextManager[str | None]:
         """Return what is entered for a request, and gives its trace's id, if that is kept."""
@@ -44,14 +42,14 @@ class Tracing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Who is told of requests, and where their ids come from.
+    """Observers of requests, and the source of request ids.
 
     Attributes:
-        observers: told of what happens inside.
-        answered: told of each answer: route (its template), status and seconds.
-        limited: told of each refusal by a limit, with its name.
-        random: makes ids, which are no secret.
-        tracer: makes a trace of each, where that is wanted.
+        observers: notified of events inside.
+        answered: called with route (its template), status and seconds of each answer.
+        limited: called with the limit that refused a request.
+        random: source of ids, which are no secret.
+        tracer: makes traces, if wanted.
     """
 
     observers: tuple[Observer, ...] = ()
@@ -62,12 +60,7 @@ class Watching:
 
 
 class Observing:
-    """Give every request an id, tell observers of it, and write a line about its answer.
-
-    Args:
-        app: the application.
-        watching: who is told.
-    """
+    """Give every request an id, report it to observers, and complete and log its answer."""
 
     def __init__(self, app: ASGIApp, *, watching: Watching) -> None:
         """Wrap an application."""
@@ -89,7 +82,10 @@ class Observing:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_HEADER] = name
+                headers = MutableHeaders(scope=message)
+                headers[REQUEST_HEADER] = name
+                headers.setdefault("Cache-Control", "no-store")  # a handler may allow more
+                headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
         tracer = self._watching.tracer

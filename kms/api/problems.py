@@ -41,16 +41,6 @@ from kms.domain.errors import (
 from kms.domain.log_decisions import check_members
 from kms.running.logs import current_request
 
-__all__ = [
-    "PROBLEM_MEDIA_TYPE",
-    "REQUEST_HEADER",
-    "STATUS",
-    "add_problem_handlers",
-    "add_request_handlers",
-    "problem",
-    "status_of",
-]
-
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 REQUEST_HEADER: Final = "X-Request-Id"
 _TYPE = "tag:attest,2026:kms/"
@@ -105,7 +95,7 @@ def problem(
     more: dict[str, JsonValue] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """Make an answer that says why not."""
+    """Return an answer with problem details."""
     request = current_request()
     document: dict[str, JsonValue] = {
         "type": _TYPE + code,
@@ -138,41 +128,37 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
         return problem(
             status=status, code=error.code, detail="the service found its own data damaged", simulated=simulated
         )
-    more: dict[str, JsonValue] = {
-        name: value
-        for name, value in error.context().items()
-        if name in {"hint", "field", "expected", "got", "retryable"}
-    }
-    # What a key does not disclose is empty, and left out.
-    failed: list[JsonValue] = [
-        {name: value for name, value in check_members(c).items() if value != ""}
-        for c in error.checks
-        if c.outcome is Outcome.FAIL
-    ]
-    if failed:
-        more["failed_checks"] = failed
-    headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
-    if headers:
-        more["retryable"] = True
-    if status is HTTPStatus.UNAUTHORIZED:
+    more, headers = _context(error), None
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        more["retryable"], headers = True, {"Retry-After": _RETRY_AFTER_SECONDS}
+    elif status is HTTPStatus.UNAUTHORIZED:
         headers = {"WWW-Authenticate": _challenge(error)}
     return problem(
         status=status, code=error.code, detail=error.message, simulated=simulated, more=more, headers=headers
     )
 
 
+def _context(error: AttestError) -> dict[str, JsonValue]:
+    """Return the context of an error and its failed checks; the members that a key does not disclose are left out."""
+    shown = {"hint", "field", "expected", "got", "retryable"}
+    more: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in shown}
+    failed: list[JsonValue] = [
+        {name: value for name, value in check_members(check).items() if value != ""}
+        for check in error.checks
+        if check.outcome is Outcome.FAIL
+    ]
+    return more | {"failed_checks": failed} if failed else more
+
+
 def _challenge(error: AttestError) -> str:
-    """Say how to be known (RFC 6750, section 3); of a token that was sent, that it is the reason."""
+    """Return the scheme of authentication (RFC 6750, section 3); a token that was sent is named as the reason."""
     return 'Bearer realm="kms"' + (', error="invalid_token"' if error.code.startswith("token-") else "")
 
 
 def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = STATUS) -> None:
-    """Answer every refusal of an application with problem details.
+    """Answer every refusal of an application with problem details; the first status whose class fits counts.
 
-    Args:
-        app: the application.
-        simulated: whether the service accepts evidence of the simulator.
-        statuses: which class of errors becomes which status; the first that fits counts.
+    ``simulated`` marks answers of a service that accepts evidence of the simulator.
     """
 
     async def on_error(_: Request, exc: Exception) -> JSONResponse:
@@ -196,12 +182,7 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
 
 
 def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
-    """Answer with problem details what is no request of an application; what it refuses itself is raised.
-
-    Args:
-        app: the application.
-        simulated: whether the service accepts evidence of the simulator.
-    """
+    """Answer requests that fit no route or shape with problem details; any other refusal is raised."""
 
     async def on_http(_: Request, exc: Exception) -> JSONResponse:
         if not isinstance(exc, HTTPException):

@@ -14,18 +14,11 @@ from kms.api.schema import refusals
 from kms.domain.errors import SchemaError
 from kms.release.prompt_keys import MAX_PAGE, PromptKeyService
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/prompt-keys", tags=["prompt-keys"])
 _NAME_PATTERN = r"^([a-z0-9][a-z0-9._-]{0,63}/)?[a-z0-9][a-z0-9._-]{0,127}$"
 
 
-@router.get(
-    "",
-    operation_id="listPromptKeys",
-    summary="Public keys to encrypt to",
-    responses=refusals(422, 500, 503),
-)
+@router.get("", summary="Public keys to encrypt to", responses=refusals(422, 500, 503))
 async def list_prompt_keys(
     context: WithContext,
     tenant: Annotated[str | None, Query(pattern=TENANT_PATTERN, description="Only keys of this tenant.")] = None,
@@ -43,12 +36,7 @@ async def list_prompt_keys(
     )
 
 
-@router.get(
-    "/{tenant}/{key}",
-    operation_id="readPromptKey",
-    summary="One public key to encrypt to",
-    responses=refusals(404, 422, 500, 503),
-)
+@router.get("/{tenant}/{key}", summary="One public key to encrypt to", responses=refusals(404, 422, 500, 503))
 async def read_prompt_key(
     context: WithContext,
     tenant: Annotated[str, Path(pattern=TENANT_PATTERN)],

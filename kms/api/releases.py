@@ -12,14 +12,11 @@ from kms.api.models import ReleaseModel, ReleaseRequestModel
 from kms.api.schema import refusals, request_body
 from kms.telemetry import counted
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/v1/releases", tags=["releases"])
 
 
 @router.post(
     "",
-    operation_id="createRelease",
     summary="Prove the workload and receive its keys",
     openapi_extra=request_body(ReleaseRequestModel),
     responses=refusals(400, 401, 403, 404, 409, 410, 413, 415, 422, 500, 503),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from attest import __version__
 from kms.api.models import EmptyModel, ProblemModel, ReleaseRequestModel
 from kms.api.problems import PROBLEM_MEDIA_TYPE
-
-__all__ = ["document_of", "refusals", "request_body"]
 
 _OF_LIMITS = (414, 429, 431, 503)
 _TEMPLATE = "#/components/schemas/{model}"
@@ -24,6 +25,29 @@ def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of a
     """Describe a JSON body that the handler reads itself."""
     schema = {"$ref": _TEMPLATE.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def application_of(title: str, description: str, routers: Iterable[APIRouter]) -> FastAPI:
+    """Make an application without anything behind it; its schema is served by none of its routes."""
+    app = FastAPI(
+        title=title,
+        version=__version__,
+        description=description,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """Return the stable id of an operation that names none: its handler's name in camel case."""
+    first, *others = route.endpoint.__name__.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as above
@@ -40,10 +64,7 @@ def document_of(
 ) -> dict[str, Any]:  # Any: as above
     """Return the OpenAPI document of an application.
 
-    Args:
-        app: the application.
-        also: models that its handlers read themselves.
-        security: the ways to be known, one of which every request needs; None for a service that anybody may ask.
+    ``also`` are models that its handlers read themselves, ``security`` the schemes of which every request needs one.
     """
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags

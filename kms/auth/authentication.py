@@ -1,25 +1,26 @@
-"""The sender of a request: the subject of a bearer token, or the owner of the client certificate of its connection.
+"""Identification of the sender of a request: the subject of a bearer token, or the owner of the client certificate.
 
-Both come from what the operator configured. A header that a proxy might set, and so anybody else, is never looked at.
+Both come from what the operator configured. A header that a proxy, and so any sender, might set is never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from cryptography import x509
 
 from attest.clock import Clock
 from kms.auth.certificates import certificate_identity
-from kms.auth.keysets import KeySets
+from kms.auth.issuers import BearerIssuer
+from kms.auth.keysets import KeySets, Noted, read_key_set
 from kms.auth.tokens import VerifiedBearer, issuer_of, verify_bearer
 from kms.domain.actors import Actor, local_actor
 from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
 from kms.store import Store
-
-__all__ = ["Authenticating", "Authenticator", "LocalAuthenticator"]
 
 _SCHEME: Final = "bearer"
 
@@ -28,28 +29,28 @@ class Authenticating(Protocol):
     """Identifies callers."""
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return who sent a request, as ``Authenticator`` does."""
+        """Return the identity of the sender of a request, as ``Authenticator`` does."""
         ...
 
 
 class LocalAuthenticator:
-    """Identifies the user who runs this process. For an application that no socket reaches."""
+    """Identifies the user of this process. For an application that no socket reaches."""
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return the user of the machine; a request brings nothing that says otherwise."""
+        """Return the user of the machine; a request cannot name another."""
         del authorization, certificate
         return local_actor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """Tells who somebody is.
+    """Identifies callers by tokens and client certificates.
 
     Attributes:
         store: remembers tokens that count once.
-        key_sets: whose tokens are accepted, and what they sign with.
-        certificate_names: what client certificates are known by; None where none is asked for.
-        clock: tells the time.
+        key_sets: keys of the accepted issuers.
+        certificate_names: the kind of name that identifies a client certificate; None accepts no certificate.
+        clock: source of the time.
     """
 
     store: Store
@@ -58,15 +59,15 @@ class Authenticator:
     clock: Clock
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return who sent a request.
+        """Return the identity of the sender of a request.
 
         Args:
-            authorization: the values of its ``Authorization`` headers. With one, the token says who it is, and the
-                certificate, where there is one, is only what the token may be bound to.
-            certificate: the client certificate of the connection in DER, as the TLS listener verified it.
+            authorization: values of its ``Authorization`` headers. With one, the token names the identity, and the
+                certificate is only what the token may be bound to.
+            certificate: client certificate of the connection in DER, as the TLS listener verified it.
 
         Raises:
-            UnauthenticatedError: nobody who is known, by its code.
+            UnauthenticatedError: no known identity; the code says why.
             UnavailableError: ``token-keys-stale``, or the database is in use.
         """
         if len(authorization) > 1:
@@ -122,6 +123,26 @@ class Authenticator:
             return certificate_identity(x509.load_der_x509_certificate(certificate), kind=kind)
         except ValueError:
             return None  # TLS accepted it, and this library does not read it
+
+
+@contextmanager
+def open_authenticator(
+    issuers: tuple[BearerIssuer, ...],
+    *,
+    setting: str,
+    store: Store,
+    certificate_names: str | None,
+    clock: Clock,
+    report: Callable[[str], None],
+    noted: Noted,
+) -> Iterator[Authenticator]:
+    """Open an ``Authenticator`` whose key sets are read now, and again until the end.
+
+    ``noted`` is called with the setting that names the issuers, and with these, before a changed file of keys counts.
+    """
+    saved = partial(noted, setting, issuers)
+    with KeySets(issuers, fetch=read_key_set, clock=clock, report=report, noted=saved) as key_sets:
+        yield Authenticator(store=store, key_sets=key_sets, certificate_names=certificate_names, clock=clock)
 
 
 def _token(header: str) -> str:

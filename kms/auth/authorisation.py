@@ -1,13 +1,13 @@
-"""Authorisation by the grants of the moment, in the very transaction that does what was asked (MC-19)."""
+"""Authorisation by the grants of the moment, in the very transaction of the operation (MC-19)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TypeVar
 
 from attest.errors import ConfigurationError
-from attest.release import KeyName
+from attest.release import KeyName, KeyReference
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError, UnavailableError
@@ -15,28 +15,26 @@ from kms.domain.permissions import Operation, may
 from kms.keys.admin import unknown_key
 from kms.store import ReadTransaction, Store, WriteTransaction
 
-__all__ = ["Demand", "GuardedStore", "opened", "require"]
-
 T = TypeVar("T")
 
 Demand = Callable[[ReadTransaction], None]
-"""Raises unless the transaction sees that somebody may do what they are about to."""
+"""Raises unless the transaction sees a permission for the operation."""
 
 
 def require(
     tx: ReadTransaction, identity: Actor, operation: Operation, *, tenant: str | None, key: KeyName | None = None
 ) -> None:
-    """Refuse what no grant allows.
+    """Refuse an operation that no grant allows.
 
-    A user of the service's machine needs none: they can read the key-encryption key, and no message makes anybody one.
+    A user of the service's machine needs no grant: they can read the key-encryption key. A caller that may not see the
+    keys of a tenant gets the same answer for a key of it as for one that does not exist (MC-21).
 
     Args:
-        tx: sees the grants.
-        identity: who asks.
-        operation: what they ask.
-        tenant: whose things it concerns; None for what is service-wide.
-        key: which key, if one. To those who may not even see the tenant's keys it is one that does not exist: they
-            get the same answer as for a key that there is none of (MC-21).
+        tx: reads the grants.
+        identity: the caller.
+        operation: the operation.
+        tenant: the tenant that it concerns; None for the whole service.
+        key: the key that it concerns, if one.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -49,8 +47,24 @@ def require(
         return
     if key is not None and may(identity, grants=grants, operation=Operation.KEYS_READ, tenant=tenant) is None:
         raise unknown_key(key)
-    where = "the whole service" if tenant is None else f"the tenant {tenant!r}"
-    raise ForbiddenError(
+    raise _forbidden(identity, operation, "the whole service" if tenant is None else f"the tenant {tenant!r}")
+
+
+def require_anywhere(tx: ReadTransaction, *, identity: Actor, operation: Operation) -> None:
+    """Refuse an operation that no grant allows for any tenant.
+
+    Raises:
+        ForbiddenError: ``not-permitted``.
+    """
+    if identity.means is Means.LOCAL:
+        return
+    grants = tx.grants.held_by(identity)
+    if not any(may(identity, grants=grants, operation=operation, tenant=one.tenant) is not None for one in grants):
+        raise _forbidden(identity, operation, "any tenant")
+
+
+def _forbidden(identity: Actor, operation: Operation, where: str) -> ForbiddenError:
+    return ForbiddenError(
         f"{identity_text(identity)} may not do this: {operation} for {where}",
         code="not-permitted",
         field=str(operation),
@@ -59,13 +73,25 @@ def require(
     )
 
 
-class GuardedStore(Store):
-    """A store whose every transaction begins with a demand, so that nothing is done on grants of a moment ago.
+def within_reach(
+    tx: ReadTransaction, requested: Iterable[KeyReference], *, caller: Actor | None
+) -> tuple[KeyReference, ...]:
+    """Return the keys that a caller may ask for (MC-21); the others do not exist for it.
 
-    Args:
-        store: the database; whoever opened it closes it.
-        demand: asked first in each transaction.
+    A caller of None may ask for all: the service does not identify callers then.
     """
+    if caller is None:
+        return tuple(requested)
+    grants = tx.grants.held_by(caller)
+    return tuple(
+        one
+        for one in requested
+        if may(caller, grants=grants, operation=Operation.KEYS_RELEASE, tenant=one.name.tenant) is not None
+    )
+
+
+class GuardedStore(Store):
+    """A store that makes a demand first in every transaction, so that no earlier grants count. Its opener closes it."""
 
     def __init__(self, store: Store, *, demand: Demand) -> None:
         """Keep both."""

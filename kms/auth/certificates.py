@@ -12,8 +12,6 @@ from attest.errors import ConfigurationError
 from kms.auth.names import MAX_NAME_CHARACTERS, identity_text
 from kms.domain.actors import Actor, Means
 
-__all__ = ["certificate_identity", "identities_of", "read_certificate"]
-
 _ERRORS = (
     ValueError,
     TypeError,
@@ -39,14 +37,11 @@ def read_certificate(content: bytes) -> x509.Certificate:
 
 
 def certificate_identity(certificate: x509.Certificate, *, kind: str) -> Actor | None:
-    """Return the one identity of a certificate.
+    """Return the one identity of a certificate; None when it has no such name, or several.
 
     Args:
         certificate: verified by the TLS listener up to the operator's own CA.
-        kind: what certificates are known by: ``sha256``, ``uri`` or ``subject``, one for all certificates.
-
-    Returns:
-        The identity; None when this certificate has no such name, or several.
+        kind: the name that identifies certificates: ``sha256``, ``uri`` or ``subject``, one for all certificates.
     """
     try:
         name = {"sha256": _pin, "uri": _uri, "subject": _subject}[kind](certificate)

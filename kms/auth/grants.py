@@ -17,18 +17,6 @@ from kms.domain.log_entries import LogEntry
 from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES, Grant, Role
 from kms.store import Store, WriteTransaction
 
-__all__ = [
-    "GRANT_ADDED",
-    "GRANT_REVOKED",
-    "differences",
-    "give_role",
-    "grant_members",
-    "read_role",
-    "require_tenant",
-    "revoke_role",
-    "write_grant",
-]
-
 GRANT_ADDED: Final = "grant-added"
 GRANT_REVOKED: Final = "grant-revoked"
 _TENANT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -80,20 +68,11 @@ def require_tenant(text: str) -> str:
 
 
 def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Give somebody a role.
-
-    Args:
-        store: where it is kept.
-        identity: who gets it; known by a token or a certificate.
-        tenant: where it counts, or ``*``.
-        role: what they may act as.
-        actor: who gives it.
-        at: when.
+    """Give an identity, known by a token or a certificate, a role for a tenant or for every one (``*``).
 
     Raises:
         ConfigurationError: ``tenant-invalid``; ``role-service-wide``: the role is for every tenant or none.
-        GrantConflictError: ``grant-exists``; ``grant-to-self``: somebody who is known by a token or a certificate gives
-            nothing to themselves.
+        GrantConflictError: ``grant-exists``; ``grant-to-self``.
         UnavailableError: the database is in use.
     """
     if actor == identity:
@@ -110,7 +89,7 @@ def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: 
 
 
 def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Do the same within a transaction, for the first administrator of a new service too.
+    """Give a role within a transaction; the first administrator of a new service gets theirs so.
 
     Raises:
         ConfigurationError: as ``give_role``.
@@ -153,46 +132,41 @@ def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Gra
         UnavailableError: the database is in use.
     """
     with store.writing() as tx:
-        known = tuple(tx.grants.all())
-        grant = next((one for one in known if one.number == number), None)
-        if grant is None:
-            raise GrantUnknownError(
-                f"there is no grant {number}",
-                code="grant-unknown",
-                field="number",
-                got=str(number),
-                hint="'kms admin list' shows those there are",
-            )
-        if not grant.counts:
-            raise GrantConflictError(f"grant {number} was revoked before", code="grant-revoked-already", field="number")
-        if grant.role is Role.ADMINISTRATOR and not _administrators(known, without=grant):
-            raise GrantConflictError(
-                "this is the last administrator",
-                code="last-administrator",
-                field="number",
-                got=identity_text(grant.identity),
-                hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
-            )
+        grant = _require_revocable(tuple(tx.grants.all()), number)
         tx.grants.revoke(number, by=actor, at=at)
         tx.log.add(kind=GRANT_REVOKED, at=at, body=_body(grant, actor))
     return replace(grant, revoked_by=actor, revoked_at=at)
 
 
+def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
+    grant = next((one for one in known if one.number == number), None)
+    if grant is None:
+        raise GrantUnknownError(
+            f"there is no grant {number}",
+            code="grant-unknown",
+            field="number",
+            got=str(number),
+            hint="'kms admin list' shows those there are",
+        )
+    if not grant.counts:
+        raise GrantConflictError(f"grant {number} was revoked before", code="grant-revoked-already", field="number")
+    if grant.role is Role.ADMINISTRATOR and not _administrators(known, without=grant):
+        raise GrantConflictError(
+            "this is the last administrator",
+            code="last-administrator",
+            field="number",
+            got=identity_text(grant.identity),
+            hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
+        )
+    return grant
+
+
 def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[str]:
     """Compare the grants that count with what the log says of them, and yield a line for each that differs.
 
-    A role that somebody wrote into the database, or a revocation that was undone there, shows.
+    A role that was written into the database, or a revocation that was undone there, shows.
     """
-    logged: dict[int, tuple[str, str, str]] = {}
-    for entry in log:
-        if b'"kind":"grant-' not in entry.raw:
-            continue  # canonical JSON has one spelling; most entries are decisions, which need no parsing here
-        document = entry.document()
-        number, named = document.get("grant"), _named(document)
-        if document.get("kind") == GRANT_ADDED and isinstance(number, int):
-            logged[number] = named
-        elif document.get("kind") == GRANT_REVOKED and isinstance(number, int):
-            logged.pop(number, None)
+    logged = _logged(log)
     stored = {
         grant.number: (identity_text(grant.identity), grant.tenant, str(grant.role)) for grant in grants if grant.counts
     }
@@ -203,6 +177,21 @@ def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[st
             yield f"grant {number} is missing or revoked without an entry in the log: {' '.join(logged[number])}"
         elif stored[number] != logged[number]:
             yield f"grant {number} was altered: {' '.join(stored[number])}, logged as {' '.join(logged[number])}"
+
+
+def _logged(log: Iterable[LogEntry]) -> dict[int, tuple[str, str, str]]:
+    """Return identity, tenant and role of each grant that counts after these entries."""
+    logged: dict[int, tuple[str, str, str]] = {}
+    for entry in log:
+        if b'"kind":"grant-' not in entry.raw:
+            continue  # canonical JSON has one spelling; most entries are decisions, which need no parsing here
+        document = entry.document()
+        number, named = document.get("grant"), _named(document)
+        if document.get("kind") == GRANT_ADDED and isinstance(number, int):
+            logged[number] = named
+        elif document.get("kind") == GRANT_REVOKED and isinstance(number, int):
+            logged.pop(number, None)
+    return logged
 
 
 def _named(document: dict[str, JsonValue]) -> tuple[str, str, str]:

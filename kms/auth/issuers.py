@@ -1,6 +1,6 @@
 """Accepted issuers of tokens: a TOML file of the operator, with a table ``[[issuer]]`` for each.
 
-Everything that a token is judged by stands here. Nothing of it is ever taken from a token, nor discovered from one.
+Everything that a token is judged by is in it. Nothing of it is taken from a token, nor discovered from one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from attest.errors import ConfigurationError
 
-__all__ = ["BearerIssuer", "JtiUse", "read_issuers"]
-
 MAX_ISSUERS: Final = 16
 MAX_FILE_BYTES: Final = 64 * 1024
 _PATHS: Final = ("jwks_file", "ca_file")
@@ -26,21 +24,21 @@ JtiUse = Literal["optional", "required", "single-use"]
 
 
 class BearerIssuer(BaseModel):
-    """One party whose tokens say who somebody is.
+    """An issuer of tokens that identify callers.
 
     Attributes:
         issuer: ``iss``, exactly.
-        audience: ``aud``, exactly, and nobody else's.
+        audience: ``aud``, exactly, and the only one.
         algorithms: JWS names that it signs with; asymmetric ones only.
         jwks_file: its key set, as a file; this or ``jwks_url``.
-        jwks_url: where its key set is read, again and again, outside of any request; ``https`` only.
-        ca_file: whose certificates count for that address; None for those of the system.
-        refresh_seconds: how often the key set is read.
-        max_age_seconds: how old what was read may be; tokens are refused after that.
+        jwks_url: address of its key set, read periodically outside of any request; ``https`` only.
+        ca_file: authorities of that address; None for those of the system.
+        refresh_seconds: period of reading the key set.
+        max_age_seconds: greatest age of the key set; tokens are refused after that.
         max_lifetime_seconds: longest time between ``iat`` and ``exp``.
-        skew_seconds: how far its clock may be from ours.
-        jti: whether a token needs an id, and whether it counts for one request only.
-        required_claims: what must stand in each token besides: equal, or a member of the list that stands there.
+        skew_seconds: greatest difference between its clock and ours.
+        jti: ``required`` demands an id of each token; ``single-use`` accepts each id once.
+        required_claims: further claims of each token: equal, or a member of the list in the token.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 import httpx
 
@@ -17,8 +17,6 @@ from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
 from kms.domain.errors import UnavailableError
-
-__all__ = ["Fetch", "KeySets", "Noted", "parse_key_set", "read_key_set"]
 
 FETCH_SECONDS: Final = 10.0
 CLOCK_SECONDS: Final = 60
@@ -41,15 +39,9 @@ class _Read:
 
 
 class KeySets:
-    """What issuers sign with.
+    """Keys that issuers sign with.
 
-    Args:
-        issuers: whose.
-        fetch: reads a key set.
-        clock: tells the time.
-        report: takes a line for the operator.
-        noted: called before what a file says counts, when that is not what it said before; what it raises keeps the
-            keys as they were.
+    ``noted`` is called before a changed file counts; an error that it raises keeps the keys as they were.
     """
 
     def __init__(
@@ -75,7 +67,7 @@ class KeySets:
 
     @property
     def issuers(self) -> tuple[BearerIssuer, ...]:
-        """Whose tokens are accepted."""
+        """The accepted issuers."""
         return self._issuers
 
     def keys(self, issuer: BearerIssuer, *, at: datetime) -> tuple[TokenKey, ...]:
@@ -85,12 +77,8 @@ class KeySets:
             UnavailableError: ``token-keys-stale``: they were not read lately enough.
         """
         read = self._read.get(issuer.issuer)
-        age = None if read is None else at - read.at
-        if (
-            read is None
-            or age is None
-            or not -timedelta(seconds=CLOCK_SECONDS) <= age <= timedelta(seconds=issuer.max_age_seconds)
-        ):
+        back, oldest = timedelta(seconds=CLOCK_SECONDS), timedelta(seconds=issuer.max_age_seconds)
+        if read is None or not -back <= at - read.at <= oldest:
             raise UnavailableError(
                 "the keys of the token's issuer were not read lately enough",
                 code="token-keys-stale",
@@ -102,11 +90,7 @@ class KeySets:
         return read.keys
 
     def refresh(self, *, everything: bool = False) -> None:
-        """Read what is due; what cannot be read stays as it was, until it is too old.
-
-        Args:
-            everything: whether to read what is not due, too.
-        """
+        """Read the key sets that are due, or all; one that cannot be read stays as it was, until it is too old."""
         for issuer in self._issuers:
             at = self._clock()
             last = self._tried.get(issuer.issuer)
@@ -127,11 +111,11 @@ class KeySets:
             return
         self._read[issuer.issuer] = _Read(keys=keys, at=at)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Read everything once, and go on reading in a thread of its own."""
         self.refresh(everything=True)
         if not self._issuers:
-            return
+            return self
         period = min(issuer.refresh_seconds for issuer in self._issuers)
 
         def run() -> None:
@@ -140,8 +124,9 @@ class KeySets:
 
         self._thread = threading.Thread(target=run, name="key-sets", daemon=True)
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None:
@@ -167,9 +152,13 @@ def read_key_set(issuer: BearerIssuer) -> bytes:
     Raises:
         OSError: it cannot be had, or is too long.
     """
-    if issuer.jwks_file is not None:
-        with issuer.jwks_file.open("rb") as file:
-            return file.read(MAX_JWKS_BYTES + 1)
+    if issuer.jwks_file is None:
+        return _fetch_key_set(issuer)
+    with issuer.jwks_file.open("rb") as file:
+        return file.read(MAX_JWKS_BYTES + 1)
+
+
+def _fetch_key_set(issuer: BearerIssuer) -> bytes:
     context = ssl.create_default_context(cafile=None if issuer.ca_file is None else str(issuer.ca_file))
     try:
         with (

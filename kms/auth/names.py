@@ -11,8 +11,6 @@ from typing import Final
 from attest.errors import ConfigurationError
 from kms.domain.actors import Actor, Means
 
-__all__ = ["CERTIFICATE_NAMES", "MAX_NAME_CHARACTERS", "identity_text", "jwt_identity", "parse_identity"]
-
 MAX_NAME_CHARACTERS: Final = 512
 CERTIFICATE_NAMES: Final = ("sha256", "uri", "subject")
 """What a client certificate can be known by: digest of its key (SubjectPublicKeyInfo), its one URI, its subject."""
@@ -30,7 +28,7 @@ def jwt_identity(issuer: str, subject: str) -> Actor:
 
 
 def parse_identity(text: str) -> Actor:
-    """Read an identity that somebody can be granted something as.
+    """Read an identity that can be granted a role.
 
     Users of this machine (``local``) are not among them: what they may do is what the files' permissions say.
 

@@ -22,8 +22,6 @@ from kms.auth.names import MAX_NAME_CHARACTERS, jwt_identity
 from kms.domain.actors import Actor
 from kms.domain.errors import UnauthenticatedError
 
-__all__ = ["MAX_BEARER_CHARACTERS", "VerifiedBearer", "issuer_of", "usable_keys", "verify_bearer"]
-
 MAX_BEARER_CHARACTERS: Final = 16 * 1024
 MAX_SUBJECT_CHARACTERS: Final = 255
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/jwt", "application/at+jwt"})
@@ -35,11 +33,11 @@ _CNF_CERTIFICATE: Final = "x5t#S256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedBearer:
-    """A token that holds.
+    """A verified token.
 
     Attributes:
-        identity: who it is about, by the word of its issuer.
-        single_use: SHA-256 that stands for this token where it counts once, else None.
+        identity: its subject, as its issuer names it.
+        single_use: SHA-256 that stands for a token that counts once, else None.
         expires_at: first moment at which it no longer counts, the skew included.
     """
 
@@ -94,18 +92,19 @@ def verify_bearer(
 
     Args:
         text: compact serialisation.
-        issuer: what the operator says of it, found by ``issuer_of``.
+        issuer: configured by the operator, found by ``issuer_of``.
         keys: its keys that may sign.
-        certificate: the client certificate of the connection in DER, verified by the TLS listener, or None.
-        at: now, aware.
+        certificate: client certificate of the connection in DER, verified by the TLS listener, or None.
+        at: moment of the check, aware.
 
     Raises:
-        UnauthenticatedError: what does not hold, by its code.
+        UnauthenticatedError: the check that failed, by its code.
     """
     # (1) The signature, by a key of this issuer and no other, with an algorithm that the operator allows.
     claims = _signed(text, issuer, keys)
     # (2) It is for this service alone: a token that others accept too could be handed on by them.
-    _require_text(claims, "iss", issuer.issuer, "token-issuer-unknown")
+    if claims.get("iss") != issuer.issuer:
+        raise _refused("its iss is another one", "token-issuer-unknown", field="iss")
     audience = claims.get("aud")
     if audience not in (issuer.audience, [issuer.audience]):
         raise _refused("it is for another audience", "token-audience-mismatch", field="aud", expected=issuer.audience)
@@ -147,11 +146,6 @@ def _signed(text: str, issuer: BearerIssuer, keys: tuple[TokenKey, ...]) -> Mapp
     if (None if token.typ is None else token.typ.lower()) not in _TYPES:
         raise _refused("it is a token of another kind", "token-type-refused", field="typ", expected="JWT or at+jwt")
     return token.claims
-
-
-def _require_text(claims: Mapping[str, JsonValue], name: str, wanted: str, code: str) -> None:
-    if claims.get(name) != wanted:
-        raise _refused(f"its {name} is another one", code, field=name)
 
 
 def _require_time(claims: Mapping[str, JsonValue], issuer: BearerIssuer, at: datetime) -> datetime:

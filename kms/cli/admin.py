@@ -1,20 +1,18 @@
-"""``kms admin``: who may use the administration API, and as what."""
+"""``kms admin``: the roles of the administration API."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
-
-__all__ = ["admin"]
 
 
 @click.group()
@@ -75,7 +73,7 @@ def admin_list(service: AdminClient, *, everything: bool, as_json: bool) -> None
 
 
 @admin.command("whois")
-@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("certificate", type=FILE)
 @AS_JSON
 def admin_whois(certificate: Path, *, as_json: bool) -> None:
     """Print what the client certificate in a PEM file can be granted roles as, one identity a line.
@@ -88,9 +86,9 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
     print_rows({"schema": "kms.identities/1", "identities": found}, found, str, as_json=as_json)
 
 
-def _line(grant: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(grant: JsonObject) -> str:
     return _about(grant) if grant["revoked_at"] is None else f"{_about(grant)}  revoked"
 
 
-def _about(grant: dict[str, Any]) -> str:  # Any: members of JSON
+def _about(grant: JsonObject) -> str:
     return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant)

@@ -12,12 +12,12 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 import httpx
 
 from attest.errors import AttestError, ConfigurationError
 from kms.admin_api.context import MATERIAL
+from kms.cli.options import JsonObject
 from kms.domain.errors import IntegrityError, KmsError, UnauthenticatedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from attest.release import KeyName
     from kms.domain.secret import SecretBytes
 
-__all__ = ["AdminClient", "InThisProcess", "at_server", "key_path", "path"]
-
-JsonObject = dict[str, Any]  # Any: each answer has members of its own, which its model describes
 TIMEOUT_SECONDS: Final = 60
 MAX_TOKEN_BYTES: Final = 16 * 1024
 _PROBLEM: Final = "application/problem+json"
@@ -42,23 +38,8 @@ _CLASSES: Final[dict[int, type[AttestError]]] = {
 }
 
 
-def path(*parts: object) -> str:
-    """Return a path of the API; each part is one segment of it."""
-    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
-
-
-def key_path(name: KeyName, *more: str) -> str:
-    """Return the path of a key, or of something of it."""
-    return path("keys", name.tenant, name.key_id, *more)
-
-
 class AdminClient:
-    """The administration API.
-
-    Args:
-        connect: opens the way to it, when the first request is sent.
-        is_remote: whether it is another process.
-    """
+    """The administration API, of another process if ``is_remote``; the first request connects."""
 
     def __init__(self, connect: Callable[[], httpx.Client], *, is_remote: bool) -> None:
         """Connect to nothing yet."""
@@ -83,15 +64,10 @@ class AdminClient:
     def post(
         self, where: str, document: JsonObject | None = None, *, material: SecretBytes | None = None
     ) -> JsonObject:
-        """Have something done.
-
-        Args:
-            where: a path of the API.
-            document: the body; an empty one without it.
-            material: of a key, for the application in this process alone.
+        """Send a command to a path of the API; without a document the body is an empty one.
 
         Raises:
-            ValueError: material for a server.
+            ValueError: material of a key for a server; the application in this process alone takes it.
         """
         if material is not None and self.is_remote:
             msg = "a key goes to a server sealed or not at all"
@@ -127,12 +103,7 @@ class AdminClient:
 
 
 class InThisProcess(httpx.BaseTransport):
-    """Sends requests to an application of this process, one after another.
-
-    Args:
-        app: an ASGI application that raises what it refuses.
-        close: closes what is behind it.
-    """
+    """Sends requests, one after another, to an application of this process that raises what it refuses."""
 
     def __init__(self, app: ASGIApp, *, close: Callable[[], None]) -> None:
         """Begin no request yet."""
@@ -165,35 +136,30 @@ class InThisProcess(httpx.BaseTransport):
 
 
 def at_server(
-    url: str,
-    *,
-    ca: Path | None = None,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    token: Path | None = None,
+    server: str, *, ca: Path | None, client_cert: Path | None, client_key: Path | None, token_file: Path | None
 ) -> AdminClient:
     """Return the client of the administration API at an address.
 
     Args:
-        url: where, ``https`` alone.
-        ca: vouches for the server; None for the authorities of the system.
-        certificate: of the client, PEM.
-        key: of the certificate, PEM; None where one file has both.
-        token: file with a bearer token.
+        server: an ``https`` address.
+        ca: authority of the server's certificate, PEM; None for the authorities of the system.
+        client_cert: certificate of the client, PEM.
+        client_key: key of the certificate, PEM; None where one file has both.
+        token_file: file with a bearer token.
 
     Raises:
         ConfigurationError: ``server-invalid``; a file cannot be read.
     """
-    if httpx.URL(url).scheme != "https" or not httpx.URL(url).host:
+    if httpx.URL(server).scheme != "https" or not httpx.URL(server).host:
         raise ConfigurationError(
-            f"{url!r} is no address of an administration API", code="server-invalid", field="--server",
+            f"{server!r} is no address of an administration API", code="server-invalid", field="--server",
             expected="https://HOST:PORT",
         )  # fmt: skip
-    context = _context(ca, certificate, key)
-    headers = {} if token is None else {"Authorization": f"Bearer {_token(token)}"}
+    context = _context(ca, client_cert, client_key)
+    headers = {} if token_file is None else {"Authorization": f"Bearer {_token(token_file)}"}
 
     def connect() -> httpx.Client:
-        return httpx.Client(base_url=url, verify=context, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
+        return httpx.Client(base_url=server, verify=context, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     return AdminClient(connect, is_remote=True)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import Manner, carry_out, changing
-from kms.cli.options import AS_JSON, administering, print_json
+from kms.cli.options import AS_JSON, FILE, administering, print_json
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["anchors"]
-
-_FILE = click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML).")
+_FILE = click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML).")
 
 
 @click.group()

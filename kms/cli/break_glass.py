@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
-from kms.cli.options import AS_JSON, administering, print_rows
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, administering, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
-
-__all__ = ["break_glass"]
 
 
 @click.group("break-glass")
@@ -35,7 +33,7 @@ def break_glass() -> None:
 @break_glass.command("open")
 @click.option("--key", "key_text", required=True, metavar="KEY", help="For which key.")
 @click.option("--lift-freeze", metavar="SCOPE:NAME", help="The freeze that is not to count: key:…, tenant:…, … or all.")
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="The policy that is to judge instead.")
+@click.option("--policy", "policy_file", type=FILE, help="The policy that is to judge instead.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
 @changing(needs_reason=True)
 @administering()
@@ -77,7 +75,7 @@ def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
 
 @break_glass.command("close")
 @click.argument("number", type=click.IntRange(1, 2**31 - 1))
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
+@REASON
 @administering(TELLING)
 def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None:
     """End a relaxation before its time, at once."""
@@ -85,14 +83,14 @@ def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None
     tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     from attest.release import KeyName
 
     name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
     return f"{one['number']}  {one['state']}  {_relaxed(one)}  for {name}  until {one['until']}  {one['reason']}"
 
 
-def _relaxed(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _relaxed(one: JsonObject) -> str:
     if one["lifts"] is None:
         return f"policy {one['policy_sha256']}"
     return f"thaw {one['lifts']['scope']} {one['lifts']['name']}".rstrip()

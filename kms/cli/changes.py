@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import print_json, say
+from kms.cli.options import REASON, print_json, say, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,19 +17,10 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
-__all__ = ["TELLING", "Manner", "carry_out", "changing", "tell_change", "wants_json"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a change is made.
-
-    Attributes:
-        reason: why.
-        propose: whether it is written down for others to sign, instead of made.
-        hours: how long the proposal stands.
-        person: the registered person who proposes it.
-    """
+    """Options of a change: with ``propose`` it is proposed by a registered person for some hours, and not made."""
 
     reason: str
     propose: bool
@@ -42,7 +33,6 @@ _PROPOSING = (
     click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
     click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
 )
-_REQUIRED = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 _OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
 _AS_JSON = "kms.cli.changes.as_json"
 
@@ -59,7 +49,7 @@ TELLING = click.option(
     callback=_keep_json,
     help="What came of it, for programs (schema kms.change/1).",
 )
-"""``--json`` of a command of which nothing is told but what came of its change; ``tell_change`` looks at it."""
+"""``--json`` of a command that prints only the outcome of its change, with ``tell_change``."""
 
 
 def changing(
@@ -67,9 +57,8 @@ def changing(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options of a change that may take a quorum; the command gets them as ``manner``.
 
-    Args:
-        needs_reason: whether it takes a reason even where it is made at once.
-        telling: whether ``--json`` is ``TELLING``; else the command has its own.
+    With ``needs_reason`` a change takes a reason even when it is made at once. Without ``telling`` the command has a
+    ``--json`` of its own.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,27 +66,25 @@ def changing(
         def called(*, reason: str, propose: bool, hours: int, person: str | None, **given: object) -> None:
             command(manner=Manner(reason=reason, propose=propose, hours=hours, person=person), **given)
 
-        options = (_REQUIRED if needs_reason else _OPTIONAL, *_PROPOSING, *((TELLING,) if telling else ()))
-        for option in reversed(options):
-            called = option(called)
-        return called
+        reason_option = REASON if needs_reason else _OPTIONAL
+        return with_options(reason_option, *_PROPOSING, *((TELLING,) if telling else ()))(called)
 
     return decorate
 
 
 def wants_json() -> bool:
-    """Say whether the command that runs was given the flag of ``TELLING``."""
+    """Return True if the command that runs was given the flag of ``TELLING``."""
     return bool(click.get_current_context().meta.get(_AS_JSON))
 
 
 def tell_change(action: str, *lines: str, details: Mapping[str, object] | None = None, would: bool = False) -> None:
-    """Tell what came of a change: lines for a person, or with ``--json`` one document.
+    """Print the outcome of a change: lines for people, or with ``--json`` one document.
 
     Args:
-        action: what it was, such as ``key-disable``.
-        lines: what was done, for people; nothing when there was nothing to do.
-        details: what programs want to know of it, as JSON members.
-        would: nothing was changed, and the lines say what would be (a dry run).
+        action: name of the change, such as ``key-disable``.
+        lines: the outcome for people; none when there was nothing to do.
+        details: JSON members for programs.
+        would: True for a dry run.
     """
     if not wants_json():
         for line in lines:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import asdict
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, SERVING, SETTINGS, config_file, load, print_json, with_options
+from kms.cli.options import AS_JSON, print_json, with_settings
 
-__all__ = ["config"]
+if TYPE_CHECKING:
+    from kms.config.settings import LoadedSettings
 
 _WARN_DAYS = 14
 
@@ -22,10 +23,9 @@ def config() -> None:
 
 
 @config.command("show")
-@with_options(*SETTINGS, *SERVING, AS_JSON)
-def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON, serving=True)
+def config_show(loaded: LoadedSettings, as_json: bool) -> None:
     """Print the settings in force and where each comes from. None of them is a secret."""
-    loaded = load(config, flags)
     values = loaded.settings.model_dump(mode="json")
     if as_json:
         rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
@@ -36,7 +36,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
 
 
 @config.command("check")
-@with_options(*SETTINGS, *SERVING, AS_JSON)
+@with_settings(AS_JSON, serving=True)
 @click.option(
     "--warn-days",
     type=click.IntRange(0, 3650),
@@ -45,7 +45,7 @@ def config_show(config: Path | None, as_json: bool, **flags: object) -> None:
     help="Warn of what ends within so many days.",
 )
 @click.option("--strict", is_flag=True, help="Let a warning count as a failure.")
-def config_check(config: Path | None, as_json: bool, warn_days: int, strict: bool, **flags: object) -> None:
+def config_check(loaded: LoadedSettings, as_json: bool, warn_days: int, strict: bool) -> None:
     """Look at everything that the settings name, as a start would; nothing is changed, and the service may run.
 
     Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
@@ -54,11 +54,8 @@ def config_check(config: Path | None, as_json: bool, warn_days: int, strict: boo
     from kms.cli.config_check import check_settings
     from kms.domain.errors import KmsError
 
-    settings = load(config, flags).settings
-    path = config_file(config)
-    findings = list(
-        check_settings(settings, config=path, clock=system_clock, random=secrets.token_bytes, warn_days=warn_days)
-    )
+    settings, file, random = loaded.settings, loaded.file, secrets.token_bytes
+    findings = list(check_settings(settings, config=file, clock=system_clock, random=random, warn_days=warn_days))
     bad = {"failed", "warning"} if strict else {"failed"}
     sound = not any(finding.outcome in bad for finding in findings)
     if as_json:

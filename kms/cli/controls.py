@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, REASON, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kms.cli.admin_client import AdminClient
-
-__all__ = ["freeze", "thaw"]
-
-_REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 
 
 @click.group()
@@ -80,7 +76,7 @@ def _add(
         group.command(scope, help=f"{verb} {what}.")(command)
 
 
-_add(freeze, "Stop", _freezing, administering(_REASON, TELLING))
+_add(freeze, "Stop", _freezing, administering(REASON, TELLING))
 _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 
@@ -93,6 +89,6 @@ def freeze_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     target = f"{one['scope']} {one['name']}".rstrip()
     return f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}"

@@ -1,15 +1,18 @@
-"""``kms endorsements``: what vendors say, as the service would use it."""
+"""``kms endorsements``: the vendors' endorsements, as the service would use them."""
 
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, SERVING, SETTINGS, load, moment, print_json, say, with_options
+from kms.cli.options import AS_JSON, JsonObject, moment, print_json, say, with_settings
 
-__all__ = ["endorsements"]
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kms.config.settings import LoadedSettings, Settings
 
 
 @click.group()
@@ -18,25 +21,16 @@ def endorsements() -> None:
 
 
 @endorsements.command("status")
-@with_options(*SETTINGS, *SERVING, AS_JSON)
-def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON, serving=True)
+def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
     """List what is in the files and in the cache directory, with the moment at which each stops counting.
 
     What ends soonest is first. What a running service keeps in memory alone is not seen.
     """
-    from attest.clock import system_clock
     from attest.encoding import rfc3339_text
-    from kms.config.external_files import open_endorsements, read_cached
-    from kms.release.endorsement_dates import dated
 
-    settings, at = load(config, flags).settings, moment()
-    desk = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
-    found = [("files", one) for one in dated(desk.current(at=at))]
-    found += [("cache", one) for one in dated(read_cached(settings, at=at))]
-    rows = [
-        {"from": where, "kind": one.kind, "name": one.name, "ends": rfc3339_text(one.ends), "current": at < one.ends}
-        for where, one in sorted(found, key=lambda each: each[1].ends)
-    ]
+    at = moment()
+    rows = _rows(loaded.settings, at)
     if as_json:
         print_json({"schema": "kms.endorsements/1", "at": rfc3339_text(at), "endorsements": rows})
         return
@@ -45,3 +39,18 @@ def endorsements_status(config: Path | None, as_json: bool, **flags: object) -> 
         click.echo(f"{row['ends']:27} {state:8} {row['from']:6} {row['kind']:12} {row['name']}")
     if not rows:
         say("note: there is nothing; 'attest endorsements fetch' makes a bundle, or set fetch")
+
+
+def _rows(settings: Settings, at: datetime) -> list[JsonObject]:
+    from attest.clock import system_clock
+    from attest.encoding import rfc3339_text
+    from kms.config.external_files import open_endorsements, read_cached
+    from kms.release.endorsement_dates import dated
+
+    provider = open_endorsements(settings, clock=system_clock, random=secrets.token_bytes, report=say)
+    found = [("files", one) for one in dated(provider.current(at=at))]
+    found += [("cache", one) for one in dated(read_cached(settings, at=at))]
+    return [
+        {"from": where, "kind": one.kind, "name": one.name, "ends": rfc3339_text(one.ends), "current": at < one.ends}
+        for where, one in sorted(found, key=lambda each: each[1].ends)
+    ]

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.options import FILE, with_options
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kms.domain.references import StoredDocument
-
-__all__ = [
-    "given_references",
-    "read_documents",
-    "read_evidence_input",
-    "read_hex",
-    "read_input",
-    "read_policy_input",
-    "read_time",
-    "references_options",
-]
 
 _MAX_INPUT_BYTES = 2 * 1024 * 1024
 
@@ -53,29 +45,33 @@ def read_input(path: Path) -> bytes:
 
 
 def read_time(text: str, option: str) -> datetime:
-    """Read the moment that an option names; what is none is wrong usage."""
+    """Read the moment that an option names; anything else is wrong usage."""
     from attest.encoding import rfc3339
-    from attest.errors import AttestError
 
-    try:
+    with _wrong_usage():
         return rfc3339(text, what=option)
-    except AttestError as exc:
-        raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
 
 
 def read_hex(text: str, option: str) -> bytes:
-    """Read the digest that an option names; what is none is wrong usage."""
+    """Read the digest that an option names; anything else is wrong usage."""
     from attest.encoding import hex_bytes
+
+    with _wrong_usage():
+        return hex_bytes(text, what=option)
+
+
+@contextmanager
+def _wrong_usage() -> Iterator[None]:
     from attest.errors import AttestError
 
     try:
-        return hex_bytes(text, what=option)
+        yield
     except AttestError as exc:
         raise click.UsageError(f"{exc.message} [{exc.code}]") from exc
 
 
 def read_policy_input(path: Path) -> bytes:
-    """Read a policy; what is wrong with it is told by the name of its file.
+    """Read a policy; its errors name the file.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or it is no policy.
@@ -98,20 +94,16 @@ _REFERENCES = (
     click.option(
         "--references",
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=FILE,
         help="Document of reference values that the policy names, unless it is in force already.",
     ),
-    click.option(
-        "--references-signature", multiple=True, type=click.Path(path_type=Path), help="Signature over such a document."
-    ),
-    click.option(
-        "--references-key", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM)."
-    ),
+    click.option("--references-signature", multiple=True, type=FILE, help="Signature over such a document."),
+    click.option("--references-key", multiple=True, type=FILE, help="Public key that made one (PEM)."),
 )
 
 
 def references_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--references`` and what proves who signed them; the command gets the documents as ``references``."""
+    """Add ``--references`` and the options of their signatures; the command gets the documents as ``references``."""
 
     @wraps(command)
     def called(
@@ -123,22 +115,19 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(references=read_documents(references, references_signature, references_key), **options)
 
-    for option in reversed(_REFERENCES):
-        called = option(called)
-    return called
+    return with_options(*_REFERENCES)(called)
 
 
 def read_documents(
     documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> tuple[StoredDocument, ...]:
-    """Read documents of reference values with what proves who signed them."""
+    """Read documents of reference values, with the proofs of their signers."""
     from kms.references.intake import GivenFile, read_given
 
-    files = (
-        [GivenFile(name=str(path), data=read_input(path)) for path in each] for each in (documents, signatures, keys)
-    )
-    given, signed, publics = files
-    return read_given(given, signatures=signed, keys=publics)
+    def files(paths: tuple[Path, ...]) -> list[GivenFile]:
+        return [GivenFile(name=str(path), data=read_input(path)) for path in paths]
+
+    return read_given(files(documents), signatures=files(signatures), keys=files(keys))
 
 
 def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:

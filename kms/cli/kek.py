@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change, wants_json
-from kms.cli.options import AS_JSON, SETTINGS, load, local, moment, print_json, say, vault, with_options
+from kms.cli.options import AS_JSON, local, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
+    from kms.config.settings import LoadedSettings
     from kms.domain.kek_records import KekRecord
     from kms.keys.vault import Vault
     from kms.operations.kek_rotation import KekStatus
-
-__all__ = ["kek"]
 
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could be done, and change nothing.")
 
@@ -37,12 +36,12 @@ def kek() -> None:
 
 
 @kek.command("status")
-@with_options(*SETTINGS, AS_JSON)
-def kek_status(config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON)
+def kek_status(loaded: LoadedSettings, as_json: bool) -> None:
     """Say of each key-encryption key where it is, what is wrapped under it, and whether it can be used from here."""
     from kms.operations.kek_rotation import status
 
-    found = status(vault(config, flags))
+    found = status(vault(loaded))
     if as_json:
         print_json({"schema": "kms.keks/1", "keks": [_members(one) for one in found]})
         return
@@ -52,8 +51,8 @@ def kek_status(config: Path | None, as_json: bool, **flags: object) -> None:
 
 @kek.command("create")
 @click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
-@with_options(*SETTINGS, TELLING)
-def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
+@with_settings(TELLING)
+def kek_create(definition: Path, loaded: LoadedSettings) -> None:
     """Make the key-encryption key that the file DEFINITION describes, and tell the database of it.
 
     The file is TOML with the members of the table [kek]. Services find it in the directory that the setting
@@ -64,8 +63,8 @@ def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
     from kms.operations.kek_rotation import create_kek
 
     described = read_definition(definition)
-    directory = load(config, flags).settings.kek_directory
-    opened = vault(config, flags)
+    directory = loaded.settings.kek_directory
+    opened = vault(loaded)
     record = create_kek(opened, described, random=secrets.token_bytes, actor=local_actor(), at=moment())
     text = f"{record.id.hex()}  {record.backend}  {record.description}"
     tell_change("kek-create", text, details=_named(record))
@@ -78,8 +77,8 @@ def kek_create(definition: Path, config: Path | None, **flags: object) -> None:
 @click.argument("kek_id")
 @_DRY_RUN
 @changing()
-@with_options(*SETTINGS)
-def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | None, **flags: object) -> None:
+@with_settings()
+def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
     """Let the key-encryption key KEK_ID wrap from now on, and move everything to it. Services may run.
 
     KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
@@ -88,7 +87,7 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | Non
     from kms.operations.kek_rotation import kek_named, require_ready
     from kms.quorum.keks import KekRotation
 
-    service, opened = local(config, flags)
+    service, opened = local(loaded)
     target = kek_named(opened.store, kek_id)
     count = require_ready(opened, target)
     if dry_run:
@@ -106,7 +105,7 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | Non
         click.echo(
             service.post("/v1/changes", wanted)["done"], err=wants_json()
         )  # programs get one document, when everything was moved
-    _move(opened, target, count, origin=load(config, flags).settings.origin)
+    _move(opened, target, count, origin=loaded.settings.origin)
 
 
 def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
@@ -139,8 +138,8 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
 @click.argument("kek_id")
 @_DRY_RUN
 @changing()
-@with_options(*SETTINGS)
-def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | None, **flags: object) -> None:
+@with_settings()
+def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
     """Retire a key-encryption key under which nothing is wrapped any more. There is no way back for it.
 
     Services do not start with a retired key first in their settings, so name its successor there before.
@@ -149,7 +148,7 @@ def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, config: Path | Non
     from kms.operations.kek_rotation import kek_named
     from kms.quorum.keks import KekRetirement
 
-    service, opened = local(config, flags)
+    service, opened = local(loaded)
     record = kek_named(opened.store, kek_id)
     if record.id == opened.kek.main_id:
         raise KeyConflictError(

@@ -10,13 +10,11 @@ import click
 
 from kms.cli.inputs import read_input, read_policy_input
 from kms.cli.keys import read_material
-from kms.cli.options import administering, key_argument, say
+from kms.cli.options import FILE, administering, key_argument, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
-
-__all__ = ["IMPORTS"]
 
 
 @click.command("import-key")
@@ -29,11 +27,11 @@ def key_import_key(service: AdminClient, *, tenant: str) -> None:
 
 @click.command("wrap")
 @key_argument
-@click.option("--to", "note", required=True, type=click.Path(path_type=Path), help="What 'kms key import-key' printed.")
+@click.option("--to", "note", required=True, type=FILE, help="What 'kms key import-key' printed.")
 @click.option("--service", required=True, metavar="IDENTITY", help="The service's identity, as you know it.")
-@click.option("--from", "source", required=True, type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file that is not there yet.")
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="What is to guard it.")
+@click.option("--from", "source", required=True, type=FILE, help="Raw bytes; - for stdin.")
+@click.option("--out", required=True, type=FILE, help="A file that is not there yet.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="What is to guard it.")
 @click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Of the key.")
 @click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
 def key_wrap(

@@ -1,10 +1,10 @@
-"""The life of a key at the command line: rotate, schedule, destroy, restore, tag."""
+"""The life of a key at the command line: rotate, schedule, destroy, restore, tag, release settings."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +12,14 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
+    JsonObject,
     administering,
     duration_option,
     key_argument,
+    key_path,
     print_json,
+    read_key,
+    read_reference,
     reference_argument,
     say,
 )
@@ -26,11 +30,12 @@ if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
 
-__all__ = ["LIFE"]
+
+_LEVELS = ("none", "codes", "checks", "full")
 
 
 @click.command("rotate")
-@click.argument("name", metavar="[KEY]", required=False, callback=lambda _c, _p, text: _named(text))
+@click.argument("name", metavar="[KEY]", required=False, callback=read_key)
 @click.option("--due", is_flag=True, help="Make the rotations that schedules say are due, and no other.")
 @material_options
 @duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
@@ -46,8 +51,6 @@ def key_rotate(
     as_json: bool,
 ) -> None:
     """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
-    from kms.cli.admin_client import key_path
-
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
@@ -67,12 +70,12 @@ def _rotate_due(service: AdminClient, *, as_json: bool) -> None:
     _end_due(done, "keys")
 
 
-def _tell_failures(done: dict[str, Any]) -> None:  # Any: members of JSON
+def _tell_failures(done: JsonObject) -> None:
     for one in done["failed"]:
         say("error: {what}: {detail} [{code}]".format(**one))
 
 
-def _end_due(done: dict[str, Any], what: str) -> None:  # Any: members of JSON
+def _end_due(done: JsonObject, what: str) -> None:
     if done["failed"]:
         click.get_current_context().exit(1)
     if not done[what]:
@@ -89,8 +92,6 @@ def key_schedule(
     service: AdminClient, *, name: KeyName, every: timedelta | None, overlap: timedelta | None, off: bool
 ) -> None:
     """Let the running service rotate a key by itself."""
-    from kms.cli.admin_client import key_path
-
     if (every is None) is not off or (off and overlap is not None):
         raise click.UsageError("give --every, or --off alone")
     wanted = {"every_seconds": _seconds(every), "overlap_seconds": _seconds(overlap)}
@@ -100,25 +101,31 @@ def key_schedule(
 
 
 @click.command("destroy")
-@click.argument("asked", metavar="[KEY[@VERSION]]", required=False, callback=lambda _c, _p, text: _referred(text))
+@click.argument("reference", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
 @click.option("--due", is_flag=True, help="Destroy what is due now, and ask for no other destruction.")
 @duration_option("--after", "How long it can be undone (default and minimum: the setting destroy_delay_seconds).")
 @click.option("--dry-run", is_flag=True, help="Say what would be destroyed and when, and do nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @administering(TELLING)
 def key_destroy(
-    *, service: AdminClient, asked: KeyReference | None, due: bool, after: timedelta | None, dry_run: bool, yes: bool
+    *,
+    service: AdminClient,
+    reference: KeyReference | None,
+    due: bool,
+    after: timedelta | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Release a key, or an old version of one, to nobody from now on, and destroy it later.
 
     Until then 'kms key restore' brings it back. Then nothing does, and whatever is encrypted under it is lost.
     """
-    if (asked is None) is not due or (due and (after is not None or dry_run)):
+    if (reference is None) is not due or (due and (after is not None or dry_run)):
         raise click.UsageError("name a key, or give --due alone")
-    if asked is None:
+    if reference is None:
         _destroy_due(service)
     else:
-        _destroy(service, asked, after, dry_run=dry_run, yes=yes)
+        _destroy(service, reference, after, dry_run=dry_run, yes=yes)
 
 
 def _destroy_due(service: AdminClient) -> None:
@@ -129,38 +136,39 @@ def _destroy_due(service: AdminClient) -> None:
     _end_due(done, "destroyed")
 
 
-def _destroy(service: AdminClient, asked: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool) -> None:
-    from kms.cli.admin_client import key_path
-
-    where, wanted = key_path(asked.name, "destroy"), {"version": asked.version, "after_seconds": _seconds(after)}
+def _destroy(
+    service: AdminClient, reference: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool
+) -> None:
+    where, wanted = (
+        key_path(reference.name, "destroy"),
+        {"version": reference.version, "after_seconds": _seconds(after)},
+    )
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
     listed = ", ".join(map(str, numbers))
-    said = f"{asked.name}: version {listed} released to nobody at once, destroyed at {moment}"
+    plan = f"{reference.name}: version {listed} released to nobody at once, destroyed at {moment}"
     if dry_run:
         about = {"versions": numbers, "destroy_at": moment}
-        _tell("destroy", asked.name, f"would be: {said}", about, would=True)
+        _tell("destroy", reference.name, f"would be: {plan}", about, would=True)
         return
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody is there to ask; say --yes, or look first with --dry-run")
-        click.confirm(f"{said}. Do it?", abort=True, err=True)
+        click.confirm(f"{plan}. Do it?", abort=True, err=True)
     done = service.post(where, wanted)
     about = {"versions": done["versions"], "destroy_at": done["destroy_at"]}
-    _tell("destroy", asked.name, f"{asked} is destroyed at {done['destroy_at']}", about)
-    say(f"note: until then 'kms key restore {asked}' brings it back; backups from before hold it in wrapped form")
+    _tell("destroy", reference.name, f"{reference} is destroyed at {done['destroy_at']}", about)
+    say(f"note: until then 'kms key restore {reference}' brings it back; backups from before hold it in wrapped form")
 
 
 @click.command("restore")
 @reference_argument
 @administering(TELLING)
-def key_restore(service: AdminClient, *, asked: KeyReference) -> None:
+def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
     """Cancel the destruction of a key, or of a version, before its moment."""
-    from kms.cli.admin_client import key_path
-
-    numbers = service.post(key_path(asked.name, "restore"), {"version": asked.version})["restored"]
-    text = f"{asked} is restored: version {', '.join(map(str, numbers))}"
-    _tell("restore", asked.name, text, {"versions": numbers})
+    numbers = service.post(key_path(reference.name, "restore"), {"version": reference.version})["restored"]
+    text = f"{reference} is restored: version {', '.join(map(str, numbers))}"
+    _tell("restore", reference.name, text, {"versions": numbers})
 
 
 @click.command("tag")
@@ -172,7 +180,6 @@ def key_tag(
     service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool
 ) -> None:
     """Tag a key, for lists; nothing is decided by tags."""
-    from kms.cli.admin_client import key_path
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:
@@ -185,6 +192,36 @@ def key_tag(
         click.echo(f"{tag}={value}")
 
 
+@click.command("release-settings")
+@key_argument
+@click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
+@click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
+@administering(AS_JSON)
+def key_release_settings(
+    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, as_json: bool
+) -> None:
+    """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
+
+    With 'none' a key that is refused cannot be told from one that does not exist. The log has every reason in any case.
+    """
+    if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
+        raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")
+    now = service.get(key_path(name))
+    then = {"disclosure": disclosure or now["disclosure"], "lease_seconds": now["lease_seconds"]}
+    if lease_seconds is not None:
+        then["lease_seconds"] = None if lease_seconds == "default" else int(lease_seconds[:12])
+    if disclosure is not None or lease_seconds is not None:
+        service.post(key_path(name, "release-settings"), then)
+    if as_json:
+        print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
+        return
+    seconds = then["lease_seconds"]
+    lasts = "as the service's settings say" if seconds is None else f"{seconds} s"
+    click.echo(f"{name}: disclosure {then['disclosure']}, lease {lasts}")
+    if lease_seconds is not None:
+        say("note: leases that are out keep their end")
+
+
 def _seconds(length: timedelta | None) -> int | None:
     return None if length is None else int(length.total_seconds())
 
@@ -194,17 +231,5 @@ def _tell(verb: str, name: KeyName, line: str, details: dict[str, object], *, wo
     tell_change(f"key-{verb}", line, details=about, would=would)
 
 
-def _named(text: str | None) -> KeyName | None:
-    from attest.release import KeyName
-
-    return None if text is None else KeyName.parse(text)
-
-
-def _referred(text: str | None) -> KeyReference | None:
-    from attest.release import KeyReference
-
-    return None if text is None else KeyReference.parse(text)
-
-
-LIFE = (key_rotate, key_schedule, key_destroy, key_restore, key_tag)
+LIFE = (key_rotate, key_schedule, key_destroy, key_restore, key_tag, key_release_settings)
 """Commands of ``kms key``."""

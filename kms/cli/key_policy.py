@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
-from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, key_argument, key_path, moment, print_json, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
-
-__all__ = ["policy"]
 
 _SUMMARY = {
     "looser": "the new policy accepts more",
@@ -39,12 +37,12 @@ def policy() -> None:
 
 @policy.command("set")
 @key_argument
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option("--dry-run", is_flag=True, help="Show what it would change, and change nothing.")
 @click.option(
     "--evidence",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="Recorded evidence: what does each policy say of it? With --dry-run. Repeatable.",
 )
 @click.option("--at", "at_text", metavar="TIME", help="Moment for which it is judged (RFC 3339). Default: now.")
@@ -68,26 +66,25 @@ def policy_set(
     The version only grows, and the name stays. Under a rule for 'key-policy' it takes a proposal.
     """
     from attest.encoding import rfc3339_text
-    from kms.cli.admin_client import key_path
     from kms.quorum.key_policy import KeyPolicySet
 
     if evidence and not dry_run:
         raise click.UsageError("--evidence is for trying a policy out: add --dry-run")
     at = moment() if at_text is None else read_time(at_text, "--at")
     change = KeyPolicySet(name=name, policy=read_policy_input(policy_file), references=references)
-    asked = {"policy": change.policy.decode(), "references": given_references(references), "at": rfc3339_text(at)}
-    asked["evidence"] = [{"name": str(file), "evidence": read_evidence_input(file)} for file in evidence]
-    answer = service.post(key_path(name, "policy", "try"), asked)
+    trial = {"policy": change.policy.decode(), "references": given_references(references), "at": rfc3339_text(at)}
+    trial["evidence"] = [{"name": str(file), "evidence": read_evidence_input(file)} for file in evidence]
+    answer = service.post(key_path(name, "policy", "try"), trial)
     trials = answer.pop("evidence")
-    told = {"key": str(name), **answer}
+    about = {"key": str(name), **answer}
     if not as_json:
         _show(answer)
     if not dry_run:
-        document = {"schema": "kms.policy-change/1", **told} if as_json else None
+        document = {"schema": "kms.policy-change/1", **about} if as_json else None
         carry_out(service, change, manner, document=document)
         return
     if as_json:
-        print_json({"schema": "kms.policy-trial/1", **told, "evidence": trials})
+        print_json({"schema": "kms.policy-trial/1", **about, "evidence": trials})
         return
     for one in trials:
         click.echo(f"{one['evidence']}: {'CHANGES' if one['changed'] else 'the same'}")
@@ -96,7 +93,7 @@ def policy_set(
     say(f"note: 'kms releases affected --policy {policy_file}' shows which live leases it would not renew")
 
 
-def _show(answer: dict[str, Any]) -> None:  # Any: members of JSON
+def _show(answer: JsonObject) -> None:
     for one in answer["changes"]:
         click.echo(f"{one['effect']:9} {one['path']}: {one['text']}")
     click.echo(_SUMMARY.get(answer["effect"], "both policies accept the same"))

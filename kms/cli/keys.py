@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
-from kms.cli.options import AS_JSON, administering, key_argument, print_json, print_rows, reference_argument, say
+from kms.cli.options import (
+    AS_JSON,
+    FILE,
+    JsonObject,
+    administering,
+    key_argument,
+    key_path,
+    print_json,
+    print_rows,
+    reference_argument,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,21 +34,11 @@ if TYPE_CHECKING:
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes
 
-__all__ = [
-    "key",
-    "material_of",
-    "material_options",
-    "read_material",
-    "read_wrapped",
-    "require_one_source",
-    "tell_versions",
-]
-
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options by which an owner's key comes in; the command gets ``source`` and ``wrapped``."""
-    clear = click.option("--from", "source", type=click.Path(path_type=Path), help="Raw bytes; - for stdin.")
-    sealed = click.option("--wrapped", type=click.Path(path_type=Path), help="What 'kms key wrap' wrote.")
+    clear = click.option("--from", "source", type=FILE, help="Raw bytes; - for stdin.")
+    sealed = click.option("--wrapped", type=FILE, help="What 'kms key wrap' wrote.")
     return clear(sealed(command))
 
 
@@ -48,7 +49,7 @@ def key() -> None:
 
 @key.command("create")
 @key_argument
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option("--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="What it is for.")
 @click.option("--algorithm", help="For prompt keys hpke-mlkem768-x25519 (default) or hpke-x25519.")
 @references_options
@@ -72,7 +73,7 @@ def key_create(
 @key_argument
 @material_options
 @click.option("--algorithm", default="symmetric-256", help="What it is; with it goes what it is for.")
-@click.option("--policy", "policy_file", required=True, type=click.Path(path_type=Path), help="Policy document.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @references_options
 @administering(AS_JSON)
 def key_import(
@@ -100,18 +101,18 @@ def key_import(
 
 def _wanted(
     name: KeyName, policy_file: Path, algorithm: str | None, references: tuple[StoredDocument, ...]
-) -> dict[str, Any]:  # Any: members of JSON
+) -> JsonObject:
     policy = read_policy_input(policy_file).decode()
     named = {"tenant": name.tenant, "key_id": name.key_id, "algorithm": algorithm}
     return {**named, "policy": policy, "references": given_references(references)}
 
 
-def tell_versions(keys: Sequence[dict[str, Any]], *, as_json: bool) -> None:  # Any: members of JSON
+def tell_versions(keys: Sequence[JsonObject], *, as_json: bool) -> None:
     """Tell of versions of keys: a line each, or one document."""
     print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line, as_json=as_json)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     from attest.release import KeyName
 
     name = KeyName(tenant=one["tenant"], key_id=one["key_id"])
@@ -171,8 +172,6 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...],
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
-    from kms.cli.admin_client import key_path
-
     found = service.get(key_path(name))
     if as_json:
         print_json({"schema": "kms.key/1", **found})
@@ -180,7 +179,7 @@ def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     _show(found)
 
 
-def _show(found: dict[str, Any]) -> None:  # Any: members of JSON
+def _show(found: JsonObject) -> None:
     *before, newest = found["versions"]
     for label, value in newest.items():
         click.echo(f"{label + ':':15} {value}")
@@ -200,23 +199,26 @@ def _show(found: dict[str, Any]) -> None:  # Any: members of JSON
 @key.command("disable")
 @reference_argument
 @administering(TELLING)
-def key_disable(service: AdminClient, *, asked: KeyReference) -> None:
+def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
     """Stop a key, or one version, from being released, at once. Workloads that have it already keep it."""
-    _set_enabled(service, asked, enabled=False)
+    _set_enabled(service, reference, enabled=False)
 
 
 @key.command("enable")
 @reference_argument
 @administering(TELLING)
-def key_enable(service: AdminClient, *, asked: KeyReference) -> None:
+def key_enable(service: AdminClient, *, reference: KeyReference) -> None:
     """Let a disabled key, or a disabled version, be released again."""
-    _set_enabled(service, asked, enabled=True)
+    _set_enabled(service, reference, enabled=True)
 
 
-def _set_enabled(service: AdminClient, asked: KeyReference, *, enabled: bool) -> None:
-    from kms.cli.admin_client import key_path
-
+def _set_enabled(service: AdminClient, reference: KeyReference, *, enabled: bool) -> None:
     verb = "enable" if enabled else "disable"
-    service.post(key_path(asked.name, verb), {"version": asked.version})
-    details = {"tenant": asked.name.tenant, "key_id": asked.name.key_id, "version": asked.version, "enabled": enabled}
-    tell_change(f"key-{verb}", f"{asked} is {verb}d", details=details)
+    service.post(key_path(reference.name, verb), {"version": reference.version})
+    details = {
+        "tenant": reference.name.tenant,
+        "key_id": reference.name.key_id,
+        "version": reference.version,
+        "enabled": enabled,
+    }
+    tell_change(f"key-{verb}", f"{reference} is {verb}d", details=details)

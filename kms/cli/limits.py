@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import Manner, carry_out, changing, wants_json
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, key_argument, moment, print_json, say
+from kms.cli.options import AS_JSON, JsonObject, administering, key_argument, key_path, moment, print_json, say
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.limits import KeyLimits
-
-__all__ = ["limits"]
 
 _CLEARED = {
     "most-releases": {"releases": ()},
@@ -66,7 +64,6 @@ def limits_set(
     manner: Manner,
 ) -> None:
     """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
-    from kms.cli.admin_client import key_path
     from kms.quorum.key_limits import KeyLimitsSet
 
     if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
@@ -92,8 +89,6 @@ def limits_set(
 @administering(AS_JSON)
 def limits_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
     """Show the limits of a key, and what was used of them up to now."""
-    from kms.cli.admin_client import key_path
-
     _show(name, service.get(key_path(name, "limits")), as_json=as_json)
 
 
@@ -109,7 +104,7 @@ def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -
     return read_limits(members | {"version": before.version + 1})
 
 
-def _show(name: KeyName, answer: dict[str, Any], *, as_json: bool) -> None:  # Any: members of JSON
+def _show(name: KeyName, answer: JsonObject, *, as_json: bool) -> None:
     from kms.domain.limits import read_limits
 
     used = {"releases": answer["releases"], "holders": answer["holders"]}
@@ -119,7 +114,7 @@ def _show(name: KeyName, answer: dict[str, Any], *, as_json: bool) -> None:  # A
     _show_lines(name, read_limits(answer["limits"]), used)
 
 
-def _show_lines(name: KeyName, found: KeyLimits, used: dict[str, Any]) -> None:  # Any: members of JSON
+def _show_lines(name: KeyName, found: KeyLimits, used: JsonObject) -> None:
     click.echo(f"{name}: version {found.version} of its limits")
     for budget in found.releases:
         click.echo(f"  most releases: {budget} (so far {used['releases'][str(budget)]})")

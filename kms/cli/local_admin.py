@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import httpx
@@ -22,57 +23,36 @@ if TYPE_CHECKING:
     from kms.keys.vault import Vault
     from kms.release.services import Services
 
-__all__ = ["connected", "in_this_process"]
-
 
 def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
     """Return the client of an application on the database that settings name; it is opened by the first request."""
 
     def connect() -> httpx.Client:
         settings = read_settings()
-        vault = open_vault(settings, random=secrets.token_bytes)
-        return connected(settings, vault)
+        return connected(settings, open_vault(settings, random=secrets.token_bytes))
 
     return AdminClient(connect, is_remote=False)
 
 
 def connected(settings: Settings, vault: Vault) -> httpx.Client:
-    """Return the way to an application on a database that is open; it is closed with it."""
-    opening = _Opening(settings, vault)
-    transport = InThisProcess(create_local_app(settings, opening.services()), close=opening.close)
-    return httpx.Client(transport=transport, base_url="http://kms")
+    """Return the client of an application on an open vault; the application opens more when it needs it.
 
-
-class _Opening:
-    """Opens what a command needs of a service, once, and closes it.
-
-    Args:
-        settings: say where.
-        vault: open; closed with the rest.
+    Closing the client closes every database.
     """
+    opened = ExitStack()
+    opened.callback(vault.store.close)
 
-    def __init__(self, settings: Settings, vault: Vault) -> None:
-        """Open nothing more yet."""
-        self._settings = settings
-        self._vault = vault
-        self._stores = [vault.store]
-
-    def services(self) -> AdminServices:
-        """Return what the application works with."""
-        return AdminServices(
-            vault=self._vault,
-            clock=system_clock,
-            identity=cache(lambda: open_identity(self._vault, self._settings)),
-            log=lambda: open_publisher(self._vault, self._settings, clock=system_clock, report=say)[0],
-            releases=cache(self._releases),
-        )
-
-    def _releases(self) -> Services:
-        services = open_services(self._settings, clock=system_clock, random=secrets.token_bytes, report=say)
-        self._stores.append(services.store)
+    def releases() -> Services:
+        services = open_services(settings, clock=system_clock, random=secrets.token_bytes, report=say)
+        opened.callback(services.store.close)
         return services
 
-    def close(self) -> None:
-        """Close every database."""
-        for store in self._stores:
-            store.close()
+    services = AdminServices(
+        vault=vault,
+        clock=system_clock,
+        identity=cache(partial(open_identity, vault, settings)),
+        log=lambda: open_publisher(vault, settings, clock=system_clock, report=say)[0],
+        releases=cache(releases),
+    )
+    transport = InThisProcess(create_local_app(settings, services), close=opened.close)
+    return httpx.Client(transport=transport, base_url="http://kms")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, SETTINGS, administering, load, moment, print_json, say, vault, with_options
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
-
-__all__ = ["log"]
+    from kms.config.settings import LoadedSettings
 
 FOLLOW_SECONDS = 1.0
 PAGE = 500
@@ -62,13 +61,11 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool, as_json: bool) -
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
 )
-@with_options(*SETTINGS, AS_JSON)
-def log_verify(
-    expected: tuple[str, ...], checkpoints: tuple[Path, ...], config: Path | None, as_json: bool, **flags: object
-) -> None:
+@with_settings(AS_JSON)
+def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings, as_json: bool) -> None:
     """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not.
 
     It reads the database itself, which the settings name.
@@ -77,8 +74,8 @@ def log_verify(
     from kms.operations.services import open_identity
 
     noted = [parse_noted(one) for one in expected]
-    opened = vault(config, flags)
-    identity = open_identity(opened, load(config, flags).settings)
+    opened = vault(loaded)
+    identity = open_identity(opened, loaded.settings)
     noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
     with opened.store.reading() as reader:
         state = verify_log(reader.log, noted=noted)
@@ -97,8 +94,8 @@ def log_checkpoint(service: AdminClient) -> None:
 
 @log.command("export")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@with_options(*SETTINGS, AS_JSON)
-def log_export(directory: Path, config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON)
+def log_export(directory: Path, loaded: LoadedSettings, as_json: bool) -> None:
     """Write the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
 
     Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
@@ -108,8 +105,8 @@ def log_export(directory: Path, config: Path | None, as_json: bool, **flags: obj
     from kms.log.static_export import export_log
     from kms.operations.services import open_publisher
 
-    opened = vault(config, flags)
-    settings = load(config, flags).settings
+    opened = vault(loaded)
+    settings = loaded.settings
     publisher, identity = open_publisher(opened, settings, clock=system_clock, report=say)
     checkpoint = publisher.checkpoint()
     with opened.store.reading() as reader:
@@ -124,8 +121,8 @@ def log_export(directory: Path, config: Path | None, as_json: bool, **flags: obj
 @click.argument("url")
 @click.option("--log", "log_key", required=True, metavar="IDENTITY", help="The service's identity, from its operator.")
 @click.option("--name", required=True, help="This witness's name, such as witness.example/a.")
-@click.option("--key", "key_file", required=True, type=click.Path(path_type=Path), help="Its Ed25519 key (PEM).")
-@click.option("--memory", required=True, type=click.Path(path_type=Path), help="Remembers the last one cosigned.")
+@click.option("--key", "key_file", required=True, type=FILE, help="Its Ed25519 key (PEM).")
+@click.option("--memory", required=True, type=FILE, help="Remembers the last one cosigned.")
 def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) -> None:
     """Be a witness: cosign the checkpoint of the service at URL, if its log extends the one cosigned before.
 
@@ -161,7 +158,7 @@ def _print_after(service: AdminClient, last: int, *, as_json: bool) -> int:
             return last
 
 
-def _print(one: dict[str, Any], *, as_json: bool) -> None:  # Any: members of JSON
+def _print(one: JsonObject, *, as_json: bool) -> None:
     from kms.log.render import text_line
 
     click.echo(json.dumps(one, sort_keys=True) if as_json else text_line(one["entry"]))

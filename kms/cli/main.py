@@ -8,47 +8,38 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from kms.cli.admin import admin as admin_group
-from kms.cli.anchors import anchors as anchors_group
-from kms.cli.break_glass import break_glass as break_glass_group
+from kms.cli.admin import admin
+from kms.cli.anchors import anchors
+from kms.cli.break_glass import break_glass
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.config import config
-from kms.cli.controls import freeze as freeze_group
-from kms.cli.controls import thaw as thaw_group
-from kms.cli.dry_run import releases_try
+from kms.cli.controls import freeze, thaw
 from kms.cli.endorsements import endorsements
-from kms.cli.kek import kek as kek_group
+from kms.cli.kek import kek
 from kms.cli.key_import import IMPORTS
 from kms.cli.key_life import LIFE
-from kms.cli.key_policy import policy as key_policy_group
-from kms.cli.key_release import key_release_settings
-from kms.cli.keys import key as key_group
-from kms.cli.limits import limits as limits_group
-from kms.cli.log import log as log_group
-from kms.cli.options import (
-    SETTINGS,
-    load,
-    say,
-    with_options,
-)
-from kms.cli.proposals import proposal as proposal_group
-from kms.cli.quorum import people as people_group
-from kms.cli.quorum import quorum as quorum_group
-from kms.cli.references import references as references_group
-from kms.cli.releases import releases as releases_group
+from kms.cli.key_policy import policy
+from kms.cli.keys import key
+from kms.cli.limits import limits
+from kms.cli.log import log
+from kms.cli.options import SETTINGS, load, say, with_options, with_settings
+from kms.cli.proposals import proposal
+from kms.cli.quorum import people, quorum
+from kms.cli.references import references
+from kms.cli.releases import releases
 from kms.cli.serve import serve
 from kms.cli.store import backup, fsck, restore
-from kms.cli.tenants import tenant as tenant_group
+from kms.cli.tenants import tenant
 
 if TYPE_CHECKING:
     from attest.errors import AttestError
-
-__all__ = ["cli", "main"]
+    from kms.config.settings import LoadedSettings
 
 USAGE = 2
 BUG = 70
@@ -85,7 +76,7 @@ def main() -> NoReturn:
 
 
 def _hint(error: AttestError) -> str | None:
-    """Say what to do; where nobody wrote that down, say what would have been right."""
+    """Return the hint of an error, or else what it expected."""
     if error.hint or not error.expected or error.expected in error.message:
         return error.hint
     return f"expected {error.expected}"
@@ -98,27 +89,15 @@ def _fail(message: str, hint: str | None, code: int) -> int:
     return code
 
 
-_SECTIONS = {
-    "The service": ("init", "serve", "config", "endorsements"),
-    "Keys, and who has them": ("key", "tenant", "references", "releases"),
-    "Brakes": ("freeze", "thaw", "break-glass"),
-    "Who may do what": ("admin", "people", "quorum", "proposal", "anchors"),
-    "What is kept": ("log", "backup", "restore", "fsck", "migrate", "kek"),
-}
-
-
 class _Sections(click.Group):
-    """The commands in the order in which somebody needs them; what is in no section comes last."""
+    """The commands in sections, in the order in which they are needed."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        placed = {name for names in _SECTIONS.values() for name in names}
-        others = tuple(name for name in self.list_commands(ctx) if name not in placed)
-        width = formatter.width - 6 - max(map(len, self.commands), default=0)
-        for title, names in (*_SECTIONS.items(), ("Others", others)):
-            rows = [(name, self.commands[name].get_short_help_str(width)) for name in names if name in self.commands]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+        del ctx
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(command.name or "", command.get_short_help_str(width)) for command in section])
 
 
 @click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -138,7 +117,7 @@ def cli() -> None:
 # -- init, migrate, config
 
 
-@cli.command()
+@click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
 @with_options(*SETTINGS)
 @click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
@@ -183,47 +162,32 @@ def init(
     say("note: give the identity to the workloads; it is how they know this service")
 
 
-@cli.command()
-@with_options(*SETTINGS, TELLING)
-def migrate(config: Path | None, **flags: object) -> None:
+@click.command()
+@with_settings(TELLING)
+def migrate(loaded: LoadedSettings) -> None:
     """Bring the database to this version's schema, on the service's machine.
 
     Stop every service and back the database up first.
     """
     from kms.store import migrate_database
 
-    settings = load(config, flags).settings
+    settings = loaded.settings
     before, after = migrate_database(settings.database, access=settings.database_access)
     text = f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}"
     tell_change("migrate", text, details={"before": before, "after": after})
 
 
-cli.add_command(config)
-cli.add_command(endorsements)
-cli.add_command(serve)
-cli.add_command(kek_group)
-cli.add_command(key_group)
-for command in (*IMPORTS, *LIFE):
-    key_group.add_command(command)
-cli.add_command(admin_group)
-cli.add_command(tenant_group)
-cli.add_command(references_group)
-key_group.add_command(limits_group)
-key_group.add_command(key_policy_group)
-key_group.add_command(key_release_settings)
-cli.add_command(freeze_group)
-cli.add_command(thaw_group)
-cli.add_command(break_glass_group)
-cli.add_command(anchors_group)
-cli.add_command(people_group)
-cli.add_command(quorum_group)
-cli.add_command(proposal_group)
-cli.add_command(backup)
-cli.add_command(restore)
-cli.add_command(fsck)
-cli.add_command(log_group)
-cli.add_command(releases_group)
-releases_group.add_command(releases_try)
+_SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "The service": (init, serve, config, endorsements),
+    "Keys, and who has them": (key, tenant, references, releases),
+    "Brakes": (freeze, thaw, break_glass),
+    "Who may do what": (admin, people, quorum, proposal, anchors),
+    "What is kept": (log, backup, restore, fsck, migrate, kek),
+}
+for command in (*IMPORTS, *LIFE, limits, policy):
+    key.add_command(command)
+for command in chain.from_iterable(_SECTIONS.values()):
+    cli.add_command(command)
 
 
 if __name__ == "__main__":  # without this, 'python -m kms.cli.main' would do nothing and exit with 0

@@ -16,8 +16,6 @@ from fastapi import FastAPI
 from kms.admin_api.app import describe_admin
 from kms.api.app import describe
 
-__all__ = ["document_text"]
-
 
 def document_text(app: FastAPI | None = None) -> str:
     """Return the document of an application, that of the release plane without one; the same on every run."""

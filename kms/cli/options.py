@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from urllib.parse import quote
 
 import click
 
@@ -20,30 +21,15 @@ if TYPE_CHECKING:
     from kms.domain.keys import KeyName, KeyReference
     from kms.keys.vault import Vault
 
-__all__ = [
-    "AS_JSON",
-    "SERVING",
-    "SETTINGS",
-    "administering",
-    "duration_option",
-    "key_argument",
-    "load",
-    "local",
-    "moment",
-    "print_json",
-    "print_rows",
-    "reference_argument",
-    "say",
-    "vault",
-    "with_options",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+JsonObject = dict[str, Any]  # Any: each answer has members of its own, which its model describes
+
+
 def say(line: str) -> None:
-    """Tell a person, on standard error."""
+    """Print a line for people, on standard error."""
     click.echo(line, err=True)
 
 
@@ -60,15 +46,7 @@ def print_rows(
     as_json: bool,
     none: str | None = None,
 ) -> None:
-    """Print a list: one document for programs, else a line a row, and a note where there is none.
-
-    Args:
-        document: for programs.
-        rows: for people.
-        line: writes a row.
-        as_json: whether a program reads it.
-        none: what to do where there is nothing.
-    """
+    """Print a document for programs, or else a line for each row, and ``none`` as a note where there is no row."""
     if as_json:
         print_json(document)
         return
@@ -78,6 +56,16 @@ def print_rows(
         say(f"note: {none}")
 
 
+def path(*parts: object) -> str:
+    """Return a path of the administration API; each part is one segment of it."""
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def key_path(name: KeyName, *more: str) -> str:
+    """Return the path of a key, or of a part of it."""
+    return path("keys", name.tenant, name.key_id, *more)
+
+
 def moment() -> datetime:
     """Return the moment of a command."""
     from attest.clock import system_clock
@@ -85,12 +73,13 @@ def moment() -> datetime:
     return system_clock()
 
 
+FILE = click.Path(path_type=Path)
 SETTINGS = (
-    click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML); else KMS_CONFIG."),
+    click.option("--config", type=FILE, help="Settings file (TOML); else KMS_CONFIG."),
     click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
-    click.option("--database-password-file", type=click.Path(path_type=Path), help="Password for PostgreSQL."),
+    click.option("--database-password-file", type=FILE, help="Password for PostgreSQL."),
     click.option("--database-connections", type=int, help="Most connections to PostgreSQL (default 10)."),
-    click.option("--kek-file", type=click.Path(path_type=Path), help="Key-encryption key."),
+    click.option("--kek-file", type=FILE, help="Key-encryption key."),
     click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
 )
 SERVING = (
@@ -99,8 +88,8 @@ SERVING = (
     click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
     click.option("--workers", type=int, help="Processes that serve (default 1)."),
     click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
-    click.option("--tls-certificate-file", type=click.Path(path_type=Path), help="Certificates for HTTPS (PEM)."),
-    click.option("--tls-key-file", type=click.Path(path_type=Path), help="The key of the first of them (PEM)."),
+    click.option("--tls-certificate-file", type=FILE, help="Certificates for HTTPS (PEM)."),
+    click.option("--tls-key-file", type=FILE, help="The key of the first of them (PEM)."),
     click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Oldest version of TLS (default 1.3)."),
     click.option(
         "--plain-http",
@@ -114,13 +103,13 @@ SERVING = (
     ),
     click.option("--self-evidence-per-minute", type=int, help="Most reports in a minute (default 60)."),
     click.option("--lock-memory/--no-lock-memory", default=None, help="Keep the memory out of the swap."),
-    click.option("--endorsements", multiple=True, type=click.Path(path_type=Path), help="File or directory."),
-    click.option("--bundle-keys", multiple=True, type=click.Path(path_type=Path), help="Who may sign bundles (PEM)."),
+    click.option("--endorsements", multiple=True, type=FILE, help="File or directory."),
+    click.option("--bundle-keys", multiple=True, type=FILE, help="Who may sign bundles (PEM)."),
     click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
-    click.option("--cache-directory", type=click.Path(path_type=Path), help="Where its answers are kept."),
-    click.option("--anchors-file", type=click.Path(path_type=Path), help="Changes to the accepted roots (TOML)."),
-    click.option("--verifiers-file", type=click.Path(path_type=Path), help="Whose EARs are genuine (TOML)."),
-    click.option("--witnesses-file", type=click.Path(path_type=Path), help="Who is asked to cosign the log."),
+    click.option("--cache-directory", type=FILE, help="Where its answers are kept."),
+    click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML)."),
+    click.option("--verifiers-file", type=FILE, help="Whose EARs are genuine (TOML)."),
+    click.option("--witnesses-file", type=FILE, help="Who is asked to cosign the log."),
     click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
     click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),
     click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
@@ -141,33 +130,36 @@ SERVING = (
 )
 SERVER = (
     click.option("--server", metavar="URL", help="Administer the service with its API at this https address."),
-    click.option("--ca", type=click.Path(path_type=Path), help="Authority of its certificate (PEM)."),
-    click.option("--client-cert", type=click.Path(path_type=Path), help="Your certificate (PEM)."),
-    click.option("--client-key", type=click.Path(path_type=Path), help="The key of your certificate (PEM)."),
-    click.option("--token-file", type=click.Path(path_type=Path), help="File with your bearer token."),
+    click.option("--ca", type=FILE, help="Authority of its certificate (PEM)."),
+    click.option("--client-cert", type=FILE, help="Your certificate (PEM)."),
+    click.option("--client-key", type=FILE, help="The key of your certificate (PEM)."),
+    click.option("--token-file", type=FILE, help="File with your bearer token."),
 )
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def _read_key(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyName:
+def read_key(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyName | None:
+    """Read a key that an argument names."""
     from attest.release import KeyName
 
-    return KeyName.parse(value)
+    return None if value is None else KeyName.parse(value)
 
 
-key_argument = click.argument("name", metavar="KEY", callback=_read_key)
+key_argument = click.argument("name", metavar="KEY", callback=read_key)
 """A key, as ``KEY`` or ``TENANT/KEY``; the command gets it as ``name``."""
 
 
-def _read_reference(_context: click.Context, _parameter: click.Parameter, value: str) -> KeyReference:
+def read_reference(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyReference | None:
+    """Read a key, or a version of one, that an argument names."""
     from attest.release import KeyReference
 
-    return KeyReference.parse(value)
+    return None if value is None else KeyReference.parse(value)
 
 
-reference_argument = click.argument("asked", metavar="KEY[@VERSION]", callback=_read_reference)
-"""A key, or one of its versions; the command gets it as ``asked``."""
+reference_argument = click.argument("reference", metavar="KEY[@VERSION]", callback=read_reference)
+"""A key, or one of its versions; the command gets it as ``reference``."""
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own
@@ -187,13 +179,28 @@ def with_options(
     """Add several options, shown in this order."""
 
     def decorate(function: Callable[P, None]) -> Callable[P, None]:
-        @wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> None:
-            function(*args, **kwargs)
-
         for option in reversed(options):
-            called = option(called)
-        return called
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def with_settings(
+    *options: Callable[[Any], Any],  # Any: click's own
+    serving: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of the settings, and others; the command gets the settings as ``loaded``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(*, config: Path | None, **given: object) -> None:
+            from kms.config.settings import Settings
+
+            flags = {name: given.pop(name) for name in tuple(given) if name in Settings.model_fields}
+            command(loaded=load(config, flags), **given)
+
+        return with_options(*SETTINGS, *(SERVING if serving else ()), *options)(called)
 
     return decorate
 
@@ -236,38 +243,24 @@ def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object
 
     if config is not None or any(value is not None for value in flags.values()):
         raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
-    return at_server(
-        remote["server"],
-        ca=remote["ca"],
-        certificate=remote["client_cert"],
-        key=remote["client_key"],
-        token=remote["token_file"],
-    )
+    return at_server(**remote)
 
 
-def config_file(config: Path | None) -> Path | None:
-    """Return the file that the settings come from, if any."""
-    from kms.config.settings import CONFIG_VARIABLE
-
-    named = os.environ.get(CONFIG_VARIABLE)
-    return config or (Path(named) if named else None)
-
-
-def vault(config: Path | None, flags: dict[str, object]) -> Vault:
+def vault(loaded: LoadedSettings) -> Vault:
     """Open the database and the key-encryption key; the database is closed when the command ends."""
     from kms.operations.services import open_vault
 
-    opened = open_vault(load(config, flags).settings, random=secrets.token_bytes)
+    opened = open_vault(loaded.settings, random=secrets.token_bytes)
     click.get_current_context().call_on_close(opened.store.close)
     return opened
 
 
-def local(config: Path | None, flags: dict[str, object]) -> tuple[AdminClient, Vault]:
+def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:
     """Open the database and the key-encryption key, and the administration API in this process on them."""
     from kms.cli.admin_client import AdminClient
     from kms.cli.local_admin import connected
 
-    settings, opened = load(config, flags).settings, vault(config, flags)
-    service = AdminClient(lambda: connected(settings, opened), is_remote=False)
+    opened = vault(loaded)
+    service = AdminClient(lambda: connected(loaded.settings, opened), is_remote=False)
     click.get_current_context().call_on_close(service.close)
     return service, opened

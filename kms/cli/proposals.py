@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from attest.files import write_result
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, print_json, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, path, print_json, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.proposals import Proposal
-
-__all__ = ["proposal"]
 
 
 @click.group()
@@ -36,7 +34,7 @@ def proposal() -> None:
 
 @proposal.command("create")
 @click.argument("action")
-@click.option("--arguments", required=True, type=click.Path(path_type=Path), help="JSON; - for stdin.")
+@click.option("--arguments", required=True, type=FILE, help="JSON; - for stdin.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
 @click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long it stands (default 72).")
 @click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it.")
@@ -67,14 +65,14 @@ def proposal_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line, as_json=as_json)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     line = "{serial:4} {state:10} {kind:12} {action:16} {digest}  {reason}"
     return line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]})
 
 
 @proposal.command("show")
 @click.argument("which")
-@click.option("--export", type=click.Path(path_type=Path), help="Write the document that is signed to this file.")
+@click.option("--export", type=FILE, help="Write the document that is signed to this file.")
 @administering(AS_JSON)
 def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_json: bool) -> None:
     """Show a proposal (its number or digest), who signed it, and what it lacks."""
@@ -91,25 +89,18 @@ def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_j
 
 
 @proposal.command("sign")
-@click.argument("document", type=click.Path(path_type=Path))
-@click.option("--key", required=True, type=click.Path(path_type=Path), help="Your private key (PEM, not encrypted).")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the signature goes; else to standard output.")
+@click.argument("document", type=FILE)
+@click.option("--key", required=True, type=FILE, help="Your private key (PEM, not encrypted).")
+@click.option("--out", type=FILE, help="Where the signature goes; else to standard output.")
 @click.option("--audience", metavar="IDENTITY", help="The service that it must be for.")
 def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | None) -> None:
     """Sign an exported proposal. It takes no service and no database: do it on a machine of your own."""
-    from attest.errors import ConfigurationError
     from attest.policy import read_private_key
     from kms.domain.proposals import approve_with, read_proposal
 
     found = read_proposal(read_input(document))
-    if audience is not None and found.audience != audience:
-        raise ConfigurationError(
-            "the proposal is for another service",
-            code="proposal-other-service",
-            field="audience",
-            expected=audience[:200],
-            got=found.audience[:200],
-        )
+    if audience is not None:
+        _require_audience(found, audience)
     signature = json.dumps(approve_with(found, read_private_key(read_input(key))).members(), indent=2) + "\n"
     if out is None:
         click.echo(signature, nl=False)
@@ -120,7 +111,7 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
 
 
 @proposal.command("approve")
-@click.argument("signature", type=click.Path(path_type=Path))
+@click.argument("signature", type=FILE)
 @administering(TELLING)
 def proposal_approve(service: AdminClient, *, signature: Path) -> None:
     """Hand a signature in. Who does it does not matter, only who signed."""
@@ -156,13 +147,24 @@ def proposal_execute(service: AdminClient, *, which: str) -> None:
     tell_change("proposal-execute", done["done"], details=_serial(done) | {"action": done["document"]["action"]})
 
 
-def _path(which: str, *verb: str) -> str:
-    from kms.cli.admin_client import path
+def _require_audience(found: Proposal, audience: str) -> None:
+    from attest.errors import ConfigurationError
 
+    if found.audience != audience:
+        raise ConfigurationError(
+            "the proposal is for another service",
+            code="proposal-other-service",
+            field="audience",
+            expected=audience[:200],
+            got=found.audience[:200],
+        )
+
+
+def _path(which: str, *verb: str) -> str:
     return path("proposals", which, *verb)
 
 
-def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
+def _document(found: JsonObject) -> Proposal:
     """Return a proposal as it is signed, and refuse one whose digest the service does not give."""
     from attest.errors import ConfigurationError
     from kms.domain.canonical_json import canonical_json
@@ -180,11 +182,11 @@ def _document(found: dict[str, Any]) -> Proposal:  # Any: members of JSON
     return made
 
 
-def _serial(found: dict[str, Any]) -> dict[str, object]:  # Any: members of JSON
+def _serial(found: JsonObject) -> dict[str, object]:
     return {"serial": found["document"]["serial"], "sha256": found["digest"]}
 
 
-def _show(document: dict[str, Any], digest: str) -> None:  # Any: members of JSON
+def _show(document: JsonObject, digest: str) -> None:
     for name, value in document.items():
         shown = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True)
         click.echo(f"{name + ':':12} {shown}")

@@ -1,4 +1,4 @@
-"""``kms people`` and ``kms quorum``: who signs changes, and how many of whom each takes."""
+"""``kms people`` and ``kms quorum``: the people that sign changes, and how many signatures each change takes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import click
 
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, administering, print_json, print_rows
+from kms.cli.options import AS_JSON, FILE, administering, print_json, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
     from kms.domain.people import ChangeKind, Quorum
-
-__all__ = ["people", "quorum"]
-
 
 # -- people and rules
 
@@ -44,14 +41,12 @@ def people_list(service: AdminClient, *, as_json: bool) -> None:
 
 @people.command("add")
 @click.argument("name")
-@click.option("--key", required=True, type=click.Path(path_type=Path), help="Public key (PEM).")
+@click.option("--key", required=True, type=FILE, help="Public key (PEM).")
 @changing()
 @administering()
 def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) -> None:
     """Register somebody with a public key: Ed25519, P-256 or P-384."""
-    public = read_input(key)
-    then = _now(service).with_person(name, public)
-    _set(then, service, manner)
+    _set(_now(service).with_person(name, read_input(key)), service, manner)
 
 
 @people.command("remove")
@@ -60,8 +55,7 @@ def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) ->
 @administering()
 def people_remove(service: AdminClient, *, name: str, manner: Manner) -> None:
     """Remove somebody whom no rule names any more."""
-    then = _now(service).without_person(name)
-    _set(then, service, manner)
+    _set(_now(service).without_person(name), service, manner)
 
 
 @quorum.command("show")
@@ -78,7 +72,8 @@ def quorum_show(service: AdminClient, *, as_json: bool) -> None:
     for kind in ChangeKind:
         rule = found.rule(kind)
         apart = "" if rule is None or rule.proposer_counts else ", not counting the proposer"
-        click.echo(f"{kind:12} {'no rule' if rule is None else f'{rule.threshold} of {_names(rule.people)}'}{apart}")
+        text = "no rule" if rule is None else f"{rule.threshold} of {', '.join(rule.people)}"
+        click.echo(f"{kind:12} {text}{apart}")
 
 
 @quorum.command("set")
@@ -104,8 +99,7 @@ def quorum_set(
 @administering()
 def quorum_clear(service: AdminClient, *, kind: str, manner: Manner) -> None:
     """Take the rule for a kind of change away; it takes the signatures of that rule as well."""
-    then = _now(service).without_rule(_kind(kind))
-    _set(then, service, manner)
+    _set(_now(service).without_rule(_kind(kind)), service, manner)
 
 
 def _kind(text: str) -> ChangeKind:
@@ -126,7 +120,3 @@ def _set(then: Quorum, service: AdminClient, manner: Manner) -> None:
     from kms.quorum.changes import QuorumSet
 
     carry_out(service, QuorumSet(then=then), manner)
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return ", ".join(names)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_documents
-from kms.cli.options import AS_JSON, administering, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, administering, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
-
-__all__ = ["references"]
 
 
 @click.group()
@@ -23,13 +21,9 @@ def references() -> None:
 
 
 @references.command("add")
-@click.argument("document", type=click.Path(path_type=Path))
-@click.option(
-    "--signature", "signatures", multiple=True, type=click.Path(path_type=Path), help="Signature over it. Repeatable."
-)
-@click.option(
-    "--key", "keys", multiple=True, type=click.Path(path_type=Path), help="Public key that made one (PEM). Repeatable."
-)
+@click.argument("document", type=FILE)
+@click.option("--signature", "signatures", multiple=True, type=FILE, help="Signature over it. Repeatable.")
+@click.option("--key", "keys", multiple=True, type=FILE, help="Public key that made one (PEM). Repeatable.")
 @administering(TELLING)
 def references_add(
     service: AdminClient, *, document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...]
@@ -60,7 +54,7 @@ def references_list(service: AdminClient, *, as_json: bool) -> None:
     print_rows({"schema": "kms.references/1", "references": found}, found, _line, as_json=as_json, none=none)
 
 
-def _line(one: dict[str, Any]) -> str:  # Any: members of JSON
+def _line(one: JsonObject) -> str:
     line = "{name}  version {version}  {sha256}  {state}, until {expires}  for {keys}"
     keys = ", ".join(one["keys"]) or "no key"
     return line.format(**{**one, "keys": keys, "expires": one["expires"] or "no end"})

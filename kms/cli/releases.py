@@ -1,84 +1,77 @@
-"""``kms releases``: who holds which key, whom a piece of news concerns, and whose renewals stop."""
+"""``kms releases``: the holders of keys, those that an advisory or another policy concerns, and stops of renewals."""
 
 from __future__ import annotations
 
 import re
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.inputs import read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, administering, print_json, say
+from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, administering, print_json, say, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["releases"]
-
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
 _NARROWING = ("tenant", "key_id", "policy_sha256", "measurement", "chip", "product")
 _PAGE = 1000
 """Leases of one request, as many as the API gives."""
+
+
+def _digest(_context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else read_hex(value, option.opts[0]).hex()
+
+
+def _moment(_context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    from attest.encoding import rfc3339_text
+
+    return None if value is None else rfc3339_text(read_time(value, option.opts[0]))
+
+
+def _mark(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _MARK.fullmatch(value):
+        raise click.UsageError("--after: expected the mark that a page before ended with")
+    return value
+
+
+_BEHIND = "Go on behind the mark that the page before ended with."
+_BY_DIGEST = "Released under the policy of this SHA-256."
 _WHICH = (
     click.option("--tenant", metavar="TENANT", help="Of this tenant's keys."),
     click.option("--key", "key", metavar="KEY", help="Of this key."),
-    click.option("--policy-digest", metavar="HEX", help="Released under the policy of this SHA-256."),
-    click.option("--measurement", metavar="HEX", help="Released to this image."),
+    click.option("--policy-digest", "policy_sha256", metavar="HEX", callback=_digest, help=_BY_DIGEST),
+    click.option("--measurement", metavar="HEX", callback=_digest, help="Released to this image."),
     click.option("--chip", metavar="CHIP", help="On this chip: amd: or intel: and its id in hex."),
     click.option("--product", metavar="NAME", help="On Genoa, Milan, Turin, a FMSPC, or a TEE (sev-snp, tdx, sgx)."),
-    click.option("--since", metavar="TIME", help="Released at this moment or later (RFC 3339)."),
-    click.option("--until", metavar="TIME", help="Released at this moment or earlier."),
+    click.option("--since", metavar="TIME", callback=_moment, help="Released at this moment or later (RFC 3339)."),
+    click.option("--until", metavar="TIME", callback=_moment, help="Released at this moment or earlier."),
     click.option("--stopped", is_flag=True, help="Only those whose renewal is stopped."),
     click.option("--all", "everything", is_flag=True, help="Those that expired or ended as well."),
     click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many."),
-    click.option("--after", metavar="MARK", help="Go on behind the mark that the page before ended with."),
+    click.option(
+        "--after", metavar="MARK", callback=_mark, help="Go on behind the mark that the page before ended with."
+    ),
 )
+_MEMBERS = ("policy_sha256", "measurement", "chip", "product", "since", "until", "stopped", "everything", "after")
+"""Options that are members of a query under the same name."""
 
 
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that say which leases are wanted; the command gets a query as ``wanted``, and ``limit``."""
+    """Add the options that select leases; the command gets a query as ``wanted``, and ``limit``."""
 
     @wraps(command)
-    def called(
-        *,
-        tenant: str | None,
-        key: str | None,
-        policy_digest: str | None,
-        measurement: str | None,
-        chip: str | None,
-        product: str | None,
-        since: str | None,
-        until: str | None,
-        stopped: bool,
-        everything: bool,
-        after: str | None,
-        **options: object,
-    ) -> None:
-        wanted = {
-            **_of_key(tenant, key),
-            "policy_sha256": None if policy_digest is None else read_hex(policy_digest, "--policy-digest").hex(),
-            "measurement": None if measurement is None else read_hex(measurement, "--measurement").hex(),
-            "chip": chip,
-            "product": product,
-            "since": _moment(since, "--since"),
-            "until": _moment(until, "--until"),
-            "stopped": stopped,
-            "everything": everything,
-            "after": after,
-        }
-        if after is not None and not _MARK.fullmatch(after):
-            raise click.UsageError("--after: expected the mark that a page before ended with")
-        command(wanted=wanted, **options)
+    def called(*, tenant: str | None, key: str | None, **given: object) -> None:
+        members = {name: given.pop(name) for name in _MEMBERS}
+        command(wanted={**_of_key(tenant, key), **members}, **given)
 
-    for option in reversed(_WHICH):
-        called = option(called)
-    return called
+    return with_options(*_WHICH)(called)
 
 
 def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
@@ -90,12 +83,6 @@ def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
     if tenant not in {None, name.tenant}:
         raise click.UsageError(f"--key names a key of the tenant {name.tenant}, and --tenant another")
     return {"tenant": name.tenant, "key_id": name.key_id}
-
-
-def _moment(text: str | None, option: str) -> str | None:
-    from attest.encoding import rfc3339_text
-
-    return None if text is None else rfc3339_text(read_time(text, option))
 
 
 _REASON = click.option("--reason", metavar="TEXT", help="Why; kept for ever in the log.")
@@ -117,7 +104,7 @@ def releases() -> None:
 @releases.command("list")
 @_selecting
 @administering(AS_JSON)
-def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, as_json: bool) -> None:
+def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int, as_json: bool) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
     _show(*_found(service, wanted, limit), as_json=as_json)
 
@@ -125,7 +112,7 @@ def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, a
 @releases.command("affected")
 @click.option("--advisory", multiple=True, metavar="INTEL-SA-…", help="Intel lists this advisory for it.")
 @click.option("--tcb-below", multiple=True, metavar="PRODUCT:COMPONENT=LEVEL", help="Its TCB is below this level.")
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="It would not meet this policy.")
+@click.option("--policy", "policy_file", type=FILE, help="It would not meet this policy.")
 @click.option("--stop-renewals", is_flag=True, help="Refuse to renew what is found. Without --yes this only shows it.")
 @click.option("--yes", is_flag=True, help="Do it.")
 @_REASON
@@ -134,7 +121,7 @@ def releases_list(service: AdminClient, *, wanted: dict[str, Any], limit: int, a
 def releases_affected(
     *,
     service: AdminClient,
-    wanted: dict[str, Any],
+    wanted: JsonObject,
     limit: int,
     advisory: tuple[str, ...],
     tcb_below: tuple[str, ...],
@@ -176,26 +163,62 @@ def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None,
 
 @releases.command("resume")
 @click.argument("lease_ids", nargs=-1, required=True)
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
+@REASON
 @administering(TELLING)
 def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason: str) -> None:
     """Let leases be renewed again whose renewal was stopped."""
-    asked = list(dict.fromkeys(lease_ids))
-    service.post("/v1/leases/resume", {"lease_ids": asked, "reason": reason})
-    text = f"{len(asked)} leases may be renewed again, and their keys released to their machines"
-    tell_change("releases-resume", text, details={"leases": asked})
+    leases = list(dict.fromkeys(lease_ids))
+    service.post("/v1/leases/resume", {"lease_ids": leases, "reason": reason})
+    text = f"{len(leases)} leases may be renewed again, and their keys released to their machines"
+    tell_change("releases-resume", text, details={"leases": leases})
 
 
-def _require_chip(wanted: dict[str, Any]) -> None:
-    """Refuse a chip that cannot be: an empty list would be taken for "nobody is concerned"."""
+@releases.command("try")
+@click.option("--evidence", required=True, type=FILE, help="Evidence; - for stdin.")
+@click.option("--key", "keys", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
+@click.option("--renews", multiple=True, metavar="LEASE", help="A lease that would be named. Repeatable.")
+@click.option("--at", "at_text", metavar="TIME", help="Judge for this moment (RFC 3339) and not for now.")
+@administering(AS_JSON)
+def releases_try(
+    service: AdminClient,
+    *,
+    evidence: Path,
+    keys: tuple[str, ...],
+    renews: tuple[str, ...],
+    at_text: str | None,
+    as_json: bool,
+) -> None:
+    """Say what a release on this evidence would come to, with every reason and failed check. Nothing is changed.
+
+    The evidence is taken to answer a challenge of this service. Exit code 1 when the keys would not be released.
+    """
+    from attest.encoding import rfc3339_text
+    from attest.release import KeyReference
+    from kms.domain.errors import ReleaseDeniedError
+
+    at = None if at_text is None else rfc3339_text(read_time(at_text, "--at"))
+    names = list(dict.fromkeys(str(KeyReference.parse(one)) for one in keys))
+    given = {"evidence": read_evidence_input(evidence), "keys": names, "renews": list(renews), "at": at}
+    answer = service.post("/v1/releases/try", given)
+    would_release = answer["trial"]["outcome"] == "allow"
+    if as_json:
+        print_json(answer["trial"])
+    else:
+        _tell_trial(answer, would_release=would_release)
+    if not would_release:
+        raise ReleaseDeniedError("the keys would not be released", code="release-would-be-refused")
+
+
+def _require_chip(wanted: JsonObject) -> None:
+    """Refuse a chip that cannot exist: an empty list would read as "no lease is concerned"."""
     if wanted["chip"] is not None and not _CHIP.fullmatch(wanted["chip"]):
         raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
 
 
-def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[list[dict[str, Any]], str | None]:
+def _found(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[JsonObject], str | None]:
     """Return up to so many leases, page by page, and the mark behind which there are more."""
     _require_chip(wanted)
-    found: list[dict[str, Any]] = []
+    found: list[JsonObject] = []
     mark = wanted["after"]
     while True:
         size = min(_PAGE, limit - len(found))
@@ -206,7 +229,7 @@ def _found(service: AdminClient, wanted: dict[str, Any], limit: int) -> tuple[li
             return found, mark
 
 
-def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> None:
+def _show(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
@@ -218,3 +241,14 @@ def _show(found: list[dict[str, Any]], mark: str | None, *, as_json: bool) -> No
         say("note: no lease is as was asked for")
     if mark is not None:
         say(f"note: there are more; go on with --after {mark}")
+
+
+def _tell_trial(answer: JsonObject, *, would_release: bool) -> None:
+    trial = answer["trial"]
+    click.echo(f"{', '.join(trial['requested'])}: {'would be released' if would_release else 'REFUSED'}")
+    for reason in trial["reasons"]:
+        click.echo("  {code}: {text}".format(**reason))
+    for check in answer["failed"]:
+        where = "" if check["key"] is None else f" (policy of {check['key']})"
+        click.echo(f"    {check['id']}{where}: expected {check['expected']}, got {check['got']}")
+    say("note: nothing was decided, logged or released")

@@ -5,22 +5,19 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import SERVING, SETTINGS, config_file, load, say, with_options
+from kms.cli.options import say, with_settings
 
 if TYPE_CHECKING:
-    from kms.config.settings import Settings
-
-__all__ = ["serve"]
+    from kms.config.settings import LoadedSettings, Settings
 
 
 @click.command()
-@with_options(*SETTINGS, *SERVING)
-def serve(config: Path | None, **flags: object) -> None:
+@with_settings(serving=True)
+def serve(loaded: LoadedSettings) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements, certificates, Verifiers and token keys again.
 
     Prints the address and the identity when it is ready.
@@ -30,8 +27,8 @@ def serve(config: Path | None, **flags: object) -> None:
     from kms.running.logs import report_to_log
     from kms.server import ProcessContext, run
 
-    settings = load(config, flags).settings
-    require_guarded(settings, config_file(config))
+    settings = loaded.settings
+    require_guarded(settings, loaded.file)
     report = say if settings.log_format == "text" else report_to_log
     surroundings = ProcessContext(
         clock=system_clock,
@@ -48,8 +45,8 @@ def _announce(
     from kms.config.insecure_switches import relaxed_switches
 
     port, admin_port = ports
-    for one in relaxed_switches(settings):
-        report(f"warning: {one.text} ({one.name})")
+    for name, text in relaxed_switches(settings).items():
+        report(f"warning: {text} ({name})")
     if not settings.endorsements and not settings.fetch:
         report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
     scheme = "http" if settings.tls_certificate_file is None else "https"

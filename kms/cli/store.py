@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, SETTINGS, load, moment, print_json, say, vault, with_options
+from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
+    from kms.config.settings import LoadedSettings
+    from kms.operations.fsck import FsckFinding
     from kms.store.backup import BackupSummary
-
-__all__ = ["backup", "fsck", "restore"]
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@with_options(*SETTINGS, AS_JSON)
-def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> None:
+@click.argument("file", type=FILE)
+@with_settings(AS_JSON)
+def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
     """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
 
     Keys are in it wrapped, and the key-encryption key is not in it. It is made on the service's machine.
     """
     from kms.operations.backup import back_up
 
-    settings = load(config, flags).settings
-    opened = vault(config, flags)
+    settings = loaded.settings
+    opened = vault(loaded)
     summary = back_up(opened.store, file, origin=settings.origin, at=moment())
     _show(summary, as_json=as_json)
     say("note: keep the head, which is the state of the log, somewhere else; 'kms restore --expect' compares it")
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--expect",
     "expected",
@@ -47,7 +47,7 @@ def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> N
     "--checkpoint",
     "checkpoints",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
 )
 @click.option(
@@ -56,7 +56,7 @@ def backup(file: Path, config: Path | None, as_json: bool, **flags: object) -> N
     help="Restore it although it is older than what was noted; the reason is logged.",
 )
 @click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
-@with_options(*SETTINGS, AS_JSON)
+@with_settings(AS_JSON)
 def restore(
     *,
     file: Path,
@@ -64,9 +64,8 @@ def restore(
     checkpoints: tuple[Path, ...],
     accept_rollback: str | None,
     dry_run: bool,
-    config: Path | None,
+    loaded: LoadedSettings,
     as_json: bool,
-    **flags: object,
 ) -> None:
     """Make the database that the settings name from a backup; nothing is ever overwritten.
 
@@ -83,7 +82,7 @@ def restore(
         checkpoints=[read_input(one) for one in checkpoints],
         accepted=None if accept_rollback is None else AcceptedRollback(reason=accept_rollback),
     )
-    settings = load(config, flags).settings
+    settings = loaded.settings
     _show(
         restore_backup(settings, file, noted=noted, actor=local_actor(), at=moment(), dry_run=dry_run), as_json=as_json
     )
@@ -101,8 +100,8 @@ def restore(
     metavar="NOTED",
     help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.",
 )
-@with_options(*SETTINGS, AS_JSON)
-def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **flags: object) -> None:
+@with_settings(AS_JSON)
+def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) -> None:
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
     Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
@@ -114,17 +113,14 @@ def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **fla
     from kms.operations.fsck import examine
 
     noted = [parse_noted(one) for one in expected]
-    origin = load(config, flags).settings.origin
-    findings = list(examine(vault(config, flags), origin=origin, noted=noted))
+    origin = loaded.settings.origin
+    findings = list(examine(vault(loaded), origin=origin, noted=noted))
     sound = not any(finding.problems for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]
         print_json({"schema": "kms.fsck/1", "sound": sound, "checks": rows})
     else:
-        for finding in findings:
-            click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
-            for problem in finding.problems:
-                click.echo(f"  {problem}")
+        _show_findings(findings)
     for finding in findings:
         if finding.warning:
             say(f"warning: {finding.check}: {finding.warning}")
@@ -136,6 +132,13 @@ def fsck(*, expected: tuple[str, ...], config: Path | None, as_json: bool, **fla
             field=failed,
             hint="keep it as it is, find out who wrote to it, and restore a backup",
         )
+
+
+def _show_findings(findings: list[FsckFinding]) -> None:
+    for finding in findings:
+        click.echo(f"{finding.check:14} {'FAILED' if finding.problems else 'ok':8} {finding.looked_at}")
+        for problem in finding.problems:
+            click.echo(f"  {problem}")
 
 
 def _show(summary: BackupSummary, *, as_json: bool) -> None:

@@ -12,8 +12,6 @@ from kms.cli.options import AS_JSON, administering, print_rows
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
 
-__all__ = ["tenant"]
-
 
 @click.group()
 def tenant() -> None:

@@ -1,4 +1,4 @@
-"""The settings of who may be known: administrators, and callers of the release plane."""
+"""The settings that identify administrators, and callers of the release plane."""
 
 from __future__ import annotations
 
@@ -7,28 +7,22 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["ADMIN_PATHS", "ADMIN_TABLE", "AdminSettings"]
-
-ADMIN_PATHS: Final = ("certificate_file", "client_ca_file", "issuers_file", "key_file")
-ADMIN_TABLE: Final = ("port", "host", "certificate_names", *ADMIN_PATHS)
-"""What may stand in the file's table ``[admin]``; the settings have ``admin_`` in front."""
-
 
 class AdminSettings(BaseModel):
-    """Where administrators are served, and who may be known there and on the release plane.
+    """Settings of the administration listener, and of the identities accepted there and on the release plane.
 
     Attributes:
         admin_port: port of the administration API; None, the default, serves none.
         admin_host: address that it listens on.
         admin_certificate_file: PEM certificates of its server.
         admin_key_file: the key of the first of them.
-        admin_client_ca_file: PEM certificates of those who vouch for administrators; with it, nobody without a client
-            certificate gets past the handshake.
-        admin_certificate_names: what client certificates are known by: their key, their one URI or their subject.
-        admin_issuers_file: whose bearer tokens are accepted there.
-        callers: whether anybody may ask for keys, or those alone who are known and have the role ``workload``; what
-            they prove of their machine is demanded of everybody.
-        callers_issuers_file: whose bearer tokens are accepted of them.
+        admin_client_ca_file: PEM certificates of the authorities of administrators; with it, the handshake demands a
+            client certificate.
+        admin_certificate_names: the name that identifies a client certificate: its key, its one URI or its subject.
+        admin_issuers_file: issuers of the bearer tokens that are accepted there.
+        callers: any caller may request keys, or only identified ones with the role ``workload``; attestation is
+            demanded of both.
+        callers_issuers_file: issuers of the bearer tokens of identified callers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -54,7 +48,7 @@ class AdminSettings(BaseModel):
 
     @model_validator(mode="after")
     def _administration(self) -> Self:
-        """Demand TLS of the listener, and somebody who may be known (MC-31)."""
+        """Demand TLS of the listener, and a way to identify administrators (MC-31)."""
         files = (self.admin_certificate_file, self.admin_key_file)
         known = (self.admin_client_ca_file, self.admin_issuers_file)
         if self.admin_port is None:
@@ -69,3 +63,8 @@ class AdminSettings(BaseModel):
             msg = "admin_port needs admin_client_ca_file or admin_issuers_file: nobody is anonymous there"
             raise ValueError(msg)
         return self
+
+
+_FIELDS = AdminSettings.model_fields
+ADMIN_TABLE: Final = tuple(name.removeprefix("admin_") for name in _FIELDS if name.startswith("admin_"))
+"""Members of the file's table ``[admin]``; as settings they have ``admin_`` in front."""

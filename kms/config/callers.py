@@ -1,20 +1,17 @@
-"""Issuers whose tokens count for those who ask for keys, where the settings want to know them (MC-21)."""
+"""Issuers of the tokens of callers of the release plane, where they have to be known (MC-21), and of administrators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from attest.clock import Clock
 from attest.errors import ConfigurationError
-from kms.auth.authentication import Authenticator
+from kms.auth.authentication import Authenticator, open_authenticator
 from kms.auth.issuers import BearerIssuer, read_issuers
-from kms.auth.keysets import KeySets, Noted, read_key_set
+from kms.auth.keysets import Noted
 from kms.config.settings import Settings
 from kms.store import Store
-
-__all__ = ["identified_callers", "read_callers"]
 
 
 @contextmanager
@@ -26,14 +23,7 @@ def identified_callers(
     report: Callable[[str], None],
     noted: Noted = lambda *_: None,
 ) -> Iterator[Authenticator | None]:
-    """Open what tells who calls the release plane, or None where anybody may; key sets are read until the end.
-
-    Args:
-        settings: validated.
-        store: remembers tokens that count once.
-        clock: tells the time.
-        report: takes a line for the operator.
-        noted: called with the setting and its issuers when a file of keys says something new, before that counts.
+    """Open the ``Authenticator`` of the release plane, or None where callers need not be known.
 
     Raises:
         ConfigurationError: as ``read_callers``.
@@ -42,18 +32,29 @@ def identified_callers(
     if not issuers:
         yield None
         return
-    key_sets = KeySets(
-        issuers, fetch=read_key_set, clock=clock, report=report, noted=partial(noted, "callers_issuers_file", issuers)
-    )
-    key_sets.start()
-    try:
-        yield Authenticator(store=store, key_sets=key_sets, certificate_names=None, clock=clock)
-    finally:
-        key_sets.stop()
+    with open_authenticator(
+        issuers,
+        setting="callers_issuers_file",
+        store=store,
+        certificate_names=None,
+        clock=clock,
+        report=report,
+        noted=noted,
+    ) as authenticator:
+        yield authenticator
+
+
+def read_administrators(settings: Settings) -> tuple[BearerIssuer, ...]:
+    """Return the issuers whose tokens administrators use; none where certificates alone are accepted.
+
+    Raises:
+        ConfigurationError: ``issuers-invalid``.
+    """
+    return () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)
 
 
 def read_callers(settings: Settings) -> tuple[BearerIssuer, ...]:
-    """Return whose tokens are accepted of those who ask for keys; none where anybody may.
+    """Return the issuers whose tokens callers of the release plane use; none where callers need not be known.
 
     Raises:
         ConfigurationError: ``issuers-invalid``: also when administrators could use a token of a workload, or a
@@ -62,7 +63,7 @@ def read_callers(settings: Settings) -> tuple[BearerIssuer, ...]:
     if settings.callers_issuers_file is None:
         return ()
     issuers = read_issuers(settings.callers_issuers_file)
-    admins = () if settings.admin_issuers_file is None else read_issuers(settings.admin_issuers_file)
+    admins = read_administrators(settings)
     shared = {(one.issuer, one.audience) for one in issuers} & {(one.issuer, one.audience) for one in admins}
     if shared:
         raise ConfigurationError(

@@ -17,27 +17,15 @@ import rfc8785
 
 from attest import TrustAnchors, __version__
 from attest.encoding import JsonValue, json_value
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import EvidenceError
 from kms.auth.issuers import BearerIssuer, read_issuers
+from kms.config.external_files import read_named
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, Store
-
-__all__ = [
-    "ANCHORS_CHANGED",
-    "DIGESTED",
-    "LEFT_OUT",
-    "SETTINGS_CHANGED",
-    "Configuration",
-    "examine_configuration",
-    "log_configuration",
-    "read_configuration",
-    "trust_lines",
-    "with_key_sets",
-]
 
 SCHEMA: Final = "kms.configuration/1"
 SETTINGS_CHANGED: Final = "settings-changed"
@@ -86,11 +74,7 @@ _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What the settings mean.
-
-    Attributes:
-        document: JSON, with schema, version, settings and anchors.
-    """
+    """The meaning of the settings: a JSON document with schema, version, settings and anchors."""
 
     document: Mapping[str, JsonValue]
 
@@ -123,11 +107,7 @@ class Configuration:
 
 
 def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configuration:
-    """Read what the settings mean now.
-
-    Args:
-        settings: validated.
-        anchors: as read from them.
+    """Read what the settings mean now; the anchors were read from them.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or as ``read_issuers`` and ``read_verifiers``.
@@ -182,13 +162,7 @@ def with_key_sets(digest: JsonValue, issuers: Iterable[BearerIssuer], name: str)
 
 
 def _digest_of(path: Path, name: str) -> str:
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
-        ) from exc
+    return sha256(read_named(path, name)).hexdigest()
 
 
 def log_configuration(store: Store, configuration: Configuration, *, actor: Actor, at: datetime) -> bool:
@@ -211,32 +185,33 @@ def log_configuration(store: Store, configuration: Configuration, *, actor: Acto
         if before == configuration.raw:
             return False
         old = None if before is None else _stored(before)
-        at_first = old or Configuration(document={})
-        changed = [
-            name
-            for name in sorted({*at_first.settings, *configuration.settings})
-            if at_first.settings.get(name) != configuration.settings.get(name)
-        ]
-        head: dict[str, JsonValue] = {"actor": actor.members(), "configuration_sha256": configuration.digest.hex()}
-        body: dict[str, JsonValue] = {
-            **head,
-            "before_sha256": None if old is None else old.digest.hex(),
+        head: dict[str, JsonValue] = {
+            "actor": actor.members(),
+            "configuration_sha256": configuration.digest.hex(),
             "anchors_sha256": configuration.anchors_digest.hex(),
-            "changed": [*changed] if old is not None else [],
-            "configuration": dict(configuration.document),
         }
-        tx.log.add(kind=SETTINGS_CHANGED, at=at, body=body)
+        tx.log.add(kind=SETTINGS_CHANGED, at=at, body=head | _settings_change(old, configuration))
         if old is not None and old.anchors != configuration.anchors:
-            body = {
-                **head,
-                "anchors_sha256": configuration.anchors_digest.hex(),
-                "before_sha256": old.anchors_digest.hex(),
-                "added": [*sorted(configuration.anchors - old.anchors)],
-                "removed": [*sorted(old.anchors - configuration.anchors)],
-            }
-            tx.log.add(kind=ANCHORS_CHANGED, at=at, body=body)
+            tx.log.add(kind=ANCHORS_CHANGED, at=at, body=head | _anchors_change(old, configuration))
         tx.facts.put(FACT, configuration.raw)
     return True
+
+
+def _settings_change(old: Configuration | None, new: Configuration) -> dict[str, JsonValue]:
+    names = set() if old is None else {*old.settings, *new.settings}
+    return {
+        "before_sha256": None if old is None else old.digest.hex(),
+        "changed": [name for name in sorted(names) if old and old.settings.get(name) != new.settings.get(name)],
+        "configuration": dict(new.document),
+    }
+
+
+def _anchors_change(old: Configuration, new: Configuration) -> dict[str, JsonValue]:
+    return {
+        "before_sha256": old.anchors_digest.hex(),
+        "added": [*sorted(new.anchors - old.anchors)],
+        "removed": [*sorted(old.anchors - new.anchors)],
+    }
 
 
 def examine_configuration(tx: ReadTransaction) -> int:

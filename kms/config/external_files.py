@@ -40,15 +40,13 @@ from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, r
 from kms.release.endorsement_provider import EndorsementProvider, FetchService
 from kms.release.vendor_cache import NotedCache, SharedSource
 
-__all__ = ["open_endorsements", "open_panel", "read_anchors", "read_cached", "read_panel"]
-
 _PATIENCE_SECONDS: Final = 2.0
 
 
 def open_endorsements(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
 ) -> EndorsementProvider:
-    """Read the files of endorsements, and make ready to ask the vendors' services; nothing is asked yet.
+    """Read the files of endorsements, and prepare the clients of the vendors' services; no request is sent yet.
 
     Raises:
         ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
@@ -65,30 +63,30 @@ def open_endorsements(
 
 
 def read_anchors(settings: Settings) -> TrustAnchors:
-    """Return whose roots are accepted.
+    """Return the accepted roots.
 
     Raises:
         ConfigurationError: ``anchor-file-invalid``, ``anchor-unknown`` or ``file-unreadable``.
     """
     anchors = TrustAnchors.vendors()
     if settings.anchors_file is not None:
-        anchors = read_anchor_file(_read(settings.anchors_file, "anchors_file"), base=anchors)
+        anchors = read_anchor_file(read_named(settings.anchors_file, "anchors_file"), base=anchors)
     return anchors.with_anchors(TrustAnchors.simulation().anchors) if settings.allow_simulated else anchors
 
 
 def read_panel(settings: Settings) -> tuple[Witness, ...]:
-    """Return the witnesses that are asked to cosign, none when there is no file of them.
+    """Return the witnesses in the file of the settings; none without a file.
 
     Raises:
         ConfigurationError: ``witnesses-invalid``, ``verifier-key-invalid`` or ``file-unreadable``.
     """
     if settings.witnesses_file is None:
         return ()
-    return read_witnesses(_read(settings.witnesses_file, "witnesses_file"))
+    return read_witnesses(read_named(settings.witnesses_file, "witnesses_file"))
 
 
 def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
-    """Make ready to ask witnesses; None when there are none.
+    """Prepare the requests to witnesses; None when there are none.
 
     Raises:
         ConfigurationError: as ``read_panel``.
@@ -100,10 +98,10 @@ def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None
 
 
 def _bundle_trust(settings: Settings) -> BundleTrust:
-    """In production nobody's bundles count unless somebody is named; else the vendors' signatures inside suffice."""
+    """In production only bundles signed by a named key count; else the vendors' signatures inside suffice."""
     if not settings.bundle_keys and not settings.is_production:
         return UnsignedBundles.ACCEPTED
-    return BundleKeys(keys=tuple(read_bundle_key(_read(path, "bundle_keys")) for path in settings.bundle_keys))
+    return BundleKeys(keys=tuple(read_bundle_key(read_named(path, "bundle_keys")) for path in settings.bundle_keys))
 
 
 def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> FetchService | None:
@@ -148,20 +146,30 @@ def require_usable_cache(directory: Path) -> None:
 
 
 def _wait_briefly(code: str, seconds: float) -> None:
-    """Wait as long as a workload can be kept waiting; after that it shall come again."""
+    """Wait as long as a workload can be kept waiting; a longer wait is refused as retryable."""
     if seconds > _PATIENCE_SECONDS:
         raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
     time.sleep(seconds)
 
 
-def _read(path: Path, field: str) -> bytes:
+def read_named(path: Path, field: str) -> bytes:
+    """Read a file that the setting ``field`` names.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
     try:
         return path.read_bytes()
     except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
-        ) from exc
+        raise unreadable(path, field, exc) from exc
+
+
+def unreadable(path: Path, field: str, error: OSError) -> ConfigurationError:
+    """Return the refusal of a file, named by the setting ``field``, that cannot be read."""
+    problem = error.strerror or str(error)
+    return ConfigurationError(
+        f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
+    )
 
 
 def read_cached(settings: Settings, *, at: datetime) -> Endorsements:

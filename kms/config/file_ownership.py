@@ -1,7 +1,7 @@
 """Ownership of the files that the service trusts: settings, roots, Verifiers, witnesses, issuers, code of a token.
 
-Whoever writes one of these decides what is released. Neither file nor folder may be open to anybody but the service's
-own user and root. What lies on a file system that is mounted read-only is written by nobody here.
+The writer of one of these decides what is released. Neither file nor folder may be open to users other than the
+service's own and root. A file system that is mounted read-only has no writer here.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 from kms.auth.issuers import read_issuers
+from kms.config.external_files import unreadable
 from kms.config.settings import Settings
 from kms.release.verifiers import named_key_sets
-
-__all__ = ["believed_files", "require_guarded", "require_guarded_file"]
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _NAMES: Final = ("kek_module", "anchors_file", "verifiers_file", "witnesses_file", "admin_client_ca_file")
@@ -25,11 +24,7 @@ _ISSUERS: Final = ("admin_issuers_file", "callers_issuers_file")
 
 
 def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[str, Path]]:
-    """Yield each file that decides what is believed, with the setting that names it.
-
-    Args:
-        settings: validated.
-        config: the file that they come from, if any.
+    """Yield each trusted file with the setting that names it; the settings file ``config`` is one.
 
     Raises:
         ConfigurationError: as ``read_issuers`` and ``read_verifiers``, of files that name others.
@@ -65,14 +60,10 @@ def require_guarded(settings: Settings, config: Path | None) -> int:
 
 
 def require_guarded_file(name: str, path: Path) -> None:
-    """Refuse one file that others could write, or put another in the place of.
-
-    Args:
-        name: the setting that leads to it.
-        path: the file; one that is not there is for its reader to refuse.
+    """Refuse a file that other users could write or replace; one that is missing is for its reader to refuse.
 
     Raises:
-        ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``.
+        ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``, with ``name`` as the setting.
     """
     try:
         # A link counts as what it leads to, and each name on the way is in a folder that is looked at too.
@@ -80,12 +71,9 @@ def require_guarded_file(name: str, path: Path) -> None:
         status = file.stat()
         folders = {one.absolute().parent: one.absolute().parent.stat() for one in (path, file)}
     except FileNotFoundError:
-        return  # a pipe without a name, or nothing; who reads it says that
+        return  # a pipe without a name, or nothing; its reader says that
     except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem
-        ) from exc
+        raise unreadable(path, name, exc) from exc
     if not stat.S_ISREG(status.st_mode):
         return
     _require_owned(name, file, status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy.engine import URL
@@ -11,8 +10,6 @@ from attest.errors import ConfigurationError
 from kms.config.listener_tls import is_plain_beyond_this_machine
 from kms.config.settings import Settings
 from kms.store import locate
-
-__all__ = ["SWITCHES", "InsecureSwitch", "relaxed_switches", "require_strict"]
 
 SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
@@ -26,21 +23,8 @@ _STRICT_MODE: Final = "verify-full"
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsecureSwitch:
-    """A switch that is on.
-
-    Attributes:
-        name: one of ``SWITCHES``.
-        text: what it does, for people.
-    """
-
-    name: str
-    text: str
-
-
-def relaxed_switches(settings: Settings) -> tuple[InsecureSwitch, ...]:
-    """List what these settings relax, in the order of ``SWITCHES``."""
+def relaxed_switches(settings: Settings) -> dict[str, str]:
+    """Return the part of ``SWITCHES`` that these settings turn on, in its order."""
     on = {
         "allow_simulated": settings.allow_simulated,
         "allow_thaw_by_one": settings.allow_thaw_by_one,
@@ -48,7 +32,7 @@ def relaxed_switches(settings: Settings) -> tuple[InsecureSwitch, ...]:
         "plain_http": is_plain_beyond_this_machine(settings),
         "database_tls": _database_unproved(settings.database),
     }
-    return tuple(InsecureSwitch(name=name, text=text) for name, text in SWITCHES.items() if on[name])
+    return {name: text for name, text in SWITCHES.items() if on[name]}
 
 
 def require_strict(settings: Settings) -> None:
@@ -61,17 +45,17 @@ def require_strict(settings: Settings) -> None:
     if not settings.is_production or not found:
         return
     raise ConfigurationError(
-        'profile = "production" refuses: ' + "; ".join(f"{one.name}: {one.text}" for one in found),
+        'profile = "production" refuses: ' + "; ".join(f"{name}: {text}" for name, text in found.items()),
         code="production-relaxed",
-        field=found[0].name,
+        field=next(iter(found)),
         expected="no relaxed switch",
-        got=", ".join(one.name for one in found),
+        got=", ".join(found),
         hint="turn it off, or leave the profile out while you try things",
     )
 
 
 def _database_unproved(database: str) -> bool:
-    """Say whether a server on another machine may be anybody's. Without ``sslmode`` the store demands the proof."""
+    """Return True if a remote server need not prove its name. Without ``sslmode`` the store demands the proof."""
     place = locate(database)
     if not isinstance(place, URL):
         return False

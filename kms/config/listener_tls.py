@@ -10,8 +10,6 @@ from attest.errors import ConfigurationError
 from kms.config.settings import Settings
 from kms.config.tls.server_context import ServerTls
 
-__all__ = ["is_plain_beyond_this_machine", "open_tls", "weigh_channel"]
-
 
 def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls | None:
     """Read what the service shows of itself on the network; None when it speaks plain HTTP.
@@ -28,7 +26,7 @@ def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None])
 
 
 def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
-    """Tell of a channel that others can read, or refuse it. Secrets do not rely on it; who asks for what does.
+    """Warn of a channel that others can read, or refuse it. It protects no secret, but the names in requests.
 
     Raises:
         ConfigurationError: ``plain-http-refused``.
@@ -51,7 +49,7 @@ def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
 
 
 def is_plain_beyond_this_machine(settings: Settings) -> bool:
-    """Say whether others are served without TLS."""
+    """Return True if other machines are served without TLS."""
     return settings.tls_certificate_file is None and not _is_loopback(settings.host)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
@@ -16,8 +16,6 @@ from kms.config.tls import TlsVersion
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
 from kms.store import Access
-
-__all__ = ["KEK_TABLE", "MAX_BODY_BYTES", "LogFormat", "SelfEvidence", "Settings", "require_origin"]
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
@@ -31,7 +29,7 @@ KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in 
 
 
 class Settings(AdminSettings):
-    """What the operator decides.
+    """Everything that the operator decides.
 
     Attributes:
         database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
@@ -61,30 +59,28 @@ class Settings(AdminSettings):
         request_seconds: longest time to receive and answer one request.
         max_concurrent: most releases that a worker works on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
-        bundle_keys: PEM files of those who may sign bundles; empty demands no signature of a bundle.
-        fetch: whether AMD's, Intel's and NVIDIA's services are asked for what the files lack.
-        pcs_url: which service is asked for Intel's endorsements: Intel's own, or the PCCS of a data centre.
-        rim_url: which service is asked for NVIDIA's RIMs.
-        ocsp_url: which responder is asked whether NVIDIA revoked a certificate.
+        bundle_keys: PEM files of the keys that may sign bundles; empty demands no signature of a bundle.
+        fetch: request what the files lack from the services of AMD, Intel and NVIDIA.
+        pcs_url: service for Intel's endorsements: Intel's own, or the PCCS of a data centre.
+        rim_url: service for NVIDIA's RIMs.
+        ocsp_url: responder for the revocation of NVIDIA's certificates.
         cache_directory: where their answers are kept.
         anchors_file: changes to the accepted roots.
         verifiers_file: Verifiers whose EARs are genuine here, with their keys; without it no passport is.
-        witnesses_file: witnesses that are asked to cosign the log's checkpoints.
+        witnesses_file: witnesses that cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
         allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
         break_glass_seconds: how long break-glass may be open at most.
         log_format: ``text`` for people or ``json`` for programs, on standard error.
         metrics_host: address where metrics are read.
-        metrics_port: port where metrics are read, without a proof of who asks; without it there are none.
+        metrics_port: port where metrics are read, without authentication; without it there are none.
         otlp_endpoint: where OpenTelemetry traces are sent (OTLP over HTTP); without it there are none.
         trace_percent: of the traces that begin here, how many are kept.
         client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
         client_burst: requests that it may send at once.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     database: Annotated[str, Field(min_length=1, max_length=4096)]
     origin: Annotated[str, Field(min_length=1, max_length=128)]
@@ -167,7 +163,7 @@ class Settings(AdminSettings):
     @field_validator("otlp_endpoint")
     @classmethod
     def _address_of_a_collector(cls, value: str | None) -> str | None:
-        """Traces hold no secret; who asks when is nobody else's business all the same."""
+        """Traces hold no secret, but show who requests keys and when."""
         if value is None:
             return None
         parts = urlsplit(value)
@@ -189,21 +185,13 @@ class Settings(AdminSettings):
         return value
 
     @model_validator(mode="after")
-    def _certificate_with_key(self) -> Settings:
+    def _agreeing(self) -> Settings:
         if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
             msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _simulated_only_where_allowed(self) -> Settings:
         if self.self_evidence.startswith("simulated") and not self.allow_simulated:
             msg = "self_evidence of the simulator needs allow_simulated"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _planes_apart(self) -> Settings:
         if self.admin_port == self.port != 0:
             msg = "admin_port and port are the same"
             raise ValueError(msg)

@@ -18,9 +18,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from attest.errors import ConfigurationError
-from kms.config.admin import ADMIN_PATHS, ADMIN_TABLE
+from kms.config.admin import ADMIN_TABLE
 from kms.config.model import KEK_TABLE, MAX_BODY_BYTES, Settings, require_origin
-from kms.keys.wrapping.definitions import DEFINITION_PATHS
 from kms.store import locate
 
 __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings", "load_settings", "require_origin"]
@@ -30,19 +29,18 @@ CONFIG_VARIABLE: Final = "KMS_CONFIG"
 MAX_FILE_BYTES: Final = 64 * 1024
 
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
-"""Kubernetes sets these in every pod when a service is called ``kms``; they are nobody's settings."""
+"""Kubernetes sets these in every pod when a service is called ``kms``; they are no settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """Settings, and for each where it came from.
+    """Validated settings, the file that was read, and the source of each.
 
-    Attributes:
-        settings: validated.
-        sources: by name: ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
+    A source is ``flag``, ``environment KMS_…``, ``file …`` or ``default``.
     """
 
     settings: Settings
+    file: Path | None
     sources: Mapping[str, str]
 
 
@@ -52,8 +50,8 @@ def load_settings(
     """Put the settings together and check them.
 
     Args:
-        flags: what was given on the command line; None means not given.
-        environ: the environment.
+        flags: values from the command line; None means not given.
+        environ: environment variables.
         config: the file; None takes ``KMS_CONFIG``, and without it there is no file.
 
     Raises:
@@ -66,12 +64,11 @@ def load_settings(
         ("environment", _from_environment(environ)),
         ("flag", {name: value for name, value in flags.items() if value is not None}),
     )
-    for _, layer in layers:
-        if isinstance(layer.get("database"), str):
-            locate(str(layer["database"]))
     values: dict[str, object] = {}
     sources = dict.fromkeys(Settings.model_fields, "default")
     for source, layer in layers:
+        if isinstance(layer.get("database"), str):
+            locate(str(layer["database"]))
         values |= layer
         for name in layer:
             sources[name] = f"environment {ENVIRONMENT_PREFIX}{name.upper()}" if source == "environment" else source
@@ -80,7 +77,7 @@ def load_settings(
     except ValidationError as exc:
         raise _invalid(exc, sources) from exc
     _ = settings.kek  # which is checked with them
-    return LoadedSettings(settings=settings, sources=sources)
+    return LoadedSettings(settings=settings, file=path, sources=sources)
 
 
 def _from_file(path: Path) -> dict[str, object]:
@@ -103,14 +100,9 @@ def _from_file(path: Path) -> dict[str, object]:
     return {name: _from_folder(name, value, path.absolute().parent) for name, value in values.items()}
 
 
-_STORE_TABLE: Final = {
-    "url": "database",
-    "password_file": "database_password_file",
-    "connections": "database_connections",
-}
 _TABLES: Final = {
     "admin": {name: f"admin_{name}" for name in ADMIN_TABLE},
-    "store": _STORE_TABLE,
+    "store": {"url": "database", **{name: f"database_{name}" for name in ("password_file", "connections")}},
     "kek": {name: f"kek_{name}" for name in KEK_TABLE},
     "tls": {name: f"tls_{name}" for name in ("certificate_file", "key_file", "minimum")},
     "self": {name: f"self_{name}" for name in ("evidence", "evidence_per_minute")},
@@ -143,19 +135,8 @@ def _with_table(
     return rest
 
 
-_KEK_PATHS = {f"kek_{name}" for name in (*DEFINITION_PATHS, "directory")}
-_PATHS = {
-    "cache_directory",
-    "anchors_file",
-    "database_password_file",
-    "tls_certificate_file",
-    "tls_key_file",
-    "verifiers_file",
-    "witnesses_file",
-    *(f"admin_{name}" for name in ADMIN_PATHS),
-    "callers_issuers_file",
-} | _KEK_PATHS
-_PATH_LISTS = {"endorsements", "bundle_keys"}
+_PATHS = {name for name, field in Settings.model_fields.items() if field.annotation == Path | None}
+_PATH_LISTS = {name for name, field in Settings.model_fields.items() if field.annotation == tuple[Path, ...]}
 
 
 def _from_folder(name: str, value: object, folder: Path) -> object:
@@ -228,7 +209,7 @@ def _invalid(exc: ValidationError, sources: Mapping[str, str]) -> ConfigurationE
 
 
 def _remedy(name: str | None, *, missing: bool) -> str:
-    """Say where a setting is set; of several that do not fit together, where all of them are told."""
+    """Return where a setting is set, or for settings that disagree, where all of them are shown."""
     if name is None:
         return "'kms config show' says of each setting where it comes from; docs/operations.md says what they mean"
     places = f"{ENVIRONMENT_PREFIX}{name.upper()} in the environment, or {name} in the file that --config names"

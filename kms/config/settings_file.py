@@ -9,8 +9,6 @@ from attest.files import write_file
 from attest.unfinished_file import UNFINISHED_SUFFIX
 from kms.config.settings import require_origin
 
-__all__ = ["prepare_directory"]
-
 _TEMPLATE = """\
 # Settings of the key-release service; 'kms config show --config THIS' prints them all. Paths are relative to this file.
 origin = "{origin}"

@@ -19,8 +19,6 @@ from kms.operations.continuity import NotedElsewhere
 from kms.store import Store, WriteTransaction, create_database
 from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
 
-__all__ = ["RESTORED", "RESTORED_AT", "back_up", "restore"]
-
 RESTORED = "restored"
 RESTORED_AT = "restored_at"
 """Fact of a database that was made from a backup: challenges from before are refused, used or not."""
@@ -100,15 +98,9 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
 def restore(
     settings: Settings, path: Path, *, noted: NotedElsewhere, actor: Actor, at: datetime, dry_run: bool
 ) -> BackupSummary:
-    """Make a database from a backup, all or nothing. The key-encryption key is not looked at; it has to be there.
+    """Make a database from a backup, all or nothing. The key-encryption key has to be there; it is not read.
 
-    Args:
-        settings: name the database, which must not be there, and the service, whose backup it must be.
-        path: the backup.
-        noted: what was noted elsewhere of the log, which it has to hold.
-        actor: who restores.
-        at: when.
-        dry_run: do everything, and undo it.
+    The database must not exist, the service must be that of the backup, and the log must hold the noted states.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
@@ -122,24 +114,27 @@ def restore(
     except OSError as exc:
         raise _unusable(path, exc.strerror or str(exc)) from exc
     with source:
-        # Read to its end first, so that a damaged one touches nothing.
         try:
-            summary = check_backup(source)
+            summary = check_backup(source)  # to its end first, so that a damaged one touches nothing
         except OSError as exc:  # a directory, or a disk that fails
             raise _unusable(path, exc.strerror or str(exc)) from exc
-        if summary.origin != settings.origin:
-            raise ConfigurationError(
-                f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
-                code="origin-mismatch",
-                field="origin",
-                expected=settings.origin,
-                got=summary.origin[:140],
-                hint="name the settings of the service that the backup is of",
-            )
+        _require_origin(summary, settings)
         fill = _Restoration(source=source, summary=summary, noted=noted, actor=actor, at=at, dry_run=dry_run)
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
     return summary
+
+
+def _require_origin(summary: BackupSummary, settings: Settings) -> None:
+    if summary.origin != settings.origin:
+        raise ConfigurationError(
+            f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
+            code="origin-mismatch",
+            field="origin",
+            expected=settings.origin,
+            got=summary.origin[:140],
+            hint="name the settings of the service that the backup is of",
+        )
 
 
 def _unusable(path: Path, problem: str) -> ConfigurationError:

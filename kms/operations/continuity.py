@@ -16,18 +16,12 @@ from kms.domain.errors import IntegrityError, LogBrokenError
 from kms.domain.log_verification import LogState, read_noted
 from kms.store import ReadTransaction
 
-__all__ = ["AcceptedRollback", "NotedElsewhere", "logged_identity", "require_continuity"]
-
 MAX_REASON_CHARACTERS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRollback:
-    """Somebody knows that what is restored is older than what was noted, and says why it is to be so.
-
-    Attributes:
-        reason: 1 to 1000 printable characters; it is logged.
-    """
+    """The consent to restore less than was noted, with a reason of 1 to 1000 printable characters for the log."""
 
     reason: str
 
@@ -49,11 +43,11 @@ class AcceptedRollback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedElsewhere:
-    """What was kept of a log apart from its database.
+    """States of a log that were kept apart from its database.
 
     Attributes:
         noted: states, and hashes of entries.
-        checkpoints: signed states, as files; whoever signed them has to be the service itself.
+        checkpoints: signed states, as files; the service itself must have signed them.
         accepted: lets states pass that are newer than the log; None lets none.
     """
 
@@ -62,14 +56,14 @@ class NotedElsewhere:
     accepted: AcceptedRollback | None = None
 
     def weighed(self, tx: ReadTransaction) -> tuple[tuple[LogState | bytes, ...], tuple[LogState, ...]]:
-        """Say what this log has to hold, and which newer states it is accepted to lack.
+        """Return the states that this log has to hold, and the newer ones that it is accepted to lack.
 
         Raises:
             SignatureError: ``note-signature-invalid``: a checkpoint that this service did not sign.
             EvidenceError: ``checkpoint-invalid``.
             VerificationError: ``checkpoint-origin-mismatch``.
             LogBrokenError: ``log-rolled-back``.
-            IntegrityError: ``identity-mismatch``: the log does not say whose it is.
+            IntegrityError: ``identity-mismatch``: the log does not name its service.
         """
         states = [read_noted(content, log=logged_identity(tx)) for content in self.checkpoints]
         every = (*self.noted, *states)

@@ -1,11 +1,11 @@
-"""Looking at everything that is stored: what would make a release fail, or shows that somebody wrote to it."""
+"""Examination of the database: damage that would make a release fail, and traces of a foreign writer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from attest.errors import AttestError
 from kms.auth.grants import differences
@@ -29,20 +29,18 @@ from kms.references.intake import list_documents
 from kms.references.resolution import find_guard
 from kms.store import ReadTransaction
 
-__all__ = ["FsckFinding", "examine"]
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckFinding:
-    """What one check found.
+    """The finding of one check.
 
     Attributes:
-        check: its name.
-        problems: what is wrong, a line each; none when all is as it should be.
-        looked_at: how many things were looked at.
-        warning: something that is no damage, or None.
+        check: name of the check.
+        looked_at: number of things that it read.
+        problems: damage, a line each.
+        warning: an observation that is no damage, or None.
     """
 
     check: str
@@ -51,18 +49,21 @@ class FsckFinding:
     warning: str | None = None
 
 
-def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[FsckFinding]:
-    """Look at everything, in one transaction, and go on behind what is wrong.
+class _Seen(NamedTuple):
+    number: int
+    problems: Iterable[str] = ()
+    warning: str | None = None
 
-    Args:
-        vault: opened, so its schema is known here and its key-encryption key is the one that belongs to it.
-        origin: the service's name.
-        noted: states of the log, or hashes of entries, that were noted elsewhere.
+
+def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[FsckFinding]:
+    """Run every check, in one transaction; damage does not stop the next check.
+
+    ``noted`` are states of the log, or hashes of entries, that were noted elsewhere.
 
     Raises:
         UnavailableError: the database is in use, or away.
     """
-    checks: tuple[tuple[str, Callable[[ReadTransaction], FsckFinding]], ...] = (
+    checks: tuple[tuple[str, Callable[[ReadTransaction], _Seen]], ...] = (
         ("schema", _schema),
         ("storage", _storage),
         ("foreign-keys", _foreign_keys),
@@ -86,38 +87,39 @@ def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> 
             yield _found(name, check, tx)
 
 
-def _found(name: str, check: Callable[[ReadTransaction], FsckFinding], tx: ReadTransaction) -> FsckFinding:
-    """Make a finding of a refusal as well; only a database that does not answer ends the examination."""
+def _found(name: str, check: Callable[[ReadTransaction], _Seen], tx: ReadTransaction) -> FsckFinding:
+    """Turn a refusal into a finding as well; only a database that does not answer ends the examination."""
     try:
-        return check(tx)
+        seen = check(tx)
+        return FsckFinding(check=name, looked_at=seen.number, problems=tuple(seen.problems), warning=seen.warning)
     except UnavailableError:
         raise
     except AttestError as exc:
         return FsckFinding(check=name, looked_at=0, problems=(_line(exc),))
 
 
-def _schema(tx: ReadTransaction) -> FsckFinding:
+def _schema(tx: ReadTransaction) -> _Seen:
     problems = (*tx.audit.schema_differences(), *tx.audit.unprotected())
-    return FsckFinding(check="schema", looked_at=1, problems=problems)
+    return _Seen(1, problems)
 
 
-def _storage(tx: ReadTransaction) -> FsckFinding:
+def _storage(tx: ReadTransaction) -> _Seen:
     problems, warning = tx.audit.storage_problems(), tx.audit.weak_durability()
-    return FsckFinding(check="storage", looked_at=1, problems=problems, warning=warning)
+    return _Seen(1, problems, warning)
 
 
-def _foreign_keys(tx: ReadTransaction) -> FsckFinding:
+def _foreign_keys(tx: ReadTransaction) -> _Seen:
     counts = tx.audit.loose_rows()
     problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
-    return FsckFinding(check="foreign-keys", looked_at=len(counts), problems=problems)
+    return _Seen(len(counts), problems)
 
 
-def _log(tx: ReadTransaction, *, noted: Sequence[LogState | bytes]) -> FsckFinding:
+def _log(tx: ReadTransaction, *, noted: Sequence[LogState | bytes]) -> _Seen:
     """Check every entry, and that the stored tree is theirs."""
-    return FsckFinding(check="log", looked_at=verify_log(tx.log, noted=noted).size, problems=())
+    return _Seen(verify_log(tx.log, noted=noted).size)
 
 
-def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> FsckFinding:
+def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> _Seen:
     """Open the service's own keys; one that is missing does not open either."""
 
     def opens(name: str) -> None:
@@ -125,13 +127,13 @@ def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> Fsc
         kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
 
     expected = dict.fromkeys(name for name, _ in OWN_KEYS)
-    return _each("own-keys", expected | dict.fromkeys(tx.own_secrets.names()), opens)
+    return _each(expected | dict.fromkeys(tx.own_secrets.names()), opens)
 
 
-def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> FsckFinding:
+def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> _Seen:
     """Open every version of every key, and load the policy that guards it."""
     records, tenants = tx.keys.all(), tx.tenants.all()
-    opened = _each("keys", records, lambda record: _open_key(record, kek, tx))
+    opened = _each(records, lambda record: _open_key(record, kek, tx))
     stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
     lost = {one.name for one in records} - {one.name for one in records if one.is_current}
     lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
@@ -140,7 +142,7 @@ def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> FsckFinding:
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
     unlike = setting_problems(records, (entry.document() for entry in tx.log.entries()))
     problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
-    return FsckFinding(check="keys", looked_at=len(records), problems=problems, warning="; ".join(blocked) or None)
+    return _Seen(len(records), problems, "; ".join(blocked) or None)
 
 
 def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> None:
@@ -157,82 +159,78 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> 
         )
 
 
-def _prompt_keys(tx: ReadTransaction) -> FsckFinding:
+def _prompt_keys(tx: ReadTransaction) -> _Seen:
     """Compare every published key with the entry of the log that published it."""
     number = sum(1 for _ in tx.prompt_keys.all())
-    return FsckFinding(check="prompt-keys", looked_at=number, problems=tuple(publication_problems(tx)))
+    return _Seen(number, publication_problems(tx))
 
 
-def _policies(tx: ReadTransaction) -> FsckFinding:
+def _policies(tx: ReadTransaction) -> _Seen:
     """Load every policy, also those that guard no key any more, and compare it with its digest."""
-    return _each("policies", tx.policies.digests(), lambda digest: find_guard(tx, digest))
+    return _each(tx.policies.digests(), lambda digest: find_guard(tx, digest))
 
 
-def _references(tx: ReadTransaction) -> FsckFinding:
+def _references(tx: ReadTransaction) -> _Seen:
     """Verify every signature over every document."""
-    return FsckFinding(check="references", looked_at=len(list_documents(tx)), problems=())
+    return _Seen(len(list_documents(tx)))
 
 
-def _grants(tx: ReadTransaction) -> FsckFinding:
-    """Compare who may do what with what the log says was granted and revoked."""
+def _grants(tx: ReadTransaction) -> _Seen:
+    """Compare the grants with those that the log says were given and revoked."""
     found = tuple(tx.grants.all())
-    return FsckFinding(check="grants", looked_at=len(found), problems=tuple(differences(found, tx.log.entries())))
+    return _Seen(len(found), differences(found, tx.log.entries()))
 
 
-def _freezes(tx: ReadTransaction) -> FsckFinding:
-    """Compare what is frozen with what the log says was frozen and not thawed since."""
-    there, logged = (
-        {one.target for one in tx.freezes.all()},
-        logged_freezes(entry.document() for entry in tx.log.entries()),
-    )
+def _freezes(tx: ReadTransaction) -> _Seen:
+    """Compare the freezes with those that the log says were made and not lifted."""
+    there = {one.target for one in tx.freezes.all()}
+    logged = logged_freezes(entry.document() for entry in tx.log.entries())
     lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
     stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
-    return FsckFinding(check="freezes", looked_at=len(there), problems=(*lost, *stray))
+    return _Seen(len(there), (*lost, *stray))
 
 
-def _leases(tx: ReadTransaction) -> FsckFinding:
+def _leases(tx: ReadTransaction) -> _Seen:
     """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
     seen: list[str] = []
     problems = tuple(lease_problems(tx, seen))
-    return FsckFinding(check="leases", looked_at=len(seen), problems=problems)
+    return _Seen(len(seen), problems)
 
 
-def _configuration(tx: ReadTransaction) -> FsckFinding:
+def _configuration(tx: ReadTransaction) -> _Seen:
     """Compare what is remembered of the settings with the log."""
-    return FsckFinding(check="configuration", looked_at=examine_configuration(tx), problems=())
+    return _Seen(examine_configuration(tx))
 
 
-def _keks(tx: ReadTransaction) -> FsckFinding:
+def _keks(tx: ReadTransaction) -> _Seen:
     """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
     records, under = tx.keks.all(), tx.wrapped_rows.counts()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
     problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
-    return FsckFinding(check="keks", looked_at=len(records), problems=tuple(problems))
+    return _Seen(len(records), problems)
 
 
-def _quorum(tx: ReadTransaction) -> FsckFinding:
+def _quorum(tx: ReadTransaction) -> _Seen:
     """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
     found = len(tx.quorum.versions()) + tx.proposals.count()
-    return FsckFinding(check="quorum", looked_at=found, problems=tuple(quorum_differences(tx)))
+    return _Seen(found, quorum_differences(tx))
 
 
-def _break_glass(tx: ReadTransaction) -> FsckFinding:
+def _break_glass(tx: ReadTransaction) -> _Seen:
     """Compare relaxations with those that the log says were opened and closed."""
     found = tx.break_glass.all()
-    return FsckFinding(
-        check="break-glass", looked_at=len(found), problems=tuple(glass_differences(found, tx.log.entries()))
-    )
+    return _Seen(len(found), glass_differences(found, tx.log.entries()))
 
 
-def _limits(tx: ReadTransaction) -> FsckFinding:
+def _limits(tx: ReadTransaction) -> _Seen:
     """Compare the limits of keys with those that the log says were set."""
     found = tx.limits.all()
-    return FsckFinding(check="limits", looked_at=len(found), problems=tuple(limit_differences(found, tx.log.entries())))
+    return _Seen(len(found), limit_differences(found, tx.log.entries()))
 
 
-def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> FsckFinding:
+def _each(things: Iterable[T], look: Callable[[T], object]) -> _Seen:
     problems: list[str] = []
     number = 0
     for thing in things:
@@ -241,7 +239,7 @@ def _each(name: str, things: Iterable[T], look: Callable[[T], object]) -> FsckFi
             look(thing)
         except IntegrityError as exc:
             problems.append(_line(exc))
-    return FsckFinding(check=name, looked_at=number, problems=tuple(problems))
+    return _Seen(number, problems)
 
 
 def _line(error: AttestError) -> str:

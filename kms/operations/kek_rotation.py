@@ -31,8 +31,6 @@ from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.wrapped_rows import WRAPPED_TABLES
 
-__all__ = ["KEK_CREATED", "KekStatus", "Moved", "create_kek", "finish", "kek_named", "move", "require_ready", "status"]
-
 KEK_CREATED: Final = "kek-created"
 BATCH_ROWS: Final = 64
 _Row = Mapping[str, object]
@@ -40,13 +38,13 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KekStatus:
-    """One key-encryption key as this command sees it.
+    """A key-encryption key as this command sees it.
 
     Attributes:
-        record: what the database knows.
+        record: its row of the database.
         wrapped: number of rows under it, by table.
-        problem: why it cannot be used here, as a code; None when it can.
-        main: whether the settings name it first.
+        problem: code of the error that using it here raises; None when it works.
+        main: True if the settings name it first.
     """
 
     record: KekRecord
@@ -57,12 +55,7 @@ class KekStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What one transaction moved.
-
-    Attributes:
-        done: number of rows that are under the new key now.
-        problems: of rows that do not open under the key that they name, a line each.
-    """
+    """Outcome of one transaction: the number of rows under the new key, and a line for each row that does not open."""
 
     done: int
     problems: tuple[str, ...]
@@ -131,7 +124,7 @@ def kek_named(store: Store, text: str) -> KekRecord:
 
 
 def status(vault: Vault) -> tuple[KekStatus, ...]:
-    """Say of each key what is wrapped under it and whether it can be used here and now."""
+    """Return for each key what is wrapped under it, and whether it can be used here and now."""
     with vault.store.reading() as tx:
         records, under = tx.keks.all(), tx.wrapped_rows.counts()
     return tuple(
@@ -156,10 +149,10 @@ def _problem(ring: KekRing, record: KekRecord) -> str | None:
 
 
 def require_ready(vault: Vault, target: KekRecord) -> int:
-    """Make sure that everything that a rotation needs can be used here and now; return how many rows it moves.
+    """Check that every key that a rotation needs can be used here and now; return the number of rows that it moves.
 
     Raises:
-        UnavailableError: what holds one of the keys does not answer, or the settings do not say where it is.
+        UnavailableError: the holder of a key does not answer, or the settings do not say where it is.
     """
     vault.kek.named(target.id).require_same()
     with vault.store.reading() as tx:
@@ -178,18 +171,13 @@ def move(
     batch: int = BATCH_ROWS,
     pause: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Moved]:
-    """Move everything to the key that wraps now, a few rows at a time.
+    """Move everything to the key that wraps now, ``batch`` rows a transaction.
 
-    Args:
-        vault: opened.
-        target: the key that wraps now.
-        origin: the service's name, to which its own keys are tied.
-        batch: rows of one transaction.
-        pause: is told where it is, between the steps; what it raises ends the move there.
+    ``pause`` is called with the name of each step; an error that it raises ends the move there.
 
     Raises:
         KeyConflictError: ``kek-overtaken``: another key wraps now.
-        UnavailableError: what holds one of the keys does not answer, or the database is in use. Do it again then.
+        UnavailableError: the holder of a key does not answer, or the database is in use. Do it again then.
     """
     kek = vault.kek.named(target.id)
     for table in WRAPPED_TABLES:
@@ -201,7 +189,7 @@ def move(
                 break
             after = [rows[-1][column.name] for column in table.primary_key.columns]
             pause("read")
-            # Whatever holds the keys is asked here, and the database waits for nobody.
+            # The holder of the keys may be slow, so no transaction is open here.
             made = [(row, _rewrapped(vault.kek, kek, row, _context(table, row, origin))) for row in rows]
             pause("wrapped")
             with vault.store.writing() as tx:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -41,17 +42,7 @@ from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
 from kms.release.services import Identity, Services
 from kms.release.verifiers import read_verifiers, verifier_lines
-from kms.store import ReadTransaction, WriteTransaction, create_database, locate, open_store
-
-__all__ = [
-    "OWN_KEYS",
-    "initialise",
-    "open_identity",
-    "open_publisher",
-    "open_services",
-    "open_vault",
-    "own_context",
-]
+from kms.store import ReadTransaction, Store, WriteTransaction, create_database, locate, open_store
 
 _SEED_BYTES: Final = 32
 _IDENTITY = ("identity", "ed25519")
@@ -66,14 +57,9 @@ def initialise(
 ) -> VerifierKey:
     """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
 
-    Who is killed on the way leaves nothing under a name that counts, or all of it, or a whole database whose
-    key-encryption key file has not got its name yet; this finishes the last and takes the place of anything else.
-
-    Args:
-        settings: say where.
-        clock: tells the time.
-        random: makes the keys.
-        administrator: who administers first; None makes nobody an administrator (MC-31).
+    A kill on the way leaves nothing under its final name, or all of it, or a whole database whose key-encryption key
+    file lacks its name; this finishes the last and replaces anything else. Without an administrator there is none
+    (MC-31).
 
     Returns:
         The verifier key of the new service.
@@ -120,11 +106,13 @@ def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
         if exc.code in {"database-missing", "database-not-initialised"}:
             return ()
         raise
-    try:
-        with store.reading() as tx:
-            return tx.keks.all()
-    finally:
-        store.close()
+    with closing(store):
+        return _keks(store)
+
+
+def _keks(store: Store) -> tuple[KekRecord, ...]:
+    with store.reading() as tx:
+        return tx.keks.all()
 
 
 def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBytes, at: datetime) -> VerifierKey:
@@ -133,7 +121,7 @@ def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBy
     if isinstance(place, Path):
         tidy_unfinished(place)
     vault = open_vault(settings, random=random)
-    try:
+    with closing(vault.store):
         public = open_identity(vault, settings).public
         if administrator is not None:
             with vault.store.writing() as tx:
@@ -141,8 +129,6 @@ def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBy
                 if not any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in held):
                     _make_administrator(tx, administrator, at=at)
         return public
-    finally:
-        vault.store.close()
 
 
 def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) -> None:
@@ -157,22 +143,16 @@ def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
             ``origin-mismatch``.
         UnavailableError: the database is in use by something else, or what holds the key does not answer.
     """
-    main = open_backend(settings.kek, random=random)
-    store = open_store(settings.database, access=settings.database_access)
-
-    def known() -> tuple[KekRecord, ...]:
-        with store.reading() as tx:
-            return tx.keks.all()
-
-    try:
+    with ExitStack() as opened:
+        main = opened.enter_context(closing(open_backend(settings.kek, random=random)))
+        store = opened.enter_context(closing(open_store(settings.database, access=settings.database_access)))
         with store.reading() as tx:
             _require_origin(tx, settings)
-        ring = KekRing(main, known=known, others=partial(read_directory, settings.kek_directory), random=random)
-    except BaseException:
-        main.close()
-        store.close()
-        raise
-    return Vault(store=store, kek=ring)
+        ring = KekRing(
+            main, known=partial(_keks, store), others=partial(read_directory, settings.kek_directory), random=random
+        )
+        opened.pop_all()
+        return Vault(store=store, kek=ring)
 
 
 def open_identity(vault: Vault, settings: Settings) -> Identity:
@@ -191,7 +171,7 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
 def open_publisher(
     vault: Vault, settings: Settings, *, clock: Clock, report: Callable[[str], None]
 ) -> tuple[LogPublisher, Identity]:
-    """Open what signs checkpoints of the log, and say who signs.
+    """Open the publisher of signed checkpoints, and the identity that signs them.
 
     Raises:
         ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or wrong.
@@ -206,12 +186,6 @@ def open_services(
 ) -> Services:
     """Open everything that a running service needs.
 
-    Args:
-        settings: validated.
-        clock: tells the time.
-        random: where nonces come from.
-        report: takes a line for the operator.
-
     Raises:
         ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
             ``anchors-not-approved``.
@@ -222,26 +196,17 @@ def open_services(
     vault = open_vault(settings, random=random)
     try:
         identity = open_identity(vault, settings)
+        anchors = read_anchors(settings)
+        verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
         with vault.store.reading() as tx:
-            mac_key = _own_secret(tx, vault.kek, settings.origin, *_CHALLENGE_MAC)
-            restored_at = _restored_at(tx)
-            anchors = read_anchors(settings)
-            verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
-            # Whose word is taken instead of evidence is a root as well.
+            # A Verifier whose results replace evidence is a root as well.
             require_approved(tx, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
         return Services(
             store=vault.store,
             kek=vault.kek,
             identity=identity,
             log=_publisher(vault, settings, identity, clock, report),
-            challenges=ChallengeIssuer(
-                mac_key=mac_key,
-                audience=identity.public.text,
-                lifetime_seconds=settings.challenge_seconds,
-                simulated=settings.allow_simulated,
-                random=random,
-                not_before=restored_at,
-            ),
+            challenges=_challenges(vault, settings, audience=identity.public.text, random=random),
             leases=LeaseIssuer(lifetime_seconds=settings.lease_seconds, random=random),
             passports=PassportVerifier(verifiers, audience=identity.public.text),
             endorsements=open_endorsements(settings, clock=clock, random=random, report=report),
@@ -252,6 +217,18 @@ def open_services(
     except BaseException:
         vault.store.close()
         raise
+
+
+def _challenges(vault: Vault, settings: Settings, *, audience: str, random: RandomBytes) -> ChallengeIssuer:
+    with vault.store.reading() as tx:
+        return ChallengeIssuer(
+            mac_key=_own_secret(tx, vault.kek, settings.origin, *_CHALLENGE_MAC),
+            audience=audience,
+            lifetime_seconds=settings.challenge_seconds,
+            simulated=settings.allow_simulated,
+            random=random,
+            not_before=_restored_at(tx),
+        )
 
 
 def _require_origin(tx: ReadTransaction, settings: Settings) -> None:

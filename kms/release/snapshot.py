@@ -9,7 +9,7 @@ from typing import Final
 
 from attest import Policy, Unchecked
 from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
-from kms.auth.callers import within_reach
+from kms.auth.authorisation import within_reach
 from kms.controls.break_glass import BreakGlassService
 from kms.domain.break_glass import BreakGlass, counting_freezes, policy_in_force
 from kms.domain.decide import KeyState, OpenBreakGlass, ReferenceState, ReleaseObstacle

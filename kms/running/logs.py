@@ -13,8 +13,6 @@ from typing import Final, TextIO
 from kms.config.model import LogFormat
 from kms.domain.kek import RandomBytes
 
-__all__ = ["access", "current_request", "report_to_log", "request_id", "set_up_logs", "take_request_id"]
-
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 _MADE_BYTES: Final = 16
@@ -30,19 +28,14 @@ def current_request() -> str | None:
 
 
 def request_id(given: str | None, *, random: RandomBytes) -> str:
-    """Return the caller's id of a request where it has the form of one, or a new one.
-
-    Args:
-        given: the header ``X-Request-Id``: 8 to 64 letters, digits, ``.``, ``_`` and ``-``.
-        random: where the bytes of a new one come from.
-    """
+    """Return the header ``X-Request-Id`` where it has 8 to 64 letters, digits, ``.``, ``_`` and ``-``, or a new id."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
     return random(_MADE_BYTES).hex()
 
 
 def take_request_id(name: str) -> None:
-    """Say which request this task works on."""
+    """Set the id of the request that this task works on."""
     _request.set(name)
 
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics. Labels come from closed sets, so their number is bounded whatever is asked (MC-33)."""
+"""Prometheus metrics. Labels come from closed sets, so no request can add to their number (MC-33)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,30 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
+from anyio import CapacityLimiter
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from attest import __version__
 from attest.errors import AttestError
 from kms.config.insecure_switches import SWITCHES, relaxed_switches
 from kms.config.settings import Settings
-from kms.domain.freezes import Scope
+from kms.domain.freezes import Scope as FreezeScope
 from kms.release.endorsement_dates import KINDS, dated
 from kms.release.services import Services
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["CONTENT_TYPE", "NAMES", "Meter", "SlowGauge", "share_between_workers"]
-
+CONNECTIONS: Final = 16
+"""Connections that may be open; a monitoring system keeps one or two."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
 """The codes of docs/errors.md are fewer; one more is counted as ``other``."""
@@ -60,59 +65,45 @@ NAMES: Final = (
 
 
 def share_between_workers(directory: Path, number: int) -> None:
-    """Keep this process's values in files that every worker reads; a worker goes on with those of the one before it.
+    """Keep this process's values in files that every worker reads; a worker continues those of its predecessor.
 
-    Called in a worker, before its ``Meter`` is made.
-
-    Args:
-        directory: of this service alone.
-        number: the worker's.
+    Call it in a worker, before its ``Meter`` is made.
     """
     os.environ[_DIRECTORY_VARIABLE] = str(directory)
     values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]  # as documented there
 
 
 class Meter:
-    """Counts what requests tell, and answers the question for all of it. An ``Observer``.
+    """Counts requests and their outcomes, and reads the state of the service for each scrape. An ``Observer``.
 
-    Args:
-        settings: what is relaxed.
-        services: asked for the state of log and endorsements when somebody looks.
-        shared: where workers keep their values; None when this process is alone.
+    ``shared`` is the folder of the values of several workers; None when this process is alone.
     """
 
     def __init__(self, settings: Settings, services: Services, *, shared: Path | None = None) -> None:
         """Make the metrics, all at zero."""
         own = CollectorRegistry()
-        self._requests = Counter("kms_requests_total", "Requests.", ("route", "status"), registry=own)
-        self._request_seconds = Histogram(
-            "kms_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=own
+        count, timed = partial(Counter, registry=own), partial(Histogram, buckets=_SECONDS, registry=own)
+        self._requests = count("kms_requests_total", "Requests.", ("route", "status"))
+        self._request_seconds = timed("kms_request_seconds", "Time to answer.", ("route",))
+        self._decisions = count(
+            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code")
         )
-        self._decisions = Counter(
-            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code"), registry=own
-        )
-        self._stages = Histogram(
-            "kms_stage_seconds", "Stages of a release.", ("stage",), buckets=_SECONDS, registry=own
-        )
-        self._verification = Histogram(
-            "kms_verification_seconds", "Verification of evidence.", ("tee",), buckets=_SECONDS, registry=own
-        )
-        self._transactions = Histogram(
+        self._stages = timed("kms_stage_seconds", "Stages of a release.", ("stage",))
+        self._verification = timed("kms_verification_seconds", "Verification of evidence.", ("tee",))
+        self._transactions = timed(
             "kms_store_transaction_seconds",
             "Transactions of the database, with the wait for its lock and for the disk.",
             ("kind",),
-            buckets=_SECONDS,
-            registry=own,
         )
-        self._limited = Counter("kms_limited_total", "Requests that a limit refused.", ("limit",), registry=own)
-        self._refreshes = Counter(
-            "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome"), registry=own
+        self._limited = count("kms_limited_total", "Requests that a limit refused.", ("limit",))
+        self._refreshes = count(
+            "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome")
         )
         self._codes: set[str] = set()
         self._registry = CollectorRegistry()
         self._registry.register(_State(settings, services))
         if shared is None:
-            self._registry.register(_Passed(own))
+            self._registry.register(own)
         else:
             MultiProcessCollector(self._registry, path=str(shared))  # type: ignore[no-untyped-call]  # registers itself
 
@@ -121,31 +112,25 @@ class Meter:
         return bytes(generate_latest(self._registry))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Take note of an answer.
-
-        Args:
-            route: its template, never the path that was asked for.
-            status: of HTTP.
-            seconds: how long it took.
-        """
+        """Count an answer with the template of its route, never its path."""
         self._requests.labels(route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
     def limited(self, limit: str) -> None:
-        """Take note of a refusal by one of ``attest.rate_limits``'s limits."""
+        """Count a refusal by one of ``kms.api.limits``'s limits."""
         self._limited.labels(limit).inc()
 
     def refreshed(self, service: str, outcome: str) -> None:
-        """Take note of a background request to a vendor's service."""
+        """Count a background request to a vendor's service."""
         self._refreshes.labels(service, outcome).inc()
 
     def decided(self, outcome: Outcome, code: str) -> None:
-        """Take note of the end of a request for keys."""
+        """Count the end of a request for keys."""
         self._decisions.labels(outcome, self._bounded(code)).inc()
 
     @contextmanager
     def stage(self, name: Stage, *, tee: str | None) -> Iterator[None]:
-        """Take the time of a stage."""
+        """Measure the time of a stage."""
         began = time.perf_counter()
         try:
             yield
@@ -169,23 +154,31 @@ class Meter:
         return code
 
 
-class _Passed(Collector):
-    """What this process counts, handed on to the registry that is asked."""
+class MetricsApp:
+    """Application that answers ``GET /metrics``, one request at a time, and nothing else."""
 
-    def __init__(self, own: CollectorRegistry) -> None:
-        self._own = own
+    def __init__(self, text: Callable[[], bytes]) -> None:
+        """Make ready."""
+        self._text = text
+        self._one = CapacityLimiter(1)
 
-    def collect(self) -> Iterable[Metric]:
-        yield from self._own.collect()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        await (await self._answer(scope))(scope, receive, send)
+
+    async def _answer(self, scope: Scope) -> Response:
+        if scope["path"] != "/metrics":
+            return PlainTextResponse("not here\n", status_code=404)
+        if scope["method"] not in {"GET", "HEAD"}:
+            return PlainTextResponse("read only\n", status_code=405, headers={"Allow": "GET"})
+        content = await anyio.to_thread.run_sync(self._text, limiter=self._one)
+        return Response(content, media_type=CONTENT_TYPE, headers={"Cache-Control": "no-store"})
 
 
 class SlowGauge:
-    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most.
-
-    Args:
-        count: counts it.
-        monotonic: seconds that pass.
-    """
+    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most."""
 
     def __init__(self, count: Callable[[], int], *, monotonic: Callable[[], float] = time.monotonic) -> None:
         """Count nothing yet."""
@@ -207,7 +200,7 @@ class SlowGauge:
 
 
 class _State(Collector):
-    """What is read when somebody looks, and counted by nobody."""
+    """State that is read for a scrape, and not counted."""
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
@@ -219,14 +212,14 @@ class _State(Collector):
             return tx.leases.live_count(at=self._services.clock())
 
     def describe(self) -> Iterable[Metric]:
-        """Say nothing: registering shall not open the database."""
+        """Return nothing: registering does not open the database."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
         info = InfoMetricFamily("kms_build", "The version that runs.")
         info.add_metric((), {"version": __version__})
         yield info
-        on = {one.name for one in relaxed_switches(self._settings)}
+        on = relaxed_switches(self._settings)
         relaxed = GaugeMetricFamily("kms_relaxed", "Whether a switch demands less than it could.", labels=("switch",))
         for name in SWITCHES:
             relaxed.add_metric((name,), float(name in on))
@@ -234,7 +227,7 @@ class _State(Collector):
         yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
-        """Pass on what could be read, and say whether all of it was."""
+        """Yield the parts that can be read, and a metric that is 1 when all were."""
         found: list[Metric] = []
         well = True
         for part in parts:
@@ -262,7 +255,7 @@ class _State(Collector):
         with self._services.store.reading() as tx:
             found = [freeze.target.scope for freeze in tx.freezes.all()]
         frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
-        for scope in Scope:
+        for scope in FreezeScope:
             frozen.add_metric((str(scope),), float(found.count(scope)))
         yield frozen
 

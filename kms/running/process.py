@@ -21,8 +21,6 @@ from kms.config.tls import ServerTls
 from kms.release.services import Services
 from kms.running.reload import Reread
 
-__all__ = ["BACKLOG", "CONNECTIONS_PER_RELEASE", "Listener", "listen", "serve"]
-
 BACKLOG: Final = 512
 """Connections that the system accepts before a process takes them."""
 CONNECTIONS_PER_RELEASE: Final = 16
@@ -32,18 +30,20 @@ _HEAD_BYTES: Final = 32 * 1024
 """Of a request's line and headers, before they are read; ``kms.api.limits`` says less, and says it in words."""
 _ACCEPTED_AT_ONCE: Final = 1
 """Of several processes on one socket, the first to wake must not take everything that is waiting."""
+_TAKEN: Final = "another program, perhaps another 'kms serve', has it; take another with {option}"
+_UNUSABLE: Final = "name an address of this machine with {option}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """An address, and what answers there.
+    """An address, and the application that answers there.
 
     Attributes:
         app: answers requests.
         sock: listening; closed when serving ends.
         connections: most that may be open; more are answered 503.
-        tls: what connections begin with; None for plain HTTP.
-        again: what is read again on SIGHUP, beside endorsements and TLS certificates.
+        tls: for HTTPS; None for plain HTTP.
+        again: files read again on SIGHUP, beside endorsements and TLS certificates.
     """
 
     app: ASGIApp
@@ -54,12 +54,7 @@ class Listener:
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
-    """Open a listening socket.
-
-    Args:
-        host: address.
-        port: 0 takes any.
-        names: of the settings that say so.
+    """Open a listening socket; port 0 takes any. ``names`` are the settings of host and port.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
@@ -69,16 +64,15 @@ def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as exc:
         taken = exc.errno == errno.EADDRINUSE
-        host_option, port_option = (name.replace("_", "-") for name in names)
+        field = names[1] if taken else names[0]
+        option = f"--{field.replace('_', '-')}"
         problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
         raise ConfigurationError(
             f"cannot listen on {host} port {port}: {problem}",
             code="address-in-use" if taken else "address-unusable",
-            field=names[1] if taken else names[0],
+            field=field,
             got=f"{host}:{port}",
-            hint=f"another program, perhaps another 'kms serve', has it; take another with --{port_option}"
-            if taken
-            else f"name an address of this machine with --{host_option}",
+            hint=(_TAKEN if taken else _UNUSABLE).format(option=option),
         ) from exc
 
 
@@ -92,18 +86,16 @@ def serve(
     ending: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; requests that have begun are finished.
-
-    SIGHUP reads endorsements, TLS certificates, and what the listeners name besides, again.
+    """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
 
     Args:
-        listeners: what is served in this process, all in one event loop.
+        listeners: served in this process, all in one event loop.
         services: opened in this process; the caller closes them.
         drain_seconds: longest time that requests which have begun get to finish.
-        report: takes a line for the operator.
+        report: callback for messages to the operator.
         ready: called once, when every listener accepts connections.
         ending: called when no more connections are accepted, before requests that have begun are finished.
-        lifeline: a descriptor whose end of file ends serving as well: whoever watches this process is gone.
+        lifeline: a descriptor whose end of file, when the watching process is gone, ends serving as well.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
@@ -183,7 +175,7 @@ def _reload(
 
 
 def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:
-    """Read something again; when that fails, what is in use stays in use."""
+    """Read a file again; when that fails, its old content stays in use."""
     try:
         read()
     except AttestError as exc:

@@ -23,35 +23,23 @@ from kms.quorum.anchors import require_approved
 from kms.release.services import Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 
-__all__ = ["Meaning", "Reread", "key_sets_again", "verifiers_again"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """Something that is read again on SIGHUP.
-
-    Attributes:
-        done: said when it was.
-        read: does it; an ``AttestError`` says why what was read before stays in use.
-    """
+    """A file read again on SIGHUP, and the message of success; an ``AttestError`` keeps its old content in use."""
 
     done: str
     read: Callable[[], object]
 
 
 class Meaning:
-    """What the settings mean in this process, with every change of it in the log before it counts.
+    """The configuration of this process; every change of it is in the log before it counts.
 
-    A file that is not read again, and changed all the same, means what it meant when it was read.
-
-    Args:
-        settings: validated.
-        services: opened; their log is written.
-        configuration: as read and logged at the start.
+    A file that is not read again keeps the meaning that it had when it was read.
     """
 
     def __init__(self, settings: Settings, services: Services, configuration: Configuration) -> None:
-        """Keep what they mean."""
+        """Keep the configuration as it was read and logged at the start."""
         self._settings = settings
         self._services = services
         self._configuration = configuration
@@ -62,11 +50,7 @@ class Meaning:
         return self._configuration
 
     def key_sets(self, name: str, issuers: tuple[BearerIssuer, ...]) -> None:
-        """Note what the files of these issuers say now.
-
-        Args:
-            name: the setting that names the issuers.
-            issuers: as they were read at the start.
+        """Note the content of the files of these issuers, which the setting ``name`` led to at the start.
 
         Raises:
             ConfigurationError: one of the files cannot be read, or others could write it.
@@ -114,14 +98,14 @@ class Meaning:
 
 
 def key_sets_again(whose: str, key_sets: KeySets) -> Reread:
-    """Return how the key sets of issuers are read again; one that cannot be read is told of and stays as it was."""
+    """Return the reading of key sets on SIGHUP; one that cannot be read is reported and stays as it was."""
     return Reread(
         done=f"the key sets for tokens of {whose} were read again", read=partial(key_sets.refresh, everything=True)
     )
 
 
 def verifiers_again(settings: Settings, meaning: Meaning) -> tuple[Reread, ...]:
-    """Return how the Verifiers whose EARs are genuine here are read again; nothing where the settings name none."""
+    """Return the reading of trusted Verifiers on SIGHUP; nothing where the settings name none."""
     if settings.verifiers_file is None:
         return ()
     read = partial(meaning.verifiers, settings.verifiers_file)

@@ -1,6 +1,6 @@
 """Periodic tasks of a running service: due rotations and destructions.
 
-Every process of every replica does this; each thing is done once, since the database decides who does it.
+Every process of every replica does this; each task is done once, since the database decides by whom.
 
 A destruction cannot be undone, so a clock that leaps must not bring one about: as long as the clock has not run evenly
 for ten minutes, beside the machine's monotonic one, nothing is destroyed.
@@ -21,8 +21,6 @@ from attest.errors import AttestError
 from kms.keys.destruction import destroy_due
 from kms.keys.rotation import Rotator, rotate_due
 
-__all__ = ["SETTLING_SECONDS", "UPKEEP_SECONDS", "SteadyClock", "Upkeep", "kept_up"]
-
 UPKEEP_SECONDS: Final = 30.0
 SETTLING_SECONDS: Final = 600.0
 LEAP_SECONDS: Final = 60.0
@@ -32,12 +30,7 @@ _log = logging.getLogger("kms")
 
 @dataclass(slots=True, kw_only=True)
 class SteadyClock:
-    """Says whether the clock has run evenly for a while.
-
-    Attributes:
-        clock: tells the time, as the machine believes it.
-        monotonic: seconds that pass, whatever is believed.
-    """
+    """A clock compared with the machine's monotonic one, to notice that it was set."""
 
     clock: Clock
     monotonic: Callable[[], float]
@@ -58,20 +51,14 @@ _LEAP = timedelta(seconds=LEAP_SECONDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """One round after the other.
-
-    Attributes:
-        rotator: what rotations are made with.
-        clock: tells the time, and whether it is steady.
-        report: takes a line for the operator.
-    """
+    """The due rotations and destructions, in rounds."""
 
     rotator: Rotator
     clock: SteadyClock
     report: Callable[[str], None]
 
     def round(self) -> None:
-        """Do what is due. What fails is reported, and tried again in the next round."""
+        """Do everything that is due. A failure is reported, and tried again in the next round."""
         at, steady = self.clock.look()
         try:
             for record in rotate_due(self.rotator, at=at, failed=self._failed):

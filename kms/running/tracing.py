@@ -25,8 +25,6 @@ from attest import __version__
 from attest.errors import AttestError
 from kms.telemetry import Outcome, Stage
 
-__all__ = ["RequestTracer", "exporter_to", "make_provider"]
-
 EXPORT_SECONDS: Final = 5
 """How long a collector may take; what it does not take is dropped, and no request waits for it."""
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
@@ -37,19 +35,16 @@ _SERVER_ERROR: Final = 500
 
 
 def exporter_to(endpoint: str) -> SpanExporter:
-    """Make what sends spans to this address, and nowhere else: no proxy of the environment is asked."""
+    """Return an exporter of spans to this address alone; no proxy of the environment is used."""
     session = Session()
     session.trust_env = False
     return OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_SECONDS, session=session, headers={})
 
 
 def make_provider(exporter: SpanExporter, *, origin: str, percent: int) -> TracerProvider:
-    """Make what collects spans, with a thread that sends them in batches. The caller shuts it down.
+    """Make a collector of spans, with a thread that sends them in batches. The caller shuts it down.
 
-    Args:
-        exporter: takes them.
-        origin: the service's name.
-        percent: of the traces that begin here, how many are kept; a caller's own are kept as it says.
+    Of the traces that begin here, ``percent`` are kept; a caller's own are kept as it says.
     """
     resource = Resource({"service.name": "kms", "service.namespace": origin, "service.version": __version__})
     sampler = ParentBased(TraceIdRatioBased(percent / 100))
@@ -59,11 +54,7 @@ def make_provider(exporter: SpanExporter, *, origin: str, percent: int) -> Trace
 
 
 class RequestTracer:
-    """Makes spans of what requests tell. An ``Observer``.
-
-    Args:
-        provider: collects them.
-    """
+    """Makes spans of requests and their stages. An ``Observer``."""
 
     def __init__(self, provider: TracerProvider) -> None:
         """Make ready."""
@@ -91,7 +82,7 @@ class RequestTracer:
             yield format_trace_id(span.get_span_context().trace_id) if kept else None
 
     def answered(self, scope: Scope, route: str, status: int) -> None:
-        """Say of the current request where it led and how it was answered."""
+        """Complete the span of the current request with its route and status."""
         span = get_current_span()
         span.update_name(f"{_method(scope)} {route}")
         span.set_attribute("http.route", route)
@@ -114,7 +105,7 @@ class RequestTracer:
                 raise
 
     def decided(self, outcome: Outcome, code: str) -> None:
-        """Say of the current span how the request for keys ended."""
+        """Complete the current span with the outcome of the request for keys."""
         span = get_current_span()
         span.set_attribute("kms.outcome", outcome)
         span.set_attribute("kms.code", code)

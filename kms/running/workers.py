@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["FIRST_DELAY_SECONDS", "KILLED", "LONGEST_DELAY_SECONDS", "Worker", "restart_delay", "supervise"]
-
 FIRST_DELAY_SECONDS: Final = 0.1
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
@@ -30,22 +28,18 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def restart_delay(deaths: int) -> float:
-    """Return how many seconds to wait before a worker starts again.
-
-    Args:
-        deaths: how often it died since it last served for a minute; at least 1.
-    """
+    """Return the seconds before a worker starts again, for at least 1 death since it last served for a minute."""
     return min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(deaths - 1, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """What a worker knows of those that watch it.
+    """A worker process, as its own code sees it.
 
     Attributes:
-        number: 1 for the first; a worker that takes the place of a dead one has its number.
+        number: 1 for the first; a worker that replaces a dead one has its number.
         lifeline: reads as ended when the watching process is gone.
-        announcing: where ``ready`` writes.
+        announcing: descriptor that ``ready`` writes to.
     """
 
     number: int
@@ -53,7 +47,7 @@ class Worker:
     announcing: int
 
     def ready(self, identity: str) -> None:
-        """Say that this worker serves, and as whom."""
+        """Announce that this worker serves, and its identity."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self.announcing, identity.encode())
         os.close(self.announcing)
@@ -61,7 +55,7 @@ class Worker:
 
 @dataclass(slots=True)
 class _Place:
-    """One worker after the other."""
+    """The successive workers of one number."""
 
     number: int
     pid: int | None = None
@@ -74,16 +68,11 @@ class _Place:
 def supervise(
     count: int, *, drain_seconds: int, announce: Callable[[str], None], report: Callable[[str], None]
 ) -> Worker | int:
-    """Keep that many workers running until SIGTERM or SIGINT, which they get too; SIGHUP is passed on.
+    """Keep ``count`` workers running until SIGTERM or SIGINT, which they get too; SIGHUP is passed on.
 
     It returns in every process: in a worker with what it is, and in the watching process, when all is over, with
     the exit code. The first worker has to serve before the others start; if it never does, neither do they.
-
-    Args:
-        count: at least 1.
-        drain_seconds: longest time that workers get to finish requests which have begun.
-        announce: called in the watching process, once, with the identity that the first worker serves as.
-        report: takes a line for the operator.
+    ``announce`` is called in the watching process, once, with the identity that the first worker serves as.
 
     Returns:
         The worker; or 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never
@@ -142,7 +131,7 @@ class _Supervisor:
 
     def _fork(self, place: _Place, now: float) -> Worker | None:
         hearing, announcing = os.pipe()
-        # One that comes to a new worker while it still has this process's handlers would be heard by nobody.
+        # One that comes to a new worker while it still has this process's handlers would be lost.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_ENDING, signal.SIGHUP))
         pid = os.fork()
         if pid == 0:
@@ -171,7 +160,7 @@ class _Supervisor:
     # -- watching
 
     def _wait(self) -> set[int]:
-        """Wait for a signal, for a worker's word, or until one is due to start; return the signals."""
+        """Wait for a signal, for the first message of a worker, or until one is due to start; return the signals."""
         due = [place.start_at for place in self.places if place.pid is None] if self.served else []
         timeout = max(0.0, min(due) - time.monotonic()) if due else None
         signals: set[int] = set()
@@ -250,7 +239,7 @@ class _Supervisor:
 
 
 def _note(number: int, frame: object) -> None:
-    """Let a signal wake ``select``, which is told its number; nothing else is done in its handler."""
+    """Let a signal wake ``select``, which reads its number; its handler does nothing else."""
     del number, frame
 
 

@@ -14,7 +14,7 @@ from attest.release.identity import ServiceAttestation
 from attest.release.mutual_attestation import AttestationAnswer, MutualAttestation, ServiceExpectation
 from attest_simulator import simulated_crl
 from attest_simulator.service import simulated_snp, simulated_tdx
-from kms.running.self_evidence.opening import open_attestation
+from kms.running.self_evidence import open_attestation
 from kms.running.self_evidence.sources import EvidenceSource
 from tests.kms.support import AT, GUEST, TD, FakeRandom, Harness, policy_text, tdx_policy_text
 

@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from starlette.testclient import TestClient
 
+from attest.errors import ConfigurationError
 from attest.release import KeyName
+from kms.admin_api.app import create_admin_app
+from kms.auth.authorisation import GuardedStore
 from kms.controls.admin import freeze
 from kms.domain.errors import ReleaseDeniedError
 from kms.domain.freezes import target
@@ -17,7 +22,8 @@ from kms.domain.proposals import approve_with
 from kms.quorum.admin import find
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.changes import QuorumSet
-from tests.kms.admins import AdminClient, admin_client
+from kms.store import ReadTransaction
+from tests.kms.admins import AdminClient, CertificateOf, admin_client, authenticator_of
 from tests.kms.support import Harness, Workload
 from tests.kms.test_quorum import KEYS, ROOT, THREE, Board, pem, rule
 
@@ -130,6 +136,31 @@ def test_a_change_that_is_none_and_one_of_nobodys_is_refused(admin: AdminClient)
         "/v1/changes", json={"action": "key-limits-set", "arguments": foreign, "reason": "x"}, headers=owner
     )
     assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+
+
+@pytest.mark.parametrize("path", ["whoami", "grants"])
+def test_a_damaged_database_is_no_fault_of_the_caller(harness: Harness, path: str) -> None:
+    def damaged(_: ReadTransaction) -> None:
+        raise ConfigurationError("the schema is another one", code="database-other-schema", field="database")
+
+    services = replace(harness.services, store=GuardedStore(harness.services.store, demand=damaged))
+    app = create_admin_app(harness.settings, services, authenticator_of(harness))
+    with TestClient(app, raise_server_exceptions=False, base_url="https://kms.test") as http:
+        client = AdminClient(harness=harness, http=http, connection=CertificateOf(app))
+        answer = http.get(f"/v1/{path}", headers=client.bearer("alice"))
+    assert (answer.status_code, answer.json()["code"]) == (503, "database-other-schema")
+
+
+@pytest.mark.parametrize("action", ["key-policy-set", "key-limits-set", "break-glass-open", "thaw", "anchors-approve"])
+def test_the_arguments_of_a_change_are_not_read_for_a_caller_without_a_role(admin: AdminClient, action: str) -> None:
+    """Reading them may load a policy and verify signatures; the arguments here cannot be read at all."""
+    wanted = {"action": action, "arguments": {}, "reason": "x"}
+    answer = admin.http.post("/v1/changes", json=wanted, headers=admin.bearer("stranger"))
+    assert (answer.status_code, answer.json()["code"]) == (403, "not-permitted")
+    for role in (Role.KEY_OWNER, Role.POLICY_OWNER, Role.OPERATOR, Role.ADMINISTRATOR):
+        admin.give("everybody", role)
+    answer = admin.http.post("/v1/changes", json=wanted, headers=admin.bearer("everybody"))
+    assert (answer.status_code, answer.json()["code"]) == (422, "change-invalid")
 
 
 def test_a_key_is_rotated_tagged_ended_and_brought_back(admin: AdminClient) -> None:

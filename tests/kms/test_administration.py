@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from attest.clock import system_clock
 from kms.config.settings_file import prepare_directory
 from tests.kms.oidc import OidcIssuer, serving
 from tests.kms.pki import DAY, NOW, Authority, Issued, authority, server_context
@@ -213,7 +214,7 @@ def test_tokens_of_an_issuer_whose_keys_are_fetched_let_people_in(tmp_path: Path
         (tmp_path / "issuers.toml").write_text(LOGIN.table(tmp_path, **place), encoding="utf-8")
         site = start(tmp_path, settings(tmp_path, client_ca=None, issuers=True))
     try:
-        token = LOGIN.token("alice", at=NOW)
+        token = LOGIN.token("alice", at=system_clock())
         with site.client(None, headers={"Authorization": f"Bearer {token}"}) as http:
             assert http.get("/v1/whoami").json()["identity"] == f"jwt:{LOGIN.name}|alice"
             assert http.get("/v1/grants").status_code == 200

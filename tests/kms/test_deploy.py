@@ -51,7 +51,7 @@ def require_production(text: str, folder: Path) -> Settings:
     settings = load_settings(flags={}, environ={}, config=path).settings
     require_strict(settings)
     assert settings.is_production
-    assert relaxed_switches(settings) == ()
+    assert relaxed_switches(settings) == {}
     return settings
 
 

@@ -23,8 +23,7 @@ from kms.controls.admin import freeze
 from kms.domain.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
 from kms.domain.freezes import Scope, target
 from kms.release.endorsement_dates import dated
-from kms.running.metrics import NAMES, Meter, SlowGauge
-from kms.running.metrics_app import MetricsApp
+from kms.running.metrics import NAMES, Meter, MetricsApp, SlowGauge
 from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, AT, Harness, TdWorkload, Workload

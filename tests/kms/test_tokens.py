@@ -525,9 +525,8 @@ def test_keys_are_read_again_in_a_thread_of_their_own(harness: Harness) -> None:
         names.append(threading.current_thread().name)
         return LOGIN.jwks()
 
-    sets = KeySets(read_issuers(path), fetch=fetch, clock=harness.clock, report=print)
-    sets.start()
-    sets.stop()
+    with KeySets(read_issuers(path), fetch=fetch, clock=harness.clock, report=print):
+        pass
     assert names == ["MainThread"]
 
 

@@ -121,6 +121,14 @@ def log_of(config: Path) -> str:
     return (config.parent / "serve.log").read_text(encoding="utf-8")
 
 
+def wait_for_drain(config: Path) -> None:
+    """Wait until every server that has started is ending; a worker that never served says nothing."""
+    end = time.monotonic() + START_SECONDS
+    while (log := log_of(config)).count("Shutting down") < log.count("Started server process"):
+        assert time.monotonic() < end, log
+        time.sleep(0.02)
+
+
 def wait_until(config: Path, text: str, *, times: int) -> None:
     end = time.monotonic() + START_SECONDS
     while log_of(config).count(text) < times:
@@ -208,19 +216,23 @@ def test_a_request_that_has_begun_is_finished_and_one_that_never_ends_is_not_wai
     config: Path, workers: str
 ) -> None:
     service = ServedProcess.start(config, "--workers", workers, "--drain-seconds", "2", cold=workers != "1")
-    head = b"POST /v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port)) as begun:
-        begun.sendall(head + b"{")
-        with socket.create_connection(("127.0.0.1", service.port)) as never:
-            never.sendall(head)
-            time.sleep(0.3)
-            service.process.send_signal(signal.SIGTERM)
-            time.sleep(0.5)
-            begun.sendall(b"}")
-            assert begun.recv(1000).startswith(b"HTTP/1.1 200")
-            start = time.monotonic()
-            assert service.terminate() == 0
-            assert time.monotonic() - start < 20, "a request may take 30 s, and 2 s are given to those that have begun"
+    head = (
+        b"POST /v1/challenges HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+        b"Expect: 100-continue\r\n\r\n"
+    )
+    place = ("127.0.0.1", service.port)
+    with socket.create_connection(place) as begun, socket.create_connection(place) as never:
+        for connection in (begun, never):
+            connection.sendall(head)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 100"), "a handler waits for the body"
+        begun.sendall(b"{")
+        service.process.send_signal(signal.SIGTERM)
+        wait_for_drain(config)
+        begun.sendall(b"}")
+        assert begun.recv(1000).startswith(b"HTTP/1.1 200")
+        start = time.monotonic()
+        assert service.terminate() == 0
+        assert time.monotonic() - start < 20, "a request may take 30 s, and 2 s are given to those that have begun"
 
 
 @pytest.mark.loopback

@@ -6,24 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from kms.admin_api.models.common import (
-    Edge,
-    Identity,
-    Moment,
-    Tenant,
-)
-
-__all__ = [
-    "GrantListModel",
-    "GrantModel",
-    "LogEntryModel",
-    "LogPageModel",
-    "RoleRequestModel",
-    "SettingsModel",
-    "TenantLogEntryModel",
-    "TenantLogPageModel",
-    "WhoAmIModel",
-]
+from kms.admin_api.models.common import Identity, Moment, Tenant
+from kms.api.models import Edge
 
 
 class GrantModel(Edge):

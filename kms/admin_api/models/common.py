@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from attest.release import KEY_ID_PATTERN, TENANT_PATTERN
-
-__all__ = [
-    "ConfirmModel",
-    "Digest",
-    "Edge",
-    "Identity",
-    "KeyId",
-    "KeyVersion",
-    "Moment",
-    "Reason",
-    "Seconds",
-    "Tenant",
-]
+from kms.api.models import Edge
 
 Tenant = Annotated[str, Field(pattern=TENANT_PATTERN, examples=["default"])]
 KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN, examples=["my-model"])]
@@ -36,12 +24,6 @@ Identity = Annotated[
 Seconds = Annotated[int, Field(ge=0, le=100 * 366 * 86400, description="Seconds.")]
 Reason = Annotated[str, Field(max_length=4096, description="Why; kept for ever in the log.")]
 KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="One version; all of them without it.")]
-
-
-class Edge(BaseModel):
-    """Strict, frozen and closed: not the domain's own types, and no member that nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class ConfirmModel(Edge):

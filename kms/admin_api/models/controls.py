@@ -7,41 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from attest.release import KEY_REFERENCE_PATTERN, MAX_KEYS
-from kms.admin_api.models.common import (
-    Digest,
-    Edge,
-    KeyId,
-    Moment,
-    Reason,
-    Tenant,
-)
+from kms.admin_api.models.common import Digest, KeyId, Moment, Reason, Tenant
 from kms.admin_api.models.keys import GivenReferencesModel
-
-__all__ = [
-    "AnchorsModel",
-    "ApprovalModel",
-    "BreakGlassListModel",
-    "ChangeModel",
-    "ChangeRequestModel",
-    "ExecutedModel",
-    "FreezeListModel",
-    "FreezeRequestModel",
-    "LeaseListModel",
-    "LeaseQueryModel",
-    "LeaseResumeModel",
-    "LeaseStopModel",
-    "LimitsModel",
-    "LimitsTrialModel",
-    "PolicyTrialModel",
-    "PolicyTrialRequestModel",
-    "ProposalListModel",
-    "ProposalModel",
-    "QuorumModel",
-    "ReasonModel",
-    "RecordedEvidenceModel",
-    "TrialModel",
-    "TrialRequestModel",
-]
+from kms.api.models import Edge
 
 
 class FreezeRequestModel(Edge):

@@ -6,45 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from kms.admin_api.models.common import (
-    Digest,
-    Edge,
-    KeyId,
-    KeyVersion,
-    Moment,
-    Seconds,
-    Tenant,
-)
-
-__all__ = [
-    "DestroyModel",
-    "DestroyedModel",
-    "DestructionModel",
-    "FailureModel",
-    "GivenReferencesModel",
-    "KeyListModel",
-    "KeyModel",
-    "KeyRequestModel",
-    "KeyStateModel",
-    "PolicyListModel",
-    "PolicyModel",
-    "PolicySummaryModel",
-    "ReferenceListModel",
-    "ReferenceModel",
-    "ReferencesAddedModel",
-    "ReferencesRequestModel",
-    "ReleaseSettingsModel",
-    "RestoredModel",
-    "RotateModel",
-    "RotatedModel",
-    "ScheduleModel",
-    "ScheduleStateModel",
-    "TagListModel",
-    "TagsModel",
-    "TenantListModel",
-    "TenantRequestModel",
-    "VersionModel",
-]
+from kms.admin_api.models.common import Digest, KeyId, KeyVersion, Moment, Seconds, Tenant
+from kms.api.models import Edge
 
 
 class KeyStateModel(Edge):
@@ -127,6 +90,12 @@ class KeyRequestModel(Edge):
     algorithm: Annotated[str | None, Field(max_length=64, description="Without it: the usual one for the purpose.")] = (
         None
     )
+
+
+class KeyImportModel(KeyRequestModel):
+    """A key that its owner made and sealed to the service's import key, as 'kms key wrap' writes it."""
+
+    wrapped: Annotated[str, Field(max_length=16384, description="The file's text. Never the key itself.")]
 
 
 class PolicySummaryModel(Edge):

@@ -1,7 +1,7 @@
 """TLS of the service: certificate and key from two files, which are read again while it runs.
 
-Nothing secret relies on the channel: keys are sealed to the workload, answers are signed. What TLS keeps from the
-network is who asks for what, and it tells which service is at the other end before anything is sent.
+Nothing secret relies on the channel: keys are sealed to the workload, answers are signed. TLS hides from the
+network which keys a workload requests, and authenticates the service before anything is sent.
 """
 
 from __future__ import annotations

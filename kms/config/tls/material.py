@@ -1,4 +1,4 @@
-"""A certificate with its key, read from files and looked at before anybody connects."""
+"""A certificate with its key, read from files and checked before any client connects."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from attest.errors import ConfigurationError
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
-__all__ = ["MIN_RSA_BITS", "TlsMaterial", "parse_certificates", "read_material"]
-
 MIN_RSA_BITS: Final = 2048
 """CA/Browser Forum Baseline Requirements, 6.1.5; NIST SP 800-131A."""
 SOON_DAYS: Final = 21
@@ -38,13 +36,13 @@ _WEAK_HASHES = ("md5", "sha1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsMaterial:
-    """A chain and the key of its first certificate, which fit each other and count at the moment of reading.
+    """A chain and the key of its first certificate, which fit each other and are valid at the moment of reading.
 
     Attributes:
-        chain: the server's own certificate first, then those who vouch for it.
+        chain: the server's own certificate first, then its issuers.
         pem: the chain as it was read.
         key_pem: the key as it was read.
-        spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the server's key, 32 bytes: what clients see and compare.
+        spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the server's key, 32 bytes.
     """
 
     chain: tuple[x509.Certificate, ...]
@@ -58,18 +56,15 @@ class TlsMaterial:
         return min(one.not_valid_after_utc for one in self.chain)
 
     def warnings(self, *, at: datetime) -> Iterator[str]:
-        """Say what an operator should know of material that still counts."""
+        """Yield warnings about material that is still valid."""
         if self.not_after - at < timedelta(days=SOON_DAYS):
             yield f"warning: the TLS certificate ends at {rfc3339_text(self.not_after)}; put another in its place"
 
 
 def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> TlsMaterial:
-    """Read both files and make sure that a client could accept what they hold.
+    """Read both files and make sure that a client could accept them at a moment, bounds included.
 
-    Args:
-        certificate_file: PEM; the server's certificate first.
-        key_file: PEM, not encrypted, which its owner alone can read.
-        at: the moment at which the certificates have to count, bounds included.
+    Both are PEM; the server's certificate comes first, and the key is not encrypted and readable by its owner alone.
 
     Raises:
         ConfigurationError: ``tls-certificate-unreadable``, ``tls-certificate-invalid``, ``tls-certificate-weak``,
@@ -97,11 +92,7 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
 
 
 def _read_certificates(path: Path) -> bytes:
-    """Read a file of certificates.
-
-    Raises:
-        ConfigurationError: ``tls-certificate-unreadable``.
-    """
+    """Read a file of certificates, within its limit."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -128,11 +119,7 @@ def parse_certificates(pem: bytes, *, file: Path) -> tuple[x509.Certificate, ...
 
 
 def _read_key_pem(path: Path) -> SecretBytes:
-    """Read a key file that nobody but its owner, who runs this, can read.
-
-    Raises:
-        ConfigurationError: ``tls-key-unusable`` or ``tls-key-exposed``.
-    """
+    """Read a key file that only its owner, the user of this process, can read."""
     file = PrivateFile(
         path=path,
         noun="TLS key file",
@@ -163,20 +150,22 @@ def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
     return public
 
 
-def _require_strong(certificate: x509.Certificate, file: Path) -> None:
-    key = certificate.public_key()
-    got = ""
+def _weakness(certificate: x509.Certificate) -> str:
+    key, digest = certificate.public_key(), certificate.signature_hash_algorithm
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < MIN_RSA_BITS:
-        got = f"RSA of {key.key_size} bits"
-    elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _CURVES:
-        got = f"the curve {key.curve.name}"
-    elif not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
-        got = type(key).__name__
-    digest = certificate.signature_hash_algorithm
-    # A root signs itself, and nobody relies on that signature.
-    if not got and digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
-        got = f"a signature over {digest.name.upper()}"
-    if got:
+        return f"RSA of {key.key_size} bits"
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name not in _CURVES:
+        return f"the curve {key.curve.name}"
+    if not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
+        return type(key).__name__
+    # A root signs itself, and nothing relies on that signature.
+    if digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
+        return f"a signature over {digest.name.upper()}"
+    return ""
+
+
+def _require_strong(certificate: x509.Certificate, file: Path) -> None:
+    if got := _weakness(certificate):
         raise ConfigurationError(
             f"a certificate in {file} is too weak: {got}",
             code="tls-certificate-weak",

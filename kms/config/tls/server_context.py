@@ -14,8 +14,6 @@ from typing import Literal
 from kms.config.tls.material import TlsMaterial, read_material
 from kms.domain.secret import EXPORT
 
-__all__ = ["ServerTls", "TlsVersion", "server_context"]
-
 TlsVersion = Literal["1.2", "1.3"]
 _MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_2_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -25,13 +23,7 @@ _TLS_1_2_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
 class ServerTls:
     """A certificate that is replaced while the service runs: old connections keep theirs, new ones get the new one.
 
-    Args:
-        certificate_file: PEM, the server's own certificate first.
-        key_file: its key.
-        minimum: oldest version of TLS that is spoken.
-        client_ca: PEM certificates of those who may vouch for clients; None asks clients for no certificate. With it,
-            a client without one does not get past the handshake.
-        at: now.
+    ``client_ca`` holds the authorities of clients, in PEM; with it the handshake demands a client certificate.
 
     Raises:
         ConfigurationError: as ``read_material``.
@@ -82,14 +74,9 @@ class ServerTls:
 
 
 def server_context(material: TlsMaterial, *, minimum: TlsVersion, client_ca: bytes | None = None) -> ssl.SSLContext:
-    """Make what a server listens with.
+    """Return the TLS context of a server.
 
     Sessions are not resumed: each connection shows the certificate of its own moment, and no ticket key outlives one.
-
-    Args:
-        material: as read and checked.
-        minimum: oldest version of TLS that is spoken.
-        client_ca: see ``ServerTls``.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _MINIMUM[minimum]

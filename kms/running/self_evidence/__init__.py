@@ -1,8 +1,8 @@
-"""The service proves itself: evidence of the machine that it runs on, for whoever asks with a nonce (MC-30)."""
+"""Evidence of the machine that the service runs on, for any client that sends a nonce (MC-30)."""
 
 from __future__ import annotations
 
-from kms.running.self_evidence.service import SelfEvidenceService
+from kms.running.self_evidence.service import SelfEvidenceService, open_attestation
 from kms.running.self_evidence.sources import EvidenceSource, open_source
 
-__all__ = ["EvidenceSource", "SelfEvidenceService", "open_source"]
+__all__ = ["EvidenceSource", "SelfEvidenceService", "open_attestation", "open_source"]

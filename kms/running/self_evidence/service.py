@@ -1,4 +1,4 @@
-"""Answers who asks the service to prove itself, within limits: reports are slow to make, and anybody may ask."""
+"""Answers with the service's evidence, within limits: reports are slow to make, and any client may ask."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from attest import __version__
 from attest.clock import Clock
 from attest.concurrency import ConcurrencyLimit
 from attest.errors import CollectionError
 from attest.release import ServiceAttestation, ServiceStatement, identity_binding, identity_note, sign_note
+from kms.config.configuration import Configuration, read_configuration
+from kms.config.settings import Settings
+from kms.config.tls import ServerTls
 from kms.domain.errors import AttestationOffError, UnavailableError
-from kms.release.services import Identity
+from kms.release.services import Identity, Services
 from kms.running.self_evidence.sources import EvidenceSource
 
-__all__ = ["SelfEvidenceService"]
-
 MAX_WAITING: Final = 8
-"""Who wait for the device at the same time; more are told to come again."""
+"""Requests that wait for the device at the same time; more are refused as retryable."""
 REPEAT_SECONDS: Final = 30
 """The same question is given the same answer for so long, without asking the device."""
 MAX_REMEMBERED: Final = 64
@@ -29,14 +31,14 @@ _log = logging.getLogger("kms")
 
 
 class SelfEvidenceService:
-    """Makes the service's own proof.
+    """Maker of the service's own evidence, signed statement included.
 
     Args:
-        source: where evidence comes from; None refuses everybody.
-        identity: the service's, which signs.
-        state: returns what the service says of itself, as of now; its TLS certificate may be replaced meanwhile.
-        clock: tells the time.
-        per_minute: most reports that are made in a minute, by this process.
+        source: collects evidence; None refuses every request.
+        identity: signs.
+        state: returns the statement of the moment; the TLS certificate may be replaced meanwhile.
+        clock: source of the time.
+        per_minute: most reports that this process makes in a minute.
     """
 
     def __init__(
@@ -60,11 +62,7 @@ class SelfEvidenceService:
         self._answers: OrderedDict[tuple[bytes, str, bytes], tuple[datetime, ServiceAttestation]] = OrderedDict()
 
     def answer(self, *, nonce: bytes, audience: str) -> ServiceAttestation:
-        """Prove the service to somebody.
-
-        Args:
-            nonce: 32 bytes of his.
-            audience: how he calls himself, 1 to 512 printable characters.
+        """Answer a client's nonce of 32 bytes and its name, ``audience``, of 1 to 512 printable characters.
 
         Raises:
             AttestationOffError: ``attestation-off``.
@@ -95,6 +93,13 @@ class SelfEvidenceService:
         if len(self._made) >= self._per_minute:
             raise _busy(f"{self._per_minute} reports were made in the last minute")
         self._made.append(now)
+        made = self._make(source, statement, nonce, audience)
+        self._answers[question] = (now, made)
+        return made
+
+    def _make(
+        self, source: EvidenceSource, statement: ServiceStatement, nonce: bytes, audience: str
+    ) -> ServiceAttestation:
         try:
             evidence = source(identity_binding(statement, nonce=nonce, audience=audience))
         except CollectionError as exc:
@@ -105,18 +110,54 @@ class SelfEvidenceService:
             ) from exc
         text = identity_note(nonce=nonce, audience=audience, statement=statement.to_bytes(), evidence=evidence)
         note = sign_note(text, name=self._identity.public.name, key=self._identity.key)
-        made = ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
-        self._answers[question] = (now, made)
-        return made
+        return ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
 
     def _forget(self, now: datetime) -> None:
-        """Forget what is old; what is from the future, after a clock that went back, is forgotten as well."""
+        """Forget answers that are old, or from the future after a clock that went back."""
         self._made = [at for at in self._made if timedelta(0) <= now - at < _MINUTE]
         repeat = timedelta(seconds=REPEAT_SECONDS)
         for question in [q for q, (at, _) in self._answers.items() if not timedelta(0) <= now - at < repeat]:
             del self._answers[question]
         while len(self._answers) >= MAX_REMEMBERED:
             self._answers.popitem(last=False)
+
+
+def open_attestation(
+    settings: Settings,
+    services: Services,
+    *,
+    tls: ServerTls | None,
+    evidence: EvidenceSource | None,
+    meaning: Callable[[], Configuration] | None = None,
+) -> SelfEvidenceService:
+    """Make the service that proves this one, with the TLS certificate of each moment.
+
+    ``meaning`` returns the configuration of the moment; None fixes that of this call.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    fixed = None if meaning is not None else read_configuration(settings, services.anchors)
+
+    def state() -> ServiceStatement:
+        configuration = fixed or meaning()  # type: ignore[misc]  # one of the two is there
+        return ServiceStatement(
+            verifier_key=services.identity.public.text,
+            tls_spki_sha256=None if tls is None else tls.material.spki_sha256,
+            configuration_sha256=configuration.digest,
+            anchors_sha256=configuration.anchors_digest,
+            allow_simulated=settings.allow_simulated,
+            profile=settings.profile,
+            version=__version__,
+        )
+
+    return SelfEvidenceService(
+        evidence,
+        identity=services.identity,
+        state=state,
+        clock=services.clock,
+        per_minute=settings.self_evidence_per_minute,
+    )
 
 
 def _busy(why: str) -> UnavailableError:

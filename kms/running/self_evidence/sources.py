@@ -14,8 +14,6 @@ from attest.errors import ConfigurationError
 from attest.extensions import load_extension
 from kms.config.settings import Settings
 
-__all__ = ["EvidenceSource", "open_source"]
-
 EvidenceSource = Callable[[Binding], Evidence]
 """Collects evidence that commits to a binding, and returns it with the binding inside."""
 _TEES: Final = {"snp": ("sev-snp",), "tdx": ("tdx",), "azure": ("azure-snp", "azure-tdx")}
@@ -24,12 +22,7 @@ _CERTIFIED_BEFORE: Final = timedelta(days=7)
 
 
 def open_source(settings: Settings, *, clock: Clock, access: MachineAccess = THIS_MACHINE) -> EvidenceSource | None:
-    """Find out how the service can prove itself, as the settings say. Nothing is collected yet.
-
-    Args:
-        settings: ``self_evidence`` says how.
-        clock: tells the time.
-        access: how the machine is reached.
+    """Find the source of evidence that the settings name. Nothing is collected yet.
 
     Returns:
         The source; None where the settings turn it off, or where ``auto`` finds no TEE.
