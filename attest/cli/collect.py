@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from attest.cli.documents import show_document
-from attest.cli.machine import TCTI
+from attest.cli.machine import TCTI, EvidenceRequest
 from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleGroup
@@ -109,24 +108,6 @@ def _collected(nonce: bytes, output: str, collected: tuple[CollectedGpu, ...]) -
         "driver_version": collected[0].driver_version,
         "gpus": [{**_gpu(one), "report_bytes": len(one.report)} for one in collected],
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceRequest:
-    """The options of ``attest collect evidence``, as given."""
-
-    nonce: bytes | None
-    report_data: bytes | None
-    challenge: str | None
-    key: bytes | None
-    vmpl: int | None
-    tcti: str | None
-    no_gpus: bool
-    no_eventlog: bool
-    output: str
-    force: bool
-    timeout: float
-    display: Display
 
 
 _EVIDENCE = (

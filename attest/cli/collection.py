@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attest.cli.collect import EvidenceRequest
 from attest.cli.files import read_file
+from attest.cli.machine import EvidenceRequest
 from attest.collect.access import MachineAccess
 from attest.collect.machine import Collected, collect_all
 from attest.encoding import JsonValue, json_value

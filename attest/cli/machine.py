@@ -1,13 +1,15 @@
-"""Access of a command to the machine: this one, or the one of a test; and to its TPM."""
+"""Access of a command to the machine: this one, or the one of a test; to its TPM; and what is asked of it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from attest.collect.access import MachineAccess
+    from attest.terminal.display import Display
 
 TCTI_VARIABLE = "ATTEST_TCTI"
 
@@ -18,6 +20,24 @@ TCTI = click.option(
     help="Azure: the way to the virtual TPM, as tpm2-tools write it. Default: device:/dev/tpmrm0, where the machine is "
     f"one of Azure's. Also {TCTI_VARIABLE}.",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRequest:
+    """The options of ``attest collect evidence``, as given."""
+
+    nonce: bytes | None
+    report_data: bytes | None
+    challenge: str | None
+    key: bytes | None
+    vmpl: int | None
+    tcti: str | None
+    no_gpus: bool
+    no_eventlog: bool
+    output: str
+    force: bool
+    timeout: float
+    display: Display
 
 
 def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:

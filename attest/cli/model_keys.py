@@ -13,7 +13,7 @@ import click
 
 from attest.cli.option_values import hex_of
 from attest.cli.options import Network, network_options
-from attest.cli.service_options import ServiceOptions, connect_service, service_options
+from attest.cli.service_options import ServiceOptions, service_options
 from attest.cli.session_options import path_text
 from attest.terminal.display import Command, Display, display_options, stacked
 
@@ -108,6 +108,7 @@ class KeyOptions:
         Raises:
             AttestError: what reading it, or asking the service, raises.
         """
+        from attest.cli.release_run import connect_service
         from attest.release.names import KeyReference
         from attest.sealed import SealingNames
 
@@ -138,6 +139,7 @@ class KeyOptions:
         self, ctx: click.Context, *, network: Network, display: Display
     ) -> Callable[[SealedManifest], bytes]:
         """Return how to obtain the key that a verified manifest names."""
+        from attest.cli.release_run import connect_service
 
         def obtain(manifest: SealedManifest) -> bytes:
             self._require_service(manifest)

@@ -8,7 +8,7 @@ import click
 
 from attest.cli.documents import show_document
 from attest.cli.options import Network, network_options
-from attest.cli.service_options import ServiceOptions, connect_service, service_options
+from attest.cli.service_options import ServiceOptions, service_options
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -54,7 +54,7 @@ def release(
     refused, or its machine does not meet the policy, 2 usage, 4 something does not hold, 5 an endorsement is missing or
     the service cannot be reached, 6 this machine gave no evidence. Nothing is written then.
     """
-    from attest.cli.release_run import places_of, write_keys
+    from attest.cli.release_run import connect_service, places_of, write_keys
 
     places = places_of(keys, output=output, directory=output_directory)
     with connect_service(ctx, service, network=network, display=display) as (client, attester):

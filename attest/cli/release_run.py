@@ -8,22 +8,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+import click
 import httpx
 
 from attest.cli.endorsement_fetch import fetch_missing
 from attest.cli.endorsement_inputs import read_anchors, read_pool
+from attest.cli.machine import machine_of
 from attest.cli.options import Network
 from attest.cli.policies import read_policy
 from attest.cli.service_options import ServiceOptions
 from attest.clock import this_second
+from attest.collect import collect_machine
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError
 from attest.evidence.envelope import Evidence
 from attest.files import require_absent, write_file
 from attest.release import VerifierKey
 from attest.release.client import KeyReleaseClient
+from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
@@ -31,6 +36,29 @@ from attest.release.released_key import ReleasedKey
 from attest.terminal.display import Display
 
 STDOUT = "-"
+
+
+@contextmanager
+def connect_service(
+    ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
+) -> Iterator[tuple[KeyReleaseClient, Attester]]:
+    """Prepare the connection to a service, and the evidence of this machine.
+
+    Raises:
+        ConfigurationError: as ``expectation`` and ``open_client``.
+    """
+    if service.kms is None or service.identity is None:
+        raise click.UsageError("--kms and --identity go together")
+    demands = (service.expect_configuration, service.unchecked_tls)
+    if service.expect_policy is None and demands != (None, None):
+        raise click.UsageError("--expect-configuration and --unchecked-tls go with --expect-policy")
+    expect = expectation(service, network=network, display=display)
+    if service.unchecked_tls is not None:
+        display.warn(f"the TLS connection is not compared with what the service proves: {service.unchecked_tls}")
+    access = machine_of(ctx, service.tcti)
+    attester = partial(collect_machine, access=access, with_gpus=False if service.no_gpus else None)
+    with open_client(service.kms, service.identity, service, expect=expect) as client:
+        yield client, attester
 
 
 def expectation(wanted: ServiceOptions, *, network: Network, display: Display) -> ServiceExpectation | None:

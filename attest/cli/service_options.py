@@ -1,23 +1,15 @@
-"""Options of a key-release service, and the connection that they make."""
+"""Options of a key-release service."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from attest.cli.machine import TCTI, machine_of
+from attest.cli.machine import TCTI
 from attest.cli.option_values import hex_of
-from attest.cli.options import Network
-from attest.terminal.display import Decorator, Display, gathered
-
-if TYPE_CHECKING:
-    from attest.release.client import KeyReleaseClient
-    from attest.release.exchange import Attester
+from attest.terminal.display import Decorator, gathered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +73,3 @@ def service_options(*, required: bool) -> Decorator:
         *SERVICE_MACHINE_OPTIONS,
     )
     return gathered("service", ServiceOptions, options)
-
-
-@contextmanager
-def connect_service(
-    ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
-) -> Iterator[tuple[KeyReleaseClient, Attester]]:
-    """Prepare the connection to a service, and the evidence of this machine; errors as ``attest.cli.release_run``."""
-    from attest.cli.release_run import expectation, open_client
-    from attest.collect import collect_machine
-
-    if service.kms is None or service.identity is None:
-        raise click.UsageError("--kms and --identity go together")
-    demands = (service.expect_configuration, service.unchecked_tls)
-    if service.expect_policy is None and demands != (None, None):
-        raise click.UsageError("--expect-configuration and --unchecked-tls go with --expect-policy")
-    expect = expectation(service, network=network, display=display)
-    if service.unchecked_tls is not None:
-        display.warn(f"the TLS connection is not compared with what the service proves: {service.unchecked_tls}")
-    access = machine_of(ctx, service.tcti)
-    attester = partial(collect_machine, access=access, with_gpus=False if service.no_gpus else None)
-    with open_client(service.kms, service.identity, service, expect=expect) as client:
-        yield client, attester

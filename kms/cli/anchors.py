@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import Manner, carry_out, changing
-from kms.cli.options import AS_JSON, FILE, administering, print_json
+from kms.cli.options import AS_JSON, FILE, print_json
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
-from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, administering, print_rows
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, REASON, JsonObject, administering, print_rows, say
+from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable

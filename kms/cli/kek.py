@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import local
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change, wants_json
-from kms.cli.options import AS_JSON, local, moment, print_json, say, vault, with_settings
+from kms.cli.options import AS_JSON, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings

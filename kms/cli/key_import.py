@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.inputs import read_input, read_policy_input
 from kms.cli.keys import read_material
-from kms.cli.options import FILE, administering, key_argument, say
+from kms.cli.options import FILE, key_argument, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
     JsonObject,
-    administering,
     duration_option,
     key_argument,
     key_path,

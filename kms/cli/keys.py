@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
 from kms.cli.options import (
     AS_JSON,
     FILE,
     JsonObject,
-    administering,
     key_argument,
     key_path,
     print_json,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import Manner, carry_out, changing, wants_json
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, JsonObject, administering, key_argument, key_path, moment, print_json, say
+from kms.cli.options import AS_JSON, JsonObject, key_argument, key_path, moment, print_json, say
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue

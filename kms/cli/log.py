@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, JsonObject, administering, moment, print_json, say, vault, with_settings
+from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, with_settings
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

@@ -16,7 +16,6 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from kms.cli.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
     from kms.domain.keys import KeyName, KeyReference
     from kms.keys.vault import Vault
@@ -128,14 +127,6 @@ SERVING = (
     click.option("--otlp-endpoint", metavar="URL", help="Where traces are sent (OTLP over HTTP); else there are none."),
     click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
 )
-SERVER = (
-    click.option("--server", metavar="URL", help="Administer the service with its API at this https address."),
-    click.option("--ca", type=FILE, help="Authority of its certificate (PEM)."),
-    click.option("--client-cert", type=FILE, help="Your certificate (PEM)."),
-    click.option("--client-key", type=FILE, help="The key of your certificate (PEM)."),
-    click.option("--token-file", type=FILE, help="File with your bearer token."),
-)
-_PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
@@ -213,39 +204,6 @@ def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
     return load_settings(flags=given, environ=os.environ, config=config)
 
 
-def administering(
-    *options: Callable[[Any], Any],  # Any: click's own
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options that name the service to administer, and others; the command gets the client as ``service``."""
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def called(*, config: Path | None, **given: object) -> None:
-            remote = {name: given.pop(name) for name in ("server", "ca", "client_cert", "client_key", "token_file")}
-            flags = {name: given.pop(name) for name in _PLACES if name in given}
-            service = _client(remote, config, flags)
-            click.get_current_context().call_on_close(service.close)
-            command(service=service, **given)
-
-        return with_options(*SETTINGS, *SERVER, *options)(called)
-
-    return decorate
-
-
-def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object]) -> AdminClient:  # Any: click's own
-    if remote["server"] is None:
-        from kms.cli.local_admin import in_this_process
-
-        if any(value is not None for value in remote.values()):
-            raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
-        return in_this_process(lambda: load(config, flags).settings)
-    from kms.cli.admin_client import at_server
-
-    if config is not None or any(value is not None for value in flags.values()):
-        raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
-    return at_server(**remote)
-
-
 def vault(loaded: LoadedSettings) -> Vault:
     """Open the database and the key-encryption key; the database is closed when the command ends."""
     from kms.operations.services import open_vault
@@ -253,14 +211,3 @@ def vault(loaded: LoadedSettings) -> Vault:
     opened = open_vault(loaded.settings, random=secrets.token_bytes)
     click.get_current_context().call_on_close(opened.store.close)
     return opened
-
-
-def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:
-    """Open the database and the key-encryption key, and the administration API in this process on them."""
-    from kms.cli.admin_client import AdminClient
-    from kms.cli.local_admin import connected
-
-    opened = vault(loaded)
-    service = AdminClient(lambda: connected(loaded.settings, opened), is_remote=False)
-    click.get_current_context().call_on_close(service.close)
-    return service, opened

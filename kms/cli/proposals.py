@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.files import write_result
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, JsonObject, administering, path, print_json, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, path, print_json, print_rows, say
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

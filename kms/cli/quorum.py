@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, administering, print_json, print_rows
+from kms.cli.options import AS_JSON, FILE, print_json, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient

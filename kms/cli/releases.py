@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, administering, print_json, say, with_options
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kms.cli.administration import administering
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, administering, print_rows
+from kms.cli.options import AS_JSON, print_rows
 
 if TYPE_CHECKING:
     from kms.cli.admin_client import AdminClient
