@@ -180,8 +180,7 @@ class AgentClient(ClosedOnExit):
     def _taken(self) -> _Connection:
         with self._lock:
             if self._closed:
-                msg = "the client is closed"
-                raise ValueError(msg)
+                raise ValueError("the client is closed")
             if self._idle:
                 return self._idle.pop()
         return _Connection(self._path, uid=self._uid, timeout=self._timeout)
@@ -299,8 +298,7 @@ class AgentFile(ClosedOnExit):
         """
         view = memoryview(buffer).cast("B")
         if offset < 0 or offset + len(view) > self.size:
-            msg = f"bytes {offset} to {offset + len(view)} of a file of {self.size}"
-            raise ValueError(msg)
+            raise ValueError(f"bytes {offset} to {offset + len(view)} of a file of {self.size}")
         if not len(view):
             return
         try:

@@ -114,8 +114,7 @@ class Conversation:
                 self._http.receive_data(data)
             elif isinstance(event, h11.Request):
                 if event.http_version not in _VERSIONS:
-                    msg = "another version of HTTP"
-                    raise h11.RemoteProtocolError(msg)
+                    raise h11.RemoteProtocolError("another version of HTTP")
                 head = _request_of(event)
                 if self._http.their_state is h11.SEND_BODY and _announces_body(head):
                     return head

@@ -55,8 +55,7 @@ class PeerRule:
     def __post_init__(self) -> None:
         """Refuse a rule that would match every peer (``ValueError``)."""
         if self.uid is None and self.gid is None:
-            msg = "a rule names a user, a group or both"
-            raise ValueError(msg)
+            raise ValueError("a rule names a user, a group or both")
 
     def admits(self, peer: Peer) -> bool:
         """Return whether the rule matches this peer."""

@@ -50,8 +50,7 @@ class ChunkSealer:
             ValueError: another length, or the final piece was sealed.
         """
         if self._over or not 0 < len(data) <= PIECE_BYTES:
-            msg = f"expected 1 to {PIECE_BYTES} bytes before the final piece, got {len(data)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected 1 to {PIECE_BYTES} bytes before the final piece, got {len(data)}")
         self._count()
         sealed = self._cipher.seal(data)
         return varint(len(sealed)) + sealed
@@ -67,8 +66,7 @@ class ChunkSealer:
             ValueError: more bytes, or the final piece was sealed.
         """
         if self._over or len(data) > PIECE_BYTES:
-            msg = f"expected at most {PIECE_BYTES} bytes in one final piece, got {len(data)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected at most {PIECE_BYTES} bytes in one final piece, got {len(data)}")
         self._count()
         self._over = True
         return b"\x00" + self._cipher.seal(data, aad=_FINAL)

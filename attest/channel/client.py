@@ -190,7 +190,6 @@ class AnswerOpener:
 def _with_own_fields(request: Request, proof: bytes, date: datetime) -> Request:
     for name in (DATE, EVIDENCE):
         if field_values(request.fields, name):
-            msg = f"{name.decode()} is added when the request is sealed"
-            raise ValueError(msg)
+            raise ValueError(f"{name.decode()} is added when the request is sealed")
     own: Fields = ((DATE, http_date(date)), (EVIDENCE, base64url_text(proof).encode()))
     return replace(request, fields=(*request.fields, *own))

@@ -56,11 +56,9 @@ class KeyConfig:
     def __post_init__(self) -> None:
         numbers = [number for pair in self.pairs for number in pair]
         if not 0 <= self.key_id <= 255 or len(self.public_key) != PUBLIC_BYTES.get(self.kem):
-            msg = "a key id is one byte, and a key has the length of its KEM"
-            raise ValueError(msg)
+            raise ValueError("a key id is one byte, and a key has the length of its KEM")
         if not 0 < 2 * len(numbers) <= MAX_PAIRS_BYTES or not all(0 <= number <= 0xFFFF for number in numbers):
-            msg = "expected pairs of ids of two bytes"
-            raise ValueError(msg)
+            raise ValueError("expected pairs of ids of two bytes")
 
     def to_bytes(self) -> bytes:
         """Encode, without the length prefix."""
@@ -98,11 +96,9 @@ class KeyDocument:
     def __post_init__(self) -> None:
         ids = [config.key_id for config in self.configs]
         if not 0 < len(ids) <= MAX_CONFIGS or len(set(ids)) != len(ids):
-            msg = f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each"
-            raise ValueError(msg)
+            raise ValueError(f"expected 1 to {MAX_CONFIGS} configurations with a key id of its own each")
         if len(self.to_bytes()) > MAX_DOCUMENT_BYTES:
-            msg = f"more than {MAX_DOCUMENT_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"more than {MAX_DOCUMENT_BYTES} bytes")
 
     def to_bytes(self) -> bytes:
         """Encode as ``application/ohttp-keys``."""
@@ -170,8 +166,7 @@ def _config(data: bytes) -> KeyConfig | ForeignConfig:
     public_key = reader.take(PUBLIC_BYTES[kem], "public key")
     size = reader.unsigned(2, "algorithms length", byteorder="big")
     if size == 0 or size % 4:
-        msg = f"algorithms take {size} bytes, expected a multiple of 4"
-        raise ValueError(msg)
+        raise ValueError(f"algorithms take {size} bytes, expected a multiple of 4")
     pairs = tuple(
         (reader.unsigned(2, "kdf_id", byteorder="big"), reader.unsigned(2, "aead_id", byteorder="big"))
         for _ in range(size // 4)

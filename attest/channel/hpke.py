@@ -71,8 +71,7 @@ class Suite:
 
     def __post_init__(self) -> None:
         if self.kem not in ENC_BYTES or self.aead not in KEY_BYTES:
-            msg = f"no suite of KEM {self.kem:#06x} and AEAD {self.aead:#06x}"
-            raise ValueError(msg)
+            raise ValueError(f"no suite of KEM {self.kem:#06x} and AEAD {self.aead:#06x}")
 
     @property
     def key_bytes(self) -> int:
@@ -159,8 +158,7 @@ class CountedAead:
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling: a copy would reuse nonces."""
-        msg = f"a {type(self).__name__} does not leave its process"
-        raise TypeError(msg)
+        raise TypeError(f"a {type(self).__name__} does not leave its process")
 
 
 class HpkeContext(CountedAead):
@@ -225,8 +223,7 @@ class HpkeKey:
             ValueError: another number of bytes, or an unknown KEM.
         """
         if len(seed) != SEED_BYTES or kem not in ENC_BYTES:
-            msg = f"expected {SEED_BYTES} bytes for a known KEM, got {len(seed)} for {kem:#06x}"
-            raise ValueError(msg)
+            raise ValueError(f"expected {SEED_BYTES} bytes for a known KEM, got {len(seed)} for {kem:#06x}")
         if kem == KEM_HYBRID:
             seed = shake_256(seed).digest(MATERIAL_BYTES[KEM_HYBRID])
         return HpkeKey.from_material(kem, seed)
@@ -243,8 +240,7 @@ class HpkeKey:
             ValueError: another number of bytes, or an unknown KEM.
         """
         if len(material) != MATERIAL_BYTES.get(kem):
-            msg = f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}"
-            raise ValueError(msg)
+            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
         curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
         point = curve.public_key().public_bytes_raw()
         if kem == KEM_X25519:
@@ -274,8 +270,7 @@ class HpkeKey:
         return _xwing_secret(other, secret, point, self.public)
 
     def __reduce__(self) -> NoReturn:
-        msg = "an HpkeKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("an HpkeKey does not leave its process")
 
 
 def encapsulate(kem: int, public: bytes, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> tuple[bytes, bytes]:

@@ -87,8 +87,7 @@ class ChannelKey:
             ValueError: an unknown KEM, none, or a longer lifetime.
         """
         if not timedelta(0) < lifetime <= LIFETIME:
-            msg = f"a channel key lives for at most {LIFETIME}"
-            raise ValueError(msg)
+            raise ValueError(f"a channel key lives for at most {LIFETIME}")
         private = tuple(HpkeKey.from_seed(kem, random(SEED_BYTES)) for kem in kems)
         configs = tuple(
             KeyConfig(key_id=(first_id + number) % 256, kem=key.kem, public_key=key.public)
@@ -145,8 +144,7 @@ class ServiceKeys:
         older = (*self._older, (self._current, min(at, self._current.not_after) + self._overlap))
         used = {config.key_id for old, _ in older for config in old.document.configs}
         if used & {config.key_id for config in key.document.configs}:
-            msg = "a key id is still in use by an older key"
-            raise ValueError(msg)
+            raise ValueError("a key id is still in use by an older key")
         self._older = older
         self._current = key
 
@@ -157,8 +155,7 @@ class ServiceKeys:
             ValueError: it is another key.
         """
         if key.document != self._current.document:
-            msg = "another key is no other end of this one"
-            raise ValueError(msg)
+            raise ValueError("another key is no other end of this one")
         self._current = replace(self._current, not_after=key.not_after)
 
     def forget(self, *, at: datetime) -> None:

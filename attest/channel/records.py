@@ -186,8 +186,7 @@ class ChannelExpectation:
 
     def __post_init__(self) -> None:
         if self.unchecked_freshness is not None and not self.unchecked_freshness.strip():
-            msg = "unchecked_freshness: say why"
-            raise ValueError(msg)
+            raise ValueError("unchecked_freshness: say why")
 
 
 def channel_binding(
@@ -246,8 +245,7 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
     expires = at + expect.max_age
     if nonce is None:
         if expect.unchecked_freshness is None:
-            msg = "evidence without this client's nonce needs a stated reason: unchecked_freshness"
-            raise ValueError(msg)
+            raise ValueError("evidence without this client's nonce needs a stated reason: unchecked_freshness")
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
     expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)

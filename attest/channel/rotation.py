@@ -50,8 +50,7 @@ class KeyRotation:
         rotated: Callable[[], object] = lambda: None,
     ) -> None:
         if gateway.keys.replicated:
-            msg = "a key that other replicas have too is rotated by the service that releases it"
-            raise ValueError(msg)
+            raise ValueError("a key that other replicas have too is rotated by the service that releases it")
         self._gateway = gateway
         self._random = random
         self._clock = clock

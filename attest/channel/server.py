@@ -87,8 +87,7 @@ class Gateway:
         insecure_replays: str | None = None,
     ) -> None:
         if insecure_replays is not None and not insecure_replays.strip():
-            msg = "insecure_replays: say why"
-            raise ValueError(msg)
+            raise ValueError("insecure_replays: say why")
         self._lone_window_ok = replays.shared or insecure_replays is not None
         self.keys = keys
         self.replays = replays
@@ -117,8 +116,9 @@ class Gateway:
 
     def _require_window(self, key: ChannelKey | None = None) -> None:
         if (self.keys.replicated or (key is not None and key.replicated)) and not self._lone_window_ok:
-            msg = "a key that other replicas have, or that outlives this process, needs a shared replay window"
-            raise ValueError(msg)
+            raise ValueError(
+                "a key that other replicas have, or that outlives this process, needs a shared replay window"
+            )
 
 
 class ServedExchange:
@@ -209,8 +209,7 @@ class ServedExchange:
             ValueError: the request did not open, or has an answer already; or the refusal is one in the clear.
         """
         if not refusal.inside:
-            msg = "this refusal is sent in the clear"
-            raise ValueError(msg)
+            raise ValueError("this refusal is sent in the clear")
         return self._sealed(refusal.response(at=at), REFUSAL_BYTES)
 
     def stream(self, head: Response, *, piece: int = STREAM_PIECE_BYTES) -> AnswerStream:
@@ -224,8 +223,7 @@ class ServedExchange:
             ValueError: as ``answer``; or the form is single.
         """
         if self._form is not MessageForm.CHUNKED:
-            msg = "a single message is sealed as a whole"
-            raise ValueError(msg)
+            raise ValueError("a single message is sealed as a whole")
         nonce, cipher = self._take_opening().answer_key(self._gateway.random)
         growing = GrowingMessage(ChunkSealer(cipher), size=piece, padding=self._gateway.padding)
         head = _without_own(head)
@@ -340,16 +338,14 @@ class ServedExchange:
 
     def _take_opening(self) -> Opening:
         if not self._registered or self._answered:
-            msg = "the request did not open, or was answered"
-            raise ValueError(msg)
+            raise ValueError("the request did not open, or was answered")
         self._answered = True
         return self._found
 
     @property
     def _found(self) -> Opening:
         if self._opening is None:
-            msg = "the request's key was not found"
-            raise ValueError(msg)
+            raise ValueError("the request's key was not found")
         return self._opening
 
 

@@ -171,8 +171,7 @@ class ChannelTransport(_Channel[httpx.BaseTransport], httpx.BaseTransport):
 
     def _once(self, request: httpx.Request, at: datetime, date: datetime) -> OpenedAnswer:
         if not isinstance(request.stream, httpx.SyncByteStream):
-            msg = "an upload by an asynchronous iterator needs AsyncChannelTransport"
-            raise TypeError(msg)
+            raise TypeError("an upload by an asynchronous iterator needs AsyncChannelTransport")
         trusted = self._trust.current(at) or self._prove(request, at)
         sealer = self._sealer(trusted, request, at, date)
         sent = self._transport.handle_request(self._post(request, sealer, SealedContent(sealer, request.stream)))
@@ -215,8 +214,7 @@ class AsyncChannelTransport(_Channel[httpx.AsyncBaseTransport], httpx.AsyncBaseT
 
     async def _once(self, request: httpx.Request, at: datetime, date: datetime) -> AsyncOpenedAnswer:
         if not isinstance(request.stream, httpx.AsyncByteStream):
-            msg = "an upload by a blocking iterator needs ChannelTransport"
-            raise TypeError(msg)
+            raise TypeError("an upload by a blocking iterator needs ChannelTransport")
         trusted = self._trust.current(at) or await self._prove(request, at)
         sealer = self._sealer(trusted, request, at, date)
         content = AsyncSealedContent(sealer, request.stream)

@@ -61,8 +61,7 @@ def build_bundle(entries: Iterable[BundleEntry], *, created: datetime, expires: 
     """
     begins, ends = rfc3339_text(created), rfc3339_text(expires)
     if created >= expires:
-        msg = f"a bundle cannot end at {ends} when it begins at {begins}"
-        raise ValueError(msg)
+        raise ValueError(f"a bundle cannot end at {ends} when it begins at {begins}")
     records: list[CborValue] = [{"kind": e.kind, "source": e.source, "data": e.data} for e in dict.fromkeys(entries)]
     bundle: CborValue = {"format": BUNDLE_FORMAT, "created": begins, "expires": ends, "entries": records}
     return parse_bundle(cbor_bytes(bundle))
@@ -87,8 +86,7 @@ def sign_bundle(bundle: ParsedBundle, signer: BundleSigner | Ed25519PrivateKey) 
     try:
         signer.public_key.verify(signature, message)
     except InvalidSignature as exc:
-        msg = "the signer's signature does not verify with its own public key"
-        raise ValueError(msg) from exc
+        raise ValueError("the signer's signature does not verify with its own public key") from exc
     made = {old.key_id: old for old in bundle.signatures}
     key_id = key_id_of(signer.public_key)
     made[key_id] = BundleSignature(key_id=key_id, signature=signature)

@@ -203,17 +203,14 @@ def _malformed(problem: object) -> EvidenceError:
 
 def _read(der: bytes, response: ocsp.OCSPResponse) -> OcspAnswer:
     if response.response_status is not ocsp.OCSPResponseStatus.SUCCESSFUL:
-        msg = f"status {response.response_status.name}"
-        raise ValueError(msg)
+        raise ValueError(f"status {response.response_status.name}")
     if (count := len(tuple(response.responses))) != 1:
-        msg = f"it is about {count} certificates, expected one"
-        raise ValueError(msg)
+        raise ValueError(f"it is about {count} certificates, expected one")
     algorithm = _ALGORITHMS.get(response.signature_algorithm_oid, b"")
     certificates = _certificates(response)
     _require_same_again(der, response, algorithm, certificates)
     if response.hash_algorithm.name not in _HASHES:
-        msg = f"certificate named with {response.hash_algorithm.name}"
-        raise ValueError(msg)
+        raise ValueError(f"certificate named with {response.hash_algorithm.name}")
     reason = response.revocation_reason
     return OcspAnswer(
         der=der,
@@ -237,8 +234,7 @@ def _read(der: bytes, response: ocsp.OCSPResponse) -> OcspAnswer:
 def _certificates(response: ocsp.OCSPResponse) -> tuple[Certificate, ...]:
     inside = response.certificates
     if len(inside) > MAX_CERTIFICATES:
-        msg = f"{len(inside)} certificates, more than {MAX_CERTIFICATES}"
-        raise ValueError(msg)
+        raise ValueError(f"{len(inside)} certificates, more than {MAX_CERTIFICATES}")
     return tuple(parse_certificate(certificate.public_bytes(Encoding.DER)) for certificate in inside)
 
 
@@ -250,8 +246,7 @@ def _require_same_again(
     basic = tlv(0x30, response.tbs_response_bytes, algorithm, tlv(0x03, b"\0", response.signature), *inside)
     again = tlv(0x30, b"\x0a\x01\x00", tlv(0xA0, tlv(0x30, _BASIC_RESPONSE, tlv(0x04, basic))))
     if again != der:
-        msg = "not a plain basic response signed with ECDSA and SHA-256 or SHA-384"
-        raise ValueError(msg)
+        raise ValueError("not a plain basic response signed with ECDSA and SHA-256 or SHA-384")
 
 
 def _nonce(response: ocsp.OCSPResponse) -> bytes | None:
@@ -261,6 +256,5 @@ def _nonce(response: ocsp.OCSPResponse) -> bytes | None:
         if isinstance(extension.value, x509.OCSPNonce):
             nonce = extension.value.nonce
         elif extension.critical:
-            msg = f"critical extension {extension.oid.dotted_string} is not understood"
-            raise ValueError(msg)
+            raise ValueError(f"critical extension {extension.oid.dotted_string} is not understood")
     return nonce

@@ -167,26 +167,22 @@ def _common_name(name: bytes) -> str | None:
 
 def _bits(value: asn1.BitString, *, what: str) -> bytes:
     if value.padding_bits():
-        msg = f"{what} is not whole bytes"
-        raise ValueError(msg)
+        raise ValueError(f"{what} is not whole bytes")
     return value.as_bytes()
 
 
 def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
     """Return a limited number of distinct extensions."""
     if len(decoded) > MAX_EXTENSIONS:
-        msg = f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}"
-        raise ValueError(msg)
+        raise ValueError(f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}")
     if len({extension.oid for extension in decoded}) != len(decoded):
-        msg = "one extension stands twice"
-        raise ValueError(msg)
+        raise ValueError("one extension stands twice")
     return tuple([Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded])
 
 
 def _signed_parts(der: bytes, *, limit: int) -> Signed:
     if len(der) > limit:
-        msg = f"{len(der)} bytes, more than {limit}"
-        raise ValueError(msg)
+        raise ValueError(f"{len(der)} bytes, more than {limit}")
     outer: Signed = asn1.decode_der(Signed, der)
     return outer
 
@@ -213,8 +209,7 @@ def _certificate(der: bytes) -> Certificate:
     outer = _signed_parts(der, limit=MAX_CERTIFICATE_BYTES)
     tbs = inside(outer.tbs, TbsCertificate)
     if tbs.version != 2:
-        msg = f"version {tbs.version + 1}, expected 3"
-        raise ValueError(msg)
+        raise ValueError(f"version {tbs.version + 1}, expected 3")
     issuer, subject = whole(tbs.issuer), whole(tbs.subject)
     return Certificate(
         der=der,
@@ -237,8 +232,7 @@ def _same_algorithm(outer: asn1.TLV, signed: asn1.TLV) -> bytes:
     """Require the algorithm outside, which no signature covers, to repeat the signed one byte by byte."""
     algorithm = whole(outer)
     if whole(signed) != algorithm:
-        msg = "the signature algorithm outside differs from the signed one inside"
-        raise ValueError(msg)
+        raise ValueError("the signature algorithm outside differs from the signed one inside")
     return algorithm
 
 
@@ -312,8 +306,7 @@ def _crl(der: bytes) -> Crl:
     outer = _signed_parts(der, limit=MAX_CRL_BYTES)
     tbs, critical, revoked = _tbs_crl(outer.tbs, short=len(der) < _SHORT_CRL_BYTES)
     if tbs.version != 1 or critical or any(extension.critical for extension in _extensions(tbs.extensions)):
-        msg = "expected version 2 without critical extensions"
-        raise ValueError(msg)
+        raise ValueError("expected version 2 without critical extensions")
     issuer = whole(tbs.issuer)
     return Crl(
         der=der,

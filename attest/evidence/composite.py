@@ -125,13 +125,13 @@ def _require_meetable(presented: Presented, expected: Expectation) -> None:
     if not isinstance(expected, ExpectedFreshness):
         return
     if expected.report_data is not None and presented.report_data is None:
-        msg = "report data is expected of evidence without a CPU report, which has none"
-        raise ValueError(msg)
+        raise ValueError("report data is expected of evidence without a CPU report, which has none")
     if expected.nonce is None or not presented.device_nonces or presented.binding is not None:
         return
     if len(expected.nonce) != DEVICE_NONCE_BYTES:
-        msg = f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce)}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce)}"
+        )
 
 
 def _require_committed(presented: Presented) -> _Judged:

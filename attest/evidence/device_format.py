@@ -189,8 +189,7 @@ class FormatTable:
         for other in others:
             twice = sorted({*cpus, *peripherals} & {*other.cpus, *other.peripherals})
             if twice:
-                msg = f"two formats read {', '.join(twice)}"
-                raise ValueError(msg)
+                raise ValueError(f"two formats read {', '.join(twice)}")
             cpus |= other.cpus
             peripherals |= other.peripherals
             kinds += other.kinds

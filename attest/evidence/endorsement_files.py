@@ -94,8 +94,7 @@ def read_endorsements(
         ValueError: ``at`` has no time zone; nothing else is raised for any bytes at all.
     """
     if at.tzinfo is None:
-        msg = "the moment of appraisal needs a time zone"
-        raise ValueError(msg)
+        raise ValueError("the moment of appraisal needs a time zone")
     reading = _Reading(at=at, bundle_keys=bundle_keys)
     for count, (name, data) in enumerate(files):
         if count == MAX_FILES or reading.full:

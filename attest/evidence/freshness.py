@@ -36,11 +36,8 @@ class ExpectedFreshness:
     def __post_init__(self) -> None:
         """Refuse an expectation that cannot be met."""
         if self.nonce is None and self.report_data is None:
-            msg = "expected a nonce, report data, or both"
-            raise ValueError(msg)
+            raise ValueError("expected a nonce, report data, or both")
         if self.nonce is not None and not 0 < len(self.nonce) <= REPORT_DATA_BYTES:
-            msg = f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, got {len(self.nonce)}"
-            raise ValueError(msg)
+            raise ValueError(f"a nonce has 1 to {REPORT_DATA_BYTES} bytes, got {len(self.nonce)}")
         if self.report_data is not None and len(self.report_data) != REPORT_DATA_BYTES:
-            msg = f"report data has {REPORT_DATA_BYTES} bytes, got {len(self.report_data)}"
-            raise ValueError(msg)
+            raise ValueError(f"report data has {REPORT_DATA_BYTES} bytes, got {len(self.report_data)}")

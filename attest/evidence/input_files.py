@@ -75,8 +75,7 @@ def read_evidence(files: Sequence[tuple[str, bytes]], *, form: str | None = None
         ValueError: ``form`` is not one of ``FORMS``.
     """
     if form is not None and form not in FORMS:
-        msg = f"no form is called {form!r}: expected one of {', '.join(FORMS)}"
-        raise ValueError(msg)
+        raise ValueError(f"no form is called {form!r}: expected one of {', '.join(FORMS)}")
     if not files:
         raise refuse("evidence-empty", "no file was given", expected="evidence", got="nothing")
     if len(files) > MAX_FILES:

@@ -108,12 +108,12 @@ def _require_whole(name: str, size: int, fields: tuple[Field, ...]) -> None:
     for field in fields:
         width = _UNSIGNED.get(field.kind, ("", field.size))[1]
         if field.offset != at or field.size != width:
-            msg = f"{name}.{field.name}: row at {field.offset:#x} of {field.size} bytes does not follow {at:#x}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{name}.{field.name}: row at {field.offset:#x} of {field.size} bytes does not follow {at:#x}"
+            )
         at += field.size
     if at != size:
-        msg = f"{name}: rows end at {at:#x}, the structure at {size:#x}"
-        raise ValueError(msg)
+        raise ValueError(f"{name}: rows end at {at:#x}, the structure at {size:#x}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
@@ -199,15 +199,12 @@ class Layout:
             ValueError: a name is missing or unknown, or a value does not fit its row.
         """
         if set(values) != set(self.names):
-            msg = f"{self.name}: expected the fields {self.names}, got {tuple(values)}"
-            raise ValueError(msg)
+            raise ValueError(f"{self.name}: expected the fields {self.names}, got {tuple(values)}")
         for field in self.fields:
             value = values.get(field.name)
             if isinstance(value, bytes) and len(value) != field.size:
-                msg = f"{self.name}.{field.name}: expected {field.size} bytes, got {len(value)}"
-                raise ValueError(msg)
+                raise ValueError(f"{self.name}.{field.name}: expected {field.size} bytes, got {len(value)}")
         try:
             return self._struct.pack(*(values[name] for name in self.names))
         except struct.error as exc:
-            msg = f"{self.name}: {exc}"
-            raise ValueError(msg) from exc
+            raise ValueError(f"{self.name}: {exc}") from exc

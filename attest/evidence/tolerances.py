@@ -25,11 +25,9 @@ class WaivedMeasurement:
 
     def __post_init__(self) -> None:
         if not 0 <= self.index <= MAX_MEASUREMENT_INDEX:
-            msg = f"a measurement index is 0 to {MAX_MEASUREMENT_INDEX}, not {self.index}"
-            raise ValueError(msg)
+            raise ValueError(f"a measurement index is 0 to {MAX_MEASUREMENT_INDEX}, not {self.index}")
         if not self.reason.strip():
-            msg = "a waived measurement needs a reason"
-            raise ValueError(msg)
+            raise ValueError("a waived measurement needs a reason")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +49,9 @@ class GpuTolerances:
     def __post_init__(self) -> None:
         indices = [waived.index for waived in self.waived_measurements]
         if len(set(indices)) != len(indices):
-            msg = "one measurement index is waived twice"
-            raise ValueError(msg)
+            raise ValueError("one measurement index is waived twice")
         if self.held_rim_signers is not None and not self.held_rim_signers.strip():
-            msg = "tolerating RIM signers on hold needs a reason"
-            raise ValueError(msg)
+            raise ValueError("tolerating RIM signers on hold needs a reason")
 
 
 NO_TOLERANCES = GpuTolerances()

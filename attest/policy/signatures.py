@@ -152,8 +152,7 @@ def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> 
     public = key.public_key()
     algorithm = algorithm_of(public)
     if algorithm is None:
-        msg = f"a policy is signed with {KINDS}"
-        raise ValueError(msg)
+        raise ValueError(f"a policy is signed with {KINDS}")
     identity = identity_of(document)
     return DocumentSignature(
         document=identity,

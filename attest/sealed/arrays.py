@@ -74,8 +74,7 @@ def array_maker(framework: Framework) -> ArrayMaker:
     """
     makers: dict[str, Callable[[], ArrayMaker]] = {"numpy": _NumpyMaker, "torch": _TorchMaker}
     if framework not in makers:
-        msg = f"framework must be 'numpy' or 'torch', not {framework!r}"
-        raise ValueError(msg)
+        raise ValueError(f"framework must be 'numpy' or 'torch', not {framework!r}")
     try:
         return makers[framework]()
     except ImportError as exc:

@@ -50,8 +50,7 @@ class FileHeader:
     def __post_init__(self) -> None:
         """Refuse other lengths (``ValueError``)."""
         if len(self.salt) != SALT_BYTES or len(self.nonce_prefix) != NONCE_PREFIX_BYTES:
-            msg = f"salt and nonce prefix are {SALT_BYTES} and {NONCE_PREFIX_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"salt and nonce prefix are {SALT_BYTES} and {NONCE_PREFIX_BYTES} bytes")
 
     @staticmethod
     def parse(raw: bytes) -> FileHeader:
@@ -99,8 +98,7 @@ class SegmentCipher:
 
     def __init__(self, key: bytes, header: FileHeader, associated_data: bytes) -> None:
         if len(key) != KEY_BYTES:
-            msg = f"a data key has {KEY_BYTES} bytes, not {len(key)}"
-            raise ValueError(msg)
+            raise ValueError(f"a data key has {KEY_BYTES} bytes, not {len(key)}")
         derived = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=header.salt, info=associated_data).derive(key)
         self._aead = AESGCM(derived)
         self._prefix = header.nonce_prefix
@@ -126,8 +124,7 @@ class SegmentCipher:
         room = PLAINTEXT_BYTES if index else FIRST_PLAINTEXT_BYTES
         size = len(plaintext)
         if size > room or (size < room and not last) or (size == 0 and index > 0):
-            msg = f"segment {index} holds {room} bytes, the last one 1 to {room}: got {size}"
-            raise ValueError(msg)
+            raise ValueError(f"segment {index} holds {room} bytes, the last one 1 to {room}: got {size}")
         self._aead.encrypt_into(self._nonce(index, last), plaintext, None, buffer)
 
     def decrypt_into(
@@ -154,8 +151,7 @@ class SegmentCipher:
         """
         nonce = self._nonce(index, last)
         if len(ciphertext) != len(buffer) + TAG_BYTES:
-            msg = f"{len(ciphertext)} bytes of ciphertext do not decrypt to {len(buffer)}"
-            raise ValueError(msg)
+            raise ValueError(f"{len(ciphertext)} bytes of ciphertext do not decrypt to {len(buffer)}")
         try:
             self._aead.decrypt_into(nonce, ciphertext, None, buffer)
         except InvalidTag as exc:
@@ -172,10 +168,8 @@ class SegmentCipher:
 
     def _nonce(self, index: int, last: bool) -> bytes:  # noqa: FBT001 - as in encrypt_into
         if not 0 <= index < MAX_SEGMENTS:
-            msg = f"no segment has the index {index}"
-            raise ValueError(msg)
+            raise ValueError(f"no segment has the index {index}")
         return self._prefix + index.to_bytes(_INDEX_BYTES, "big") + _ENDS[last]
 
     def __reduce__(self) -> NoReturn:
-        msg = "a SegmentCipher does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a SegmentCipher does not leave its process")

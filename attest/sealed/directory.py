@@ -133,8 +133,7 @@ class SealedDirectory(ClosedOnExit):
             ValueError: the directory is closed.
         """
         if self._key is None:
-            msg = f"{self.name} is closed"
-            raise ValueError(msg)
+            raise ValueError(f"{self.name} is closed")
         return self._key
 
     def close(self) -> None:
@@ -142,8 +141,7 @@ class SealedDirectory(ClosedOnExit):
         self._key = None
 
     def __reduce__(self) -> NoReturn:
-        msg = "a SealedDirectory does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a SealedDirectory does not leave its process")
 
 
 def open_directory(
@@ -264,8 +262,7 @@ def _signature(store: FileStore) -> bytes:
 
 def _require_keys(trusted: object) -> None:
     if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
-        msg = 'trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)'
-        raise TypeError(msg)
+        raise TypeError('trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)')
 
 
 def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:

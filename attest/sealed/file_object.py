@@ -61,11 +61,9 @@ class _Raw(io.RawIOBase):
         self._require_open()
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.reader.size}
         if whence not in bases:
-            msg = f"invalid whence: {whence}"
-            raise ValueError(msg)
+            raise ValueError(f"invalid whence: {whence}")
         if bases[whence] + offset < 0:
-            msg = f"position {bases[whence] + offset} is before the beginning"
-            raise ValueError(msg)
+            raise ValueError(f"position {bases[whence] + offset} is before the beginning")
         self._position = bases[whence] + offset
         return self._position
 
@@ -93,8 +91,7 @@ class _Raw(io.RawIOBase):
 
     def _require_open(self) -> None:
         if self.closed:
-            msg = "I/O operation on closed file"
-            raise ValueError(msg)
+            raise ValueError("I/O operation on closed file")
 
 
 def _up_to_boundary(position: int, wanted: int, size: int) -> int:
@@ -130,8 +127,7 @@ class SealedFileObject(io.BufferedReader):
         return self.reader.size
 
     def __reduce__(self) -> NoReturn:
-        msg = "an open sealed file does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("an open sealed file does not leave its process")
 
 
 def open(  # noqa: A001  the counterpart of open: attest.sealed.open

@@ -75,8 +75,9 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
         super().__init__(**options)
         place = fo if place is None else place
         if place is None or key is None:
-            msg = "a sealed file system needs a place and a key: filesystem('sealed', place=…, key=…, trusted=…)"
-            raise TypeError(msg)
+            raise TypeError(
+                "a sealed file system needs a place and a key: filesystem('sealed', place=…, key=…, trusted=…)"
+            )
         self._own_store = isinstance(place, (str, os.PathLike))
         self._store: FileStore = store_of(place, **reaching) if isinstance(place, (str, os.PathLike)) else place
         self._key = key_source(key)

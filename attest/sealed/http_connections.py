@@ -53,8 +53,7 @@ class HttpConnections:
     def _connected(self) -> httpx.Client:
         with self._lock:
             if self._closed:
-                msg = "the connections are closed"
-                raise ValueError(msg)
+                raise ValueError("the connections are closed")
             if self._client is None:
                 self._client = self._connect()
             return self._client

@@ -45,8 +45,9 @@ def key_source(key: bytes | KeySource | KeyProvider) -> KeySource:
         return partial(_provided, key)
     if callable(key):
         return key
-    msg = f"key must be bytes, a function of the manifest, or an object with key(name), not {type(key).__name__}"
-    raise TypeError(msg)
+    raise TypeError(
+        f"key must be bytes, a function of the manifest, or an object with key(name), not {type(key).__name__}"
+    )
 
 
 def _provided(provider: KeyProvider, manifest: SealedManifest) -> bytes:

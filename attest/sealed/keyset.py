@@ -32,8 +32,7 @@ def tink_keyset(key: bytes) -> str:
         ValueError: a key of another length.
     """
     if len(key) != KEY_BYTES:
-        msg = f"a data key has {KEY_BYTES} bytes, not {len(key)}"
-        raise ValueError(msg)
+        raise ValueError(f"a data key has {KEY_BYTES} bytes, not {len(key)}")
     data = {
         "typeUrl": _TYPE_URL,
         "value": base64.b64encode(_PARAMETERS + _KEY_VALUE + key).decode(),

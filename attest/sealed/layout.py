@@ -85,8 +85,7 @@ def ciphertext_size(plaintext: int) -> int:
         ValueError: a negative size.
     """
     if plaintext < 0:
-        msg = f"a size is not negative: {plaintext}"
-        raise ValueError(msg)
+        raise ValueError(f"a size is not negative: {plaintext}")
     if plaintext > MAX_PLAINTEXT_BYTES:
         raise SealedFileError(
             f"{plaintext} bytes are more than a sealed file holds: at most {MAX_PLAINTEXT_BYTES}",
@@ -138,8 +137,7 @@ def segment_place(index: int, ciphertext: int) -> Segment:
     """
     count = segment_count(ciphertext)
     if not 0 <= index < count:
-        msg = f"segment {index} of a file of {count}"
-        raise ValueError(msg)
+        raise ValueError(f"segment {index} of a file of {count}")
     return _place(index, count, ciphertext)
 
 
@@ -164,8 +162,7 @@ class Split:
         self._count = segment_count(ciphertext)
         size = plaintext_size(ciphertext)
         if offset < 0 or length < 0 or offset + length > size:
-            msg = f"bytes {offset} to {offset + length} of a file of {size}"
-            raise ValueError(msg)
+            raise ValueError(f"bytes {offset} to {offset + length} of a file of {size}")
         self._ciphertext = ciphertext
         self._offset = offset
         self._end = offset + length

@@ -56,11 +56,9 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= 64:
-            msg = f"connections must be 1 to 64, not {self.connections}"
-            raise ValueError(msg)
+            raise ValueError(f"connections must be 1 to 64, not {self.connections}")
         if self.attempts < 1:
-            msg = f"attempts must be at least 1, not {self.attempts}"
-            raise ValueError(msg)
+            raise ValueError(f"attempts must be at least 1, not {self.attempts}")
 
     def wait_after(self, failures: int, requested: float | None) -> float | None:
         """Return the seconds to wait after failed attempts in a row, or None after too many.
@@ -122,11 +120,9 @@ class RangeReader:
             AttestError: as ``ask``; or the error of the last attempt.
         """
         if not 0 <= offset <= offset + buffer.nbytes <= self._size:
-            msg = f"{buffer.nbytes} bytes from {offset} are not within {self._size}"
-            raise ValueError(msg)
+            raise ValueError(f"{buffer.nbytes} bytes from {offset} are not within {self._size}")
         if self._closed:
-            msg = f"{self._name} is closed"
-            raise ValueError(msg)
+            raise ValueError(f"{self._name} is closed")
         view = buffer.cast("B")
         pieces = list(_cut(offset, view))
         given_up = threading.Event()

@@ -232,8 +232,7 @@ def _covering(index: int | slice, length: int) -> tuple[int, int, int | slice]:
     if isinstance(index, int):
         at = index + length if index < 0 else index
         if not 0 <= at < length:
-            msg = f"index {index} is out of bounds for an axis of {length}"
-            raise IndexError(msg)
+            raise IndexError(f"index {index} is out of bounds for an axis of {length}")
         return at, at + 1, 0
     chosen = range(*index.indices(length))
     if not chosen:

@@ -118,8 +118,7 @@ class SealedReader(ClosedOnExit):
         """
         view = memoryview(buffer)
         if view.readonly or not view.c_contiguous:
-            msg = "the buffer must be writable and contiguous"
-            raise TypeError(msg)
+            raise TypeError("the buffer must be writable and contiguous")
         self._require_open()
         out = view.cast("B")
         parts = Split(offset, len(out), self._file_size)
@@ -133,8 +132,7 @@ class SealedReader(ClosedOnExit):
     def read(self, offset: int, length: int) -> bytearray:
         """Return ``length`` bytes of the plaintext from this offset; errors as ``read_into``."""
         if offset < 0 or length < 0 or offset + length > self._size:
-            msg = f"bytes {offset} to {offset + length} of a file of {self._size}"
-            raise ValueError(msg)
+            raise ValueError(f"bytes {offset} to {offset + length} of a file of {self._size}")
         buffer = bytearray(length)
         self.read_into(offset, buffer)
         return buffer
@@ -213,8 +211,7 @@ class SealedReader(ClosedOnExit):
 
     def _require_open(self) -> None:
         if self._closed:
-            msg = f"{self._source.name} is closed"
-            raise ValueError(msg)
+            raise ValueError(f"{self._source.name} is closed")
 
     def _place(self, index: int) -> Segment:
         return segment_place(index, self._file_size)

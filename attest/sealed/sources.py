@@ -212,11 +212,9 @@ class FileSource(ClosedOnExit):
             ValueError: the range exceeds the file, or the file is closed.
         """
         if self._fd < 0:
-            msg = f"{self._name} is closed"
-            raise ValueError(msg)
+            raise ValueError(f"{self._name} is closed")
         if offset < 0 or offset + len(buffer) > self._size:
-            msg = f"bytes {offset} to {offset + len(buffer)} of a file of {self._size}"
-            raise ValueError(msg)
+            raise ValueError(f"bytes {offset} to {offset + len(buffer)} of a file of {self._size}")
         done = read_descriptor(self._fd, offset, buffer, name=self._name)
         # Also after growth: the last segment was verified for another size.
         now = os.fstat(self._fd).st_size

@@ -35,8 +35,7 @@ def thread_count(requested: int | None) -> int:
     if requested is None:
         return max(1, min(_MAX_DEFAULT_THREADS, len(os.sched_getaffinity(0))))
     if requested < 1:
-        msg = f"at least one thread is necessary, not {requested}"
-        raise ValueError(msg)
+        raise ValueError(f"at least one thread is necessary, not {requested}")
     return requested
 
 

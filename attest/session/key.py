@@ -205,5 +205,4 @@ class SessionKey:
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling."""
-        msg = "a SessionKey does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a SessionKey does not leave its process")

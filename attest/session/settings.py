@@ -121,8 +121,7 @@ def effective_settings(settings: SessionSettings | None, **given: object) -> Ses
     if settings is None:
         return load_settings(given, environ=os.environ)
     if any(value is not None for value in given.values()):
-        msg = "settings say it all: give them, or the single arguments"
-        raise TypeError(msg)
+        raise TypeError("settings say it all: give them, or the single arguments")
     return settings
 
 
@@ -150,8 +149,7 @@ def _layers(given: Mapping[str, object], environ: Mapping[str, str], files: tupl
     stated = {name: value for name, value in given.items() if value is not None}
     unknown = stated.keys() - _READERS.keys()
     if unknown:
-        msg = f"no such setting of a session: {', '.join(sorted(unknown))}"
-        raise TypeError(msg)
+        raise TypeError(f"no such setting of a session: {', '.join(sorted(unknown))}")
     yield _Layer(values=stated, where=lambda name: f"argument {name}", folder=here)
     variables = {name: environ[variable] for name, variable in VARIABLES.items() if environ.get(variable)}
     yield _Layer(values=variables, where=lambda name: VARIABLES[name], folder=here)

@@ -91,8 +91,7 @@ class SessionState:
             ValueError: it is closed.
         """
         if self.closed:
-            msg = "the session is closed"
-            raise ValueError(msg)
+            raise ValueError("the session is closed")
 
     def busy(self, deadline: Deadline) -> ServiceUnreachableError:
         """Return the error for a call whose deadline passed before its turn."""
@@ -162,13 +161,11 @@ def references_of(names: tuple[str, ...], version: int | None = None) -> tuple[K
     """
     references = tuple(dict.fromkeys(KeyReference.parse(name) for name in names))
     if not 0 < len(references) <= MAX_KEYS:
-        msg = f"one request asks for 1 to {MAX_KEYS} keys, not {len(references)}"
-        raise ValueError(msg)
+        raise ValueError(f"one request asks for 1 to {MAX_KEYS} keys, not {len(references)}")
     if version is None:
         return references
     if references[0].version is not None:
-        msg = f"{names[0]!r} names a version already"
-        raise ValueError(msg)
+        raise ValueError(f"{names[0]!r} names a version already")
     return (KeyReference.parse(f"{references[0].name}@{version}"),)
 
 
@@ -295,5 +292,4 @@ class BaseSession(ABC, Generic[_Client]):
 
     def __reduce__(self) -> NoReturn:
         """Refuse pickling."""
-        msg = "a session does not leave its process"
-        raise TypeError(msg)
+        raise TypeError("a session does not leave its process")

@@ -117,8 +117,7 @@ class Caller:
 
     def _demand(self, reader: ReadTransaction) -> None:
         if not self.demands:
-            msg = "a handler requires an operation before it opens a transaction"
-            raise RuntimeError(msg)
+            raise RuntimeError("a handler requires an operation before it opens a transaction")
         for demand in self.demands:
             demand(reader)
 

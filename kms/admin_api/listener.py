@@ -97,8 +97,7 @@ def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]
         ConfigurationError: one cannot be read, or could not be served.
     """
     if settings.admin_certificate_file is None or settings.admin_key_file is None:
-        msg = "an administration listener has a certificate and a key"
-        raise ValueError(msg)
+        raise ValueError("an administration listener has a certificate and a key")
     tls = ServerTls(
         settings.admin_certificate_file,
         settings.admin_key_file,

@@ -63,8 +63,7 @@ def create_app(
         ValueError: the settings and ``callers`` disagree.
     """
     if (settings.callers == "identified") is not (callers is not None):
-        msg = "the settings say whether callers are identified, and what identifies them has to be there"
-        raise ValueError(msg)
+        raise ValueError("the settings say whether callers are identified, and what identifies them has to be there")
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
     equip(app, settings, watching=watching or Watching())

@@ -90,15 +90,13 @@ class ReleaseRequestModel(Edge):
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         if len(set(value)) != len(value):
-            msg = "each once"
-            raise ValueError(msg)
+            raise ValueError("each once")
         return value
 
     @model_validator(mode="after")
     def _one_proof(self) -> Self:
         if ("evidence" in self.model_fields_set) == (self.passport is not None):
-            msg = "exactly one of evidence and passport"
-            raise ValueError(msg)
+            raise ValueError("exactly one of evidence and passport")
         return self
 
 

@@ -97,8 +97,7 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
     """
     require_tenant(tenant)
     if identity.means not in {Means.JWT, Means.MTLS}:
-        msg = "roles are for identities known by a token or a certificate"
-        raise ValueError(msg)
+        raise ValueError("roles are for identities known by a token or a certificate")
     if role in SERVICE_ROLES and tenant != EVERY_TENANT:
         raise ConfigurationError(
             f"the role {role} is for the whole service",

@@ -65,8 +65,7 @@ class BearerIssuer(BaseModel):
     @classmethod
     def _no_bar(cls, value: str) -> str:
         if not _ISSUER.fullmatch(value) or "|" in value:
-            msg = "expected 1 to 255 visible ASCII characters without '|'"
-            raise ValueError(msg)
+            raise ValueError("expected 1 to 255 visible ASCII characters without '|'")
         return value
 
     @field_validator("jwks_url")
@@ -74,21 +73,17 @@ class BearerIssuer(BaseModel):
     def _https(cls, value: str | None) -> str | None:
         parts = None if value is None else urlsplit(value)
         if parts is not None and (parts.scheme != "https" or not parts.hostname or parts.username is not None):
-            msg = "expected an https address without a user name"
-            raise ValueError(msg)
+            raise ValueError("expected an https address without a user name")
         return value
 
     @model_validator(mode="after")
     def _one_key_set(self) -> BearerIssuer:
         if (self.jwks_file is None) == (self.jwks_url is None):
-            msg = "expected jwks_file or jwks_url, and one of them"
-            raise ValueError(msg)
+            raise ValueError("expected jwks_file or jwks_url, and one of them")
         if self.ca_file is not None and self.jwks_url is None:
-            msg = "ca_file is for jwks_url"
-            raise ValueError(msg)
+            raise ValueError("ca_file is for jwks_url")
         if self.refresh_seconds > self.max_age_seconds:
-            msg = "refresh_seconds is above max_age_seconds"
-            raise ValueError(msg)
+            raise ValueError("refresh_seconds is above max_age_seconds")
         return self
 
 

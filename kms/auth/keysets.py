@@ -166,14 +166,12 @@ def _fetch_key_set(issuer: BearerIssuer) -> bytes:
             http.stream("GET", str(issuer.jwks_url), headers={"Accept": "application/json"}) as answer,
         ):
             if answer.status_code != _OK:
-                msg = f"status {answer.status_code}"
-                raise OSError(msg)
+                raise OSError(f"status {answer.status_code}")
             content = b""
             for piece in answer.iter_bytes():
                 content += piece
                 if len(content) > MAX_JWKS_BYTES:
-                    msg = f"more than {MAX_JWKS_BYTES} bytes"
-                    raise OSError(msg)
+                    raise OSError(f"more than {MAX_JWKS_BYTES} bytes")
             return content
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise OSError(str(exc)) from exc

@@ -70,8 +70,7 @@ class AdminClient:
             ValueError: material of a key for a server; the application in this process alone takes it.
         """
         if material is not None and self.is_remote:
-            msg = "a key goes to a server sealed or not at all"
-            raise ValueError(msg)
+            raise ValueError("a key goes to a server sealed or not at all")
         extensions: dict[str, object] | None = None if material is None else {MATERIAL: material}
         answer: JsonObject = self._send("POST", where, json=document or {}, extensions=extensions).json()
         return answer

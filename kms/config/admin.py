@@ -42,8 +42,7 @@ class AdminSettings(BaseModel):
     def _callers(self) -> Self:
         """Demand issuers exactly where callers are to be identified."""
         if (self.callers == "identified") is not (self.callers_issuers_file is not None):
-            msg = 'callers = "identified" and callers_issuers_file belong together; one of them is not set'
-            raise ValueError(msg)
+            raise ValueError('callers = "identified" and callers_issuers_file belong together; one of them is not set')
         return self
 
     @model_validator(mode="after")
@@ -53,15 +52,12 @@ class AdminSettings(BaseModel):
         known = (self.admin_client_ca_file, self.admin_issuers_file)
         if self.admin_port is None:
             if any(one is not None for one in (*files, *known)):
-                msg = "settings of the administration listener without admin_port"
-                raise ValueError(msg)
+                raise ValueError("settings of the administration listener without admin_port")
             return self
         if any(one is None for one in files):
-            msg = "admin_port needs admin_certificate_file and admin_key_file"
-            raise ValueError(msg)
+            raise ValueError("admin_port needs admin_certificate_file and admin_key_file")
         if all(one is None for one in known):
-            msg = "admin_port needs admin_client_ca_file or admin_issuers_file: nobody is anonymous there"
-            raise ValueError(msg)
+            raise ValueError("admin_port needs admin_client_ca_file or admin_issuers_file: nobody is anonymous there")
         return self
 
 

@@ -169,11 +169,9 @@ class Settings(AdminSettings):
         parts = urlsplit(value)
         local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
         if not parts.hostname or parts.scheme not in {"https", "http"} or (parts.scheme == "http" and not local):
-            msg = "expected https://HOST/PATH, or http:// and the loopback address"
-            raise ValueError(msg)
+            raise ValueError("expected https://HOST/PATH, or http:// and the loopback address")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-            msg = "expected an address without user, password, query or fragment"
-            raise ValueError(msg)
+            raise ValueError("expected an address without user, password, query or fragment")
         return value
 
     @field_validator("origin")
@@ -187,14 +185,11 @@ class Settings(AdminSettings):
     @model_validator(mode="after")
     def _agreeing(self) -> Settings:
         if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
-            msg = "tls_certificate_file and tls_key_file belong together; one of them is not set"
-            raise ValueError(msg)
+            raise ValueError("tls_certificate_file and tls_key_file belong together; one of them is not set")
         if self.self_evidence.startswith("simulated") and not self.allow_simulated:
-            msg = "self_evidence of the simulator needs allow_simulated"
-            raise ValueError(msg)
+            raise ValueError("self_evidence of the simulator needs allow_simulated")
         if self.admin_port == self.port != 0:
-            msg = "admin_port and port are the same"
-            raise ValueError(msg)
+            raise ValueError("admin_port and port are the same")
         return self
 
 

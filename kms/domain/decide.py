@@ -156,8 +156,7 @@ class ReleaseDecision:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        msg = "a ReleaseDecision is no condition; compare .outcome"
-        raise TypeError(msg)
+        raise TypeError("a ReleaseDecision is no condition; compare .outcome")
 
 
 def decide(
@@ -183,8 +182,7 @@ def decide(
         ValueError: ``at`` has no time zone.
     """
     if at.tzinfo is None:
-        msg = "the moment of a decision needs a time zone"
-        raise ValueError(msg)
+        raise ValueError("the moment of a decision needs a time zone")
     # (1) The request names at least one key, and none twice.
     reasons = _about_request(requested)
     # (2) Each key exists, may be released here, and its own policy affirms this workload now.

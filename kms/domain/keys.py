@@ -175,8 +175,7 @@ class RotationSchedule:
             ValueError: the interval is not positive, or the overlap would reach the version after the next.
         """
         if not timedelta(0) <= self.overlap <= self.every or self.every < timedelta(seconds=1):
-            msg = "a key overlaps with the version after it, and not with more"
-            raise ValueError(msg)
+            raise ValueError("a key overlaps with the version after it, and not with more")
 
     def members(self) -> dict[str, JsonValue]:
         """Return it as JSON members, without the name."""

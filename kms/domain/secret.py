@@ -40,8 +40,7 @@ class SecretBytes:
         """
         self.__content: bytearray | None = None
         if not isinstance(content, bytes | bytearray):
-            msg = f"a secret is bytes, not {type(content).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"a secret is bytes, not {type(content).__name__}")
         self.__content = content if isinstance(content, bytearray) else bytearray(content)
         self.__length = len(content)
 
@@ -53,8 +52,7 @@ class SecretBytes:
             ValueError: the secret was wiped.
         """
         if capability is not EXPORT:
-            msg = "reading a secret takes the export capability"
-            raise TypeError(msg)
+            raise TypeError("reading a secret takes the export capability")
         view = memoryview(self._held()).toreadonly()
         returned = to(view)
         view.release()
@@ -68,8 +66,7 @@ class SecretBytes:
 
     def _held(self) -> bytearray:
         if self.__content is None:
-            msg = "the secret was wiped"
-            raise ValueError(msg)
+            raise ValueError("the secret was wiped")
         return self.__content
 
     def __enter__(self) -> Self:
@@ -98,8 +95,7 @@ class SecretBytes:
         return f"SecretBytes(<{self.__length} bytes>)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        msg = "a secret is not pickled or copied"
-        raise TypeError(msg)
+        raise TypeError("a secret is not pickled or copied")
 
 
 @contextmanager

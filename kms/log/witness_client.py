@@ -186,8 +186,7 @@ class WitnessPanel:
                 return None
             answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status != _OK:
-            msg = f"status {answer.status}"
-            raise OSError(msg)
+            raise OSError(f"status {answer.status}")
         line = _cosignature(witness, checkpoint, answer)
         self._sizes[name] = checkpoint.size
         return line

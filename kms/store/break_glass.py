@@ -120,8 +120,7 @@ def _record(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
     with readable(problem, code="glass-record-invalid", field="break_glass"):
         lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))
         if (lifts is None) is (row.policy_digest is None):
-            msg = "expected a freeze or a policy"
-            raise ValueError(msg)
+            raise ValueError("expected a freeze or a policy")
         return BreakGlass(
             number=row.number,
             key=KeyName(tenant=row.tenant, key_id=row.key_id),

@@ -79,6 +79,5 @@ def _limits(version: object, document: object) -> KeyLimits:
     with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
         found = read_limits(json_value(blob(document), what="limits"))
         if found.version != version or canonical_json(found.members()) != document or found == NO_LIMITS:
-            msg = "these limits are not what was stored"
-            raise ValueError(msg)
+            raise ValueError("these limits are not what was stored")
         return found

@@ -162,8 +162,7 @@ class ProposalRepository(ProposalReader):
 def _quorum(version: int, document: object, *, number: int) -> Quorum:
     found = read_quorum(json_value(blob(document), what="people and rules"))
     if not found.version == version == number or canonical_json(found.members()) != document:
-        msg = "people and rules are not what was stored, or a version is missing"
-        raise ValueError(msg)
+        raise ValueError("people and rules are not what was stored, or a version is missing")
     return found
 
 

@@ -41,8 +41,7 @@ def blob(value: object) -> bytes:
         TypeError: the column holds something else.
     """
     if not isinstance(value, bytes):
-        msg = "expected bytes in the database"
-        raise TypeError(msg)
+        raise TypeError("expected bytes in the database")
     return value
 
 
@@ -53,6 +52,5 @@ def whole_number(value: object) -> int:
         TypeError: the column holds something else.
     """
     if not isinstance(value, int):
-        msg = "expected an integer in the database"
-        raise TypeError(msg)
+        raise TypeError("expected an integer in the database")
     return value

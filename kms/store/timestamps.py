@@ -21,8 +21,7 @@ def moment_of(number: int) -> datetime:
         TypeError: no integer.
     """
     if type(number) is not int:  # no boolean; SQLite stores a value of any type in any column
-        msg = "a moment is a number of milliseconds"
-        raise TypeError(msg)
+        raise TypeError("a moment is a number of milliseconds")
     return _EPOCH + number * _MILLISECOND
 
 

@@ -16,8 +16,6 @@ from rag_demo.enclave.service.config import load_config
 from rag_demo.enclave.service.process import listen, prepare, serve
 from rag_demo.enclave.service.settings import EnclaveSettings, SimulatedKind
 
-__all__ = ["main"]
-
 _SIMULATED: Final = "SIMULATED: what this machine proves comes from the simulator, and is true of no hardware"
 
 

@@ -28,24 +28,6 @@ from http import HTTPStatus
 
 from attest.errors import AttestError
 
-__all__ = [
-    "AnswerError",
-    "DocumentError",
-    "DocumentLimitError",
-    "DocumentReaderError",
-    "LanguageModelError",
-    "RefusedError",
-    "StoreClosedError",
-    "StoreConflictError",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreInUseError",
-    "StoreInputError",
-    "StoreLimitError",
-    "StoreUnavailableError",
-    "StoreVersionError",
-]
-
 
 class DocumentError(AttestError):
     """The document cannot be read, or is not what its name or media type says."""

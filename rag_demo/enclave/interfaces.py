@@ -10,8 +10,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DocumentStore", "Embedder", "Found", "IndexedDocument", "IndexedPassage", "Page", "Vectors"]
-
 Vectors: TypeAlias = NDArray[np.float32]
 """One row for each text, each of length 1, so that a product of two is their cosine."""
 

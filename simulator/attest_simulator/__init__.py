@@ -61,8 +61,7 @@ def __getattr__(name: str) -> object:
     try:
         home = _HOMES[name]
     except KeyError:
-        msg = f"module 'attest_simulator' has no attribute {name!r}"
-        raise AttributeError(msg) from None
+        raise AttributeError(f"module 'attest_simulator' has no attribute {name!r}") from None
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

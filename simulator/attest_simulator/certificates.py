@@ -24,18 +24,6 @@ from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest_simulator import der
 from attest_simulator.keys import CaRole, SimulatedRsaKey, public_key_info, simulated_ca_key, vcek_key, vlek_key
 
-__all__ = [
-    "CERTIFIED_FROM",
-    "SIMULATED_ORGANISATION",
-    "CertificateTemplate",
-    "ca_role",
-    "ca_template",
-    "default_product_name",
-    "simulated_chain",
-    "vcek_template",
-    "vlek_template",
-]
-
 SIMULATED_ORGANISATION: Final = "SIMULATION - NOT Advanced Micro Devices"
 """Replaces AMD's ``O=Advanced Micro Devices``."""
 CERTIFIED_FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -82,6 +70,7 @@ def pss_identifier(*, explicit_trailer: bool) -> bytes:
 
 
 def signed(tbs: bytes, algorithm: bytes, key: SimulatedRsaKey) -> bytes:
+    """Return a signed structure of X.509 in DER."""
     return der.sequence(tbs, algorithm, der.bit_string(key.sign(tbs)))
 
 
@@ -141,6 +130,7 @@ def ca_role(kind: LeafKind) -> CaRole:
 
 
 def ca_name(product: SnpProduct, role: CaRole) -> bytes:
+    """Return the name of an authority of AMD in DER."""
     names = {CaRole.ARK: f"ARK-{product}", CaRole.ASK: f"SEV-{product}", CaRole.ASVK: f"SEV-VLEK-{product}"}
     return amd_name(names[role], organisation=SIMULATED_ORGANISATION)
 
@@ -190,6 +180,7 @@ def ca_template(product: SnpProduct, role: CaRole) -> CertificateTemplate:
 
 
 def authority_key_id(key: SimulatedRsaKey) -> Extension:
+    """Return the extension that names the key of an issuer."""
     return Extension(oid="2.5.29.35", critical=False, value=der.sequence(der.tlv(0x80, _key_id(key))))
 
 

@@ -12,22 +12,6 @@ from datetime import UTC, datetime
 
 from attest.endorsements.x509 import Extension
 
-__all__ = [
-    "NULL",
-    "TRUE",
-    "bit_string",
-    "context",
-    "extension",
-    "ia5_string",
-    "integer",
-    "object_identifier",
-    "octet_string",
-    "sequence",
-    "time",
-    "tlv",
-    "years_after",
-]
-
 NULL = b"\x05\x00"
 TRUE = b"\x01\x01\xff"
 
@@ -111,8 +95,7 @@ def time(moment: datetime) -> bytes:
         ValueError: no time zone, or a fraction of a second.
     """
     if moment.tzinfo is None or moment.microsecond:
-        msg = f"expected an aware moment of whole seconds, got {moment!r}"
-        raise ValueError(msg)
+        raise ValueError(f"expected an aware moment of whole seconds, got {moment!r}")
     text = moment.astimezone(UTC).strftime("%Y%m%d%H%M%SZ").rjust(15, "0").encode("ascii")
     return tlv(0x17, text[2:]) if moment.astimezone(UTC).year in _UTC_TIME_YEARS else tlv(0x18, text)
 

@@ -34,8 +34,6 @@ from attest_simulator.certificates import (
 from attest_simulator.keys import simulated_ca_key, vcek_key, vlek_key
 from attest_simulator.revocation_lists import simulated_crl
 
-__all__ = ["REPORT_DATA_BYTES", "SimulatedChip", "SimulatedGuest"]
-
 REPORT_DATA_BYTES: Final = 64
 
 _SIGNATURE_PART_BYTES = 72
@@ -116,17 +114,14 @@ class SimulatedChip:
     def __post_init__(self) -> None:
         """Refuse an impossible chip; impossible reports are made with ``override``."""
         if self.report_version not in VERSIONS:
-            msg = f"report version {self.report_version}: expected one of {VERSIONS}"
-            raise ValueError(msg)
+            raise ValueError(f"report version {self.report_version}: expected one of {VERSIONS}")
         if len(self.hwid) != self.product.hwid_bytes:
-            msg = f"HWID of {self.product}: expected {self.product.hwid_bytes} bytes, got {len(self.hwid)}"
-            raise ValueError(msg)
+            raise ValueError(f"HWID of {self.product}: expected {self.product.hwid_bytes} bytes, got {len(self.hwid)}")
         for tcb in (self.current_tcb, self.reported_tcb, self.committed_tcb):
             if (tcb.fmc is not None) != self.product.has_fmc:
-                msg = (
+                raise ValueError(
                     f"TCB of {self.product}: expected {'an' if self.product.has_fmc else 'no'} FMC component, got {tcb}"
                 )
-                raise ValueError(msg)
 
     @staticmethod
     def of(
@@ -252,8 +247,7 @@ class SimulatedChip:
         Spec: AMD 56860, SIGNATURE; specs/sev-snp.md, section 7.
         """
         if len(report) != REPORT_BYTES:
-            msg = f"expected {REPORT_BYTES} bytes, got {len(report)}"
-            raise ValueError(msg)
+            raise ValueError(f"expected {REPORT_BYTES} bytes, got {len(report)}")
         signed = report[:SIGNED_BYTES]
         numbers = decode_dss_signature(self.signing_key().sign(signed, _ECDSA))
         signature = b"".join(number.to_bytes(_SIGNATURE_PART_BYTES, "little") for number in numbers)
@@ -314,8 +308,7 @@ class SimulatedGuest:
         Spec: AMD 56860, ATTESTATION_REPORT; specs/sev-snp.md, section 2.
         """
         if len(report_data) != REPORT_DATA_BYTES:
-            msg = f"REPORT_DATA has {REPORT_DATA_BYTES} bytes, got {len(report_data)}"
-            raise ValueError(msg)
+            raise ValueError(f"REPORT_DATA has {REPORT_DATA_BYTES} bytes, got {len(report_data)}")
         layout = layout_of_version(self.chip.report_version)
         changes = dict(override or {})
         values = self._values(report_data)

@@ -21,8 +21,6 @@ from attest_simulator.certificates import CERTIFIED_FROM, ca_role, simulated_cha
 from attest_simulator.keys import CaRole, simulated_ca_key
 from attest_simulator.revocation_lists import crl_template
 
-__all__ = ["KdsAnswer", "SimulatedKds"]
-
 _PATH = re.compile(r"/(?P<kind>vcek|vlek)/v1/(?P<product>[A-Za-z0-9]{1,32})/(?P<item>[A-Za-z0-9_]{1,256})")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _LEVEL = re.compile(r"[0-9]{1,3}")

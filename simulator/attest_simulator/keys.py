@@ -23,19 +23,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 
-__all__ = [
-    "CaRole",
-    "SimulatedRsaKey",
-    "expand_prime_candidate",
-    "find_prime_counter",
-    "is_probable_prime",
-    "prime_label",
-    "public_key_info",
-    "simulated_ca_key",
-    "vcek_key",
-    "vlek_key",
-]
-
 RSA_BITS: Final = 4096
 PUBLIC_EXPONENT: Final = 65537
 SALT_BYTES: Final = 48

@@ -28,8 +28,6 @@ from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 from attest_simulator.revocation_lists import simulated_crl
 
-__all__ = ["MachineKind", "SimulatedMachine"]
-
 MachineKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 _OTHER_IMAGE: Final = sha384(b"another image").digest()
 _BOOT_LOADER: Final = 4
@@ -134,8 +132,7 @@ class SimulatedMachine:
                 return host.td
             case SimulatedGuest() | SimulatedTd() as bare:
                 return bare
-        msg = "a host of another kind"
-        raise TypeError(msg)
+        raise TypeError("a host of another kind")
 
     @property
     def _hardware(self) -> tuple[SimulatedChip | None, SimulatedPlatform | None]:
@@ -168,8 +165,7 @@ def _cpu_of(kind: str, certified_from: datetime | None) -> SimulatedGuest | Simu
             return SimulatedAzureVm.of(SimulatedSnpHost.of(_chip(certified_from, report_version=3)))
         case "azure-tdx":
             return SimulatedAzureVm.of(SimulatedTdxHost.of())
-    msg = f"{kind!r} is no kind of machine: expected one of {', '.join(get_args(MachineKind))}"
-    raise ValueError(msg)
+    raise ValueError(f"{kind!r} is no kind of machine: expected one of {', '.join(get_args(MachineKind))}")
 
 
 def _chip(certified_from: datetime | None, *, report_version: int | None = None) -> SimulatedChip:

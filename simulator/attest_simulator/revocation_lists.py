@@ -12,8 +12,6 @@ from attest_simulator import der
 from attest_simulator.certificates import authority_key_id, ca_name, pss_identifier, signed
 from attest_simulator.keys import CaRole, SimulatedRsaKey, simulated_ca_key
 
-__all__ = ["CrlTemplate", "crl_template", "simulated_crl"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrlTemplate:

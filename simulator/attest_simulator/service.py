@@ -19,8 +19,6 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator.guest import SimulatedChip, SimulatedGuest
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 
-__all__ = ["simulated_snp", "simulated_tdx", "snp_service", "tdx_service"]
-
 
 def snp_service(*, certified_from: datetime) -> Callable[[Binding], Evidence]:
     """Return the evidence source of a service in a SEV-SNP guest, with the start of the chip's certificate."""

@@ -27,16 +27,6 @@ from attest_simulator.intel.eventlog import (
     write_event_log,
 )
 
-__all__ = [
-    "extended",
-    "replayed_pcrs",
-    "startup_locality",
-    "stub_command_line",
-    "tagged_event",
-    "typical_tpm_boot",
-    "write_tpm_log",
-]
-
 PCRS: Final = 24
 _BANKS = (SHA1, SHA256, SHA384)
 _EV_NO_ACTION = 0x3

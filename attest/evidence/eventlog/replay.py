@@ -156,8 +156,9 @@ def _require_use(kind: LogKind, signed: Mapping[str, bytes]) -> None:
     names = {register.name for register in kind.registers if register.initial is not None}
     wrong = {name: len(value) for name, value in signed.items() if name not in names or len(value) != kind.size}
     if wrong:
-        msg = f"a {kind.name} log has registers of {kind.size} bytes named {', '.join(sorted(names))}, got {wrong}"
-        raise ValueError(msg)
+        raise ValueError(
+            f"a {kind.name} log has registers of {kind.size} bytes named {', '.join(sorted(names))}, got {wrong}"
+        )
 
 
 def _mismatch(register: Register, expected: bytes, got: bytes, count: int) -> BindingError:

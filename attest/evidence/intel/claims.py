@@ -29,16 +29,14 @@ def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str) -
 def _td(v: VerifiedIntelQuote) -> ParsedTdReport:
     body = v.quote.body
     if not isinstance(body, ParsedTdReport):
-        msg = "a claim of TDX is not in another kind of quote"
-        raise TypeError(msg)
+        raise TypeError("a claim of TDX is not in another kind of quote")
     return body
 
 
 def _enclave(v: VerifiedIntelQuote) -> ParsedEnclaveReport:
     body = v.quote.body
     if not isinstance(body, ParsedEnclaveReport):
-        msg = "a claim of SGX is not in another kind of quote"
-        raise TypeError(msg)
+        raise TypeError("a claim of SGX is not in another kind of quote")
     return body
 
 

@@ -24,8 +24,7 @@ class NotCopied:
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        msg = "a key-encryption key is not pickled or copied"
-        raise TypeError(msg)
+        raise TypeError("a key-encryption key is not pickled or copied")
 
 
 class WrappingBackend(Protocol):

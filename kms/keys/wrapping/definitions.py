@@ -98,8 +98,7 @@ class TransitDefinition(_Definition):
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {"", "/"}
         if not parts.hostname or not plain or not (parts.scheme == "https" or local):
-            msg = "expected https://HOST[:PORT], or http:// for this machine itself"
-            raise ValueError(msg)
+            raise ValueError("expected https://HOST[:PORT], or http:// for this machine itself")
         return value.rstrip("/")
 
     @field_validator("key", "mount", "namespace")
@@ -107,8 +106,7 @@ class TransitDefinition(_Definition):
     def _segments(cls, value: str | None) -> str | None:
         """Refuse anything unsafe in a path."""
         if value is not None and not all(map(_PATH_SEGMENT.fullmatch, value.split("/"))):
-            msg = "expected letters, digits, '.', '_' and '-'; '/' between parts"
-            raise ValueError(msg)
+            raise ValueError("expected letters, digits, '.', '_' and '-'; '/' between parts")
         return value
 
 

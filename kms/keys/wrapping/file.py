@@ -50,8 +50,7 @@ class FileBackend(NotCopied):
 
     def __init__(self, key: SecretBytes, *, random: RandomBytes, path: Path) -> None:
         if len(key) != KEK_BYTES:
-            msg = f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}"
-            raise ValueError(msg)
+            raise ValueError(f"a key-encryption key has {KEK_BYTES} bytes, got {len(key)}")
         self._cipher = key.lend(EXPORT, AESGCM)
         self._random = random
         self._id = key.lend(EXPORT, _id_of)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from rag_demo.enclave.errors import LanguageModelError
 
-__all__ = ["MAX_EVENT_BYTES", "Chunk", "EventLines", "malformed", "parse_chunk"]
-
 MAX_EVENT_BYTES = 64 * 1024
 """Limit for one event. Servers send a word or two in each."""
 

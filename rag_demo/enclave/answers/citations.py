@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-__all__ = ["Marks"]
-
 _MARK = re.compile(r"\[[ ]*\d{1,6}(?:[ ]*,[ ]*\d{1,6})*[ ]*\]")
 _BEGUN = re.compile(r"\[[\d, ]{0,40}\Z")
 """A text that the next piece may complete to a mark."""

@@ -19,8 +19,6 @@ from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
 from rag_demo.enclave.interfaces import Embedder, Found, Vectors
 from rag_demo.enclave.store.terms import words_of
 
-__all__ = ["THRESHOLD", "PassagesAnswerer", "SentenceSpans"]
-
 SentenceSpans = Callable[[str], Iterable[tuple[int, int]]]
 """Function from a text to the spans of its sentences; `rag_demo.enclave.documents.sentences` has one."""
 

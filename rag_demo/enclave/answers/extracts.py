@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from rag_demo.enclave.interfaces import Found
 
-__all__ = ["UNKNOWN", "Cited", "Extract"]
-
 UNKNOWN = "I don't know: nothing in your documents answers this."
 
 

@@ -15,8 +15,6 @@ from rag_demo.enclave.answers.language import LanguageModel
 from rag_demo.enclave.answers.prompt import messages_of
 from rag_demo.enclave.interfaces import Embedder, Found
 
-__all__ = ["GeneratedAnswerer"]
-
 
 def _fence() -> str:
     return secrets.token_hex(16)

@@ -20,8 +20,6 @@ from rag_demo.enclave.answers.chunks import Chunk, EventLines, malformed, parse_
 from rag_demo.enclave.answers.prompt import Message
 from rag_demo.enclave.errors import LanguageModelError
 
-__all__ = ["LanguageModel", "LanguageModelLimits"]
-
 MIN_REASON_CHARACTERS = 10
 MAX_PORT = 65_535
 _DONE = b"[DONE]"

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from rag_demo.enclave.answers.extracts import Cited
 
-__all__ = ["Message", "messages_of"]
-
 Message = dict[str, str]
 
 _RULES = """\

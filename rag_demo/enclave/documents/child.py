@@ -26,8 +26,6 @@ from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.refusals import crashed, misbehaved
 from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
-__all__ = ["Child", "command"]
-
 _WORKER = Path(__file__).with_name("worker.py")
 _ROOT = Path(__file__).resolve().parents[3]
 _GIVE_UP_SECONDS = 2.0

@@ -19,8 +19,6 @@ from contextlib import suppress
 
 from rag_demo.enclave.documents.seccomp import MACHINES, program
 
-__all__ = ["ConfinementError", "confine"]
-
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1

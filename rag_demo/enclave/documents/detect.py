@@ -9,8 +9,6 @@ from rag_demo.enclave.documents.kinds import DocumentKind
 from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 from rag_demo.enclave.documents.zips import is_docx
 
-__all__ = ["detect"]
-
 _PDF_WITHIN = 1024
 """Number of bytes in which readers of PDF look for ``%PDF-`` (PDF 1.7, appendix H, note 13)."""
 _HTML = re.compile(

@@ -17,8 +17,6 @@ from rag_demo.enclave.documents.refusals import misbehaved, mismatch, problem
 from rag_demo.enclave.errors import DocumentError, DocumentLimitError
 from rag_demo.enclave.interfaces import Page
 
-__all__ = ["Reading", "ReadingProgress", "parse"]
-
 MAX_NAME_BYTES = 255
 """As for a file's name on Linux."""
 

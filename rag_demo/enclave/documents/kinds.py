@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["SUFFIXES", "DocumentKind", "kind_of_media_type", "kind_of_name"]
-
 
 class DocumentKind(StrEnum):
     """A kind of document that is read here."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["FORBIDDEN", "mended", "normalised"]
-
 MAX_MARKS = 30
 """In a row on one letter, as in Unicode's Stream-Safe Text Format (UAX 15, section 13)."""
 

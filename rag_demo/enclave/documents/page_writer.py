@@ -12,8 +12,6 @@ from rag_demo.enclave.documents.kinds import DocumentKind
 from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.documents.normalisation import mended, normalised
 
-__all__ = ["Out", "UnreadableDocumentError"]
-
 PART_CHARACTERS = 10_000
 """Length of a part of a document without pages: about four sheets of paper."""
 _PLAIN = re.compile(r"[^A-Za-z0-9 ./+_-]")

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.interfaces import IndexedPassage, Page
 
-__all__ = ["MAX_TOKENS", "split"]
-
 MAX_TOKENS = 200
 """all-MiniLM-L6-v2 reads 256 and was trained on 128; a passage should say one thing."""
 

@@ -10,8 +10,6 @@ from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
-__all__ = ["crashed", "misbehaved", "mismatch", "problem"]
-
 _WHAT = re.compile(r"[A-Za-z0-9 ./+_-]{0,80}")
 _READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
 _GAVE_UP = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGILL, signal.SIGTRAP, signal.SIGBUS})

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["sentences"]
-
 Span = tuple[int, int]
 
 # A sentence may end at one of: an empty line; a line that begins an item of a list; a mark of the East, which needs no

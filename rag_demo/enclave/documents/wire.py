@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["END", "HEAD", "KIND", "PAGE", "PROBLEM", "REASONS", "TOTAL", "frame"]
-
 HEAD = struct.Struct(">cI")
 NUMBER = struct.Struct(">I")
 KIND, TOTAL, PAGE, PROBLEM, END = b"K", b"N", b"P", b"E", b"Z"

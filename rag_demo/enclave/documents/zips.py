@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
 
-__all__ = ["Package", "is_docx"]
-
 MAX_ENTRIES = 10_000
 MAX_DIRECTORY_BYTES = 4 << 20
 MAX_RATIO = 300

@@ -11,8 +11,6 @@ import ctypes
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MAPS", "single_threaded"]
-
 MAPS: Final = Path("/proc/self/maps")
 _SETTERS: Final = (
     "scipy_openblas_set_num_threads64_",  # NumPy's own wheels.

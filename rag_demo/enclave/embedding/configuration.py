@@ -15,19 +15,6 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError
 from rag_demo.enclave.embedding.refusals import CONFIG, brief, unsuitable
 
-__all__ = [
-    "CONFIG_NAME",
-    "LENGTH_NAME",
-    "MODULES_NAME",
-    "POOLING_NAME",
-    "EncoderConfig",
-    "json_object",
-    "parse_config",
-    "parse_max_tokens",
-    "require_mean_pooling",
-    "require_modules",
-]
-
 CONFIG_NAME: Final = "config.json"
 POOLING_NAME: Final = "1_Pooling/config.json"
 MODULES_NAME: Final = "modules.json"

@@ -16,8 +16,6 @@ from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
 from rag_demo.enclave.interfaces import Vectors
 
-__all__ = ["WINDOW_TEXTS", "TextEmbedder"]
-
 WINDOW_TEXTS: Final = 1024
 """Texts that are numbers at a time: some MiB."""
 
@@ -96,8 +94,7 @@ class TextEmbedder:
             ConfigurationError: ``embedding-weights-unsuitable``: a sum of the model is too great for its numbers.
         """
         if isinstance(texts, (str, bytes)):
-            msg = f"texts must be a sequence of str, not {type(texts).__name__}"
-            raise TypeError(msg)
+            raise TypeError(f"texts must be a sequence of str, not {type(texts).__name__}")
         vectors = np.empty((len(texts), self.dimensions), dtype=np.float32)
         with self._in_use():
             for begin in range(0, len(texts), WINDOW_TEXTS):
@@ -138,8 +135,7 @@ class TextEmbedder:
     def _in_use(self) -> Generator[None]:
         with self._changed:
             if self._closed:
-                msg = "the embedding model is closed"
-                raise ValueError(msg)
+                raise ValueError("the embedding model is closed")
             self._running += 1
         try:
             yield

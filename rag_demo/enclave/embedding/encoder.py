@@ -17,8 +17,6 @@ from rag_demo.enclave.embedding.configuration import EncoderConfig
 from rag_demo.enclave.embedding.numerics import exponentials, gelu, layer_norm
 from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Weights
 
-__all__ = ["BATCH_TOKENS", "NumpyEncoder"]
-
 BATCH_TOKENS: Final = 512
 """Tokens of a batch: as fast as more, and a few MiB of memory for any request."""
 _GROUP_SCORES: Final = 1 << 20

@@ -14,8 +14,6 @@ from attest.sealed import FileSource, ModelFiles
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
 
-__all__ = ["MODEL_FILES", "MODEL_PACKAGE", "PlainFolder", "fingerprint_of", "installed_model", "read_whole"]
-
 WEIGHTS_NAME: Final = "model.safetensors"
 MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
 """All that is read of a model."""

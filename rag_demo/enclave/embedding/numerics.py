@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from rag_demo.enclave.embedding.weights import Floats, Norm
 
-__all__ = ["BLOCK_NUMBERS", "erf", "exponentials", "gelu", "layer_norm"]
-
 BLOCK_NUMBERS: Final = 1 << 15
 """Numbers worked on at a time: 128 KiB, and as much again for what is in between."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from attest.errors import ConfigurationError
 
-__all__ = ["CONFIG", "TOKENIZER", "WEIGHTS", "brief", "unsuitable"]
-
 CONFIG: Final = "embedding-config-unsupported"
 TOKENIZER: Final = "embedding-tokenizer-unsupported"
 WEIGHTS: Final = "embedding-weights-unsuitable"

@@ -34,8 +34,6 @@ from rag_demo.enclave.embedding.files import PlainFolder, fingerprint_of, read_w
 from rag_demo.enclave.embedding.weights import read_weights
 from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME, parse_tokenizer
 
-__all__ = ["load_embedder", "open_sealed_embedder", "seal_model"]
-
 
 def open_sealed_embedder(
     place: FileStore | str | os.PathLike[str],

@@ -13,8 +13,6 @@ from attest.sealed import ModelFiles, TensorSet, open_model
 from rag_demo.enclave.embedding.configuration import EncoderConfig
 from rag_demo.enclave.embedding.refusals import WEIGHTS, brief, unsuitable
 
-__all__ = ["Floats", "LayerWeights", "Linear", "Norm", "Weights", "read_weights", "take_weights", "tensor_shapes"]
-
 Floats: TypeAlias = NDArray[np.float32]
 
 _KIND: Final = "F32"

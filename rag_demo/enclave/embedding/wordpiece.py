@@ -21,8 +21,6 @@ from attest.encoding import JsonValue
 from rag_demo.enclave.embedding.configuration import json_object
 from rag_demo.enclave.embedding.refusals import TOKENIZER, brief, unsuitable
 
-__all__ = ["TOKENIZER_NAME", "WordPiece", "parse_tokenizer"]
-
 TOKENIZER_NAME: Final = "tokenizer.json"
 
 _MEMBERS: Final = frozenset(
@@ -127,8 +125,7 @@ def parse_tokenizer(raw: bytes, *, vocabulary: int) -> WordPiece:
 def _characters(text: str) -> str:
     """Return a text of whole characters: halves that belong together are joined, others are U+FFFD."""
     if not isinstance(text, str):
-        msg = f"a text must be str, not {type(text).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"a text must be str, not {type(text).__name__}")
     if text.isascii():
         return text
     try:

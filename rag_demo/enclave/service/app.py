@@ -48,8 +48,6 @@ from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of
 
-__all__ = ["Inside", "create_app"]
-
 MAX_NAME: Final = 255
 MAX_QUESTION_BODY: Final = 64 * 1024
 _ID: Final = re.compile(r"[0-9a-f]{32}")

@@ -37,8 +37,6 @@ from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
 from rag_demo.enclave.service.threads import Threads
 
-__all__ = ["RagService", "attester_of"]
-
 CERTIFIED: Final = timedelta(days=7)
 """Age of a simulated chip's certificate."""
 _log = logging.getLogger("rag.enclave")

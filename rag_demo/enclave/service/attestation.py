@@ -21,8 +21,6 @@ from attest.evidence import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
 from attest.rate_limits import Rate, RateTable
 from attest.release import Attester
 
-__all__ = ["MAX_ENDORSEMENT_BYTES", "Offers", "Vendors", "files_of"]
-
 KEPT: Final = 256
 KEPT_FOR: Final = timedelta(seconds=30)
 VENDORS_FOR: Final = timedelta(minutes=10)

@@ -35,8 +35,6 @@ from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 
-__all__ = ["Channel", "EphemeralChannel", "NoteOf", "ReleasedChannel"]
-
 REFRESH_SECONDS: Final = 60.0
 _log = logging.getLogger("rag.enclave")
 Random = Callable[[int], bytes]

@@ -19,8 +19,6 @@ from rag_demo.enclave.service.resources import Answerer, OpenBench, Progress, Re
 from rag_demo.enclave.service.settings import EnclaveSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
-__all__ = ["bench_of"]
-
 MAX_PEM_BYTES: Final = 64 * 1024
 MODEL_NAME: Final = "all-MiniLM-L6-v2"
 ROOM_FOR_MARKS: Final = 2

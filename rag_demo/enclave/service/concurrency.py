@@ -8,8 +8,6 @@ from http import HTTPStatus
 from attest.concurrency import ConcurrencyLimit
 from rag_demo.enclave.errors import RefusedError
 
-__all__ = ["busy", "take_turn", "too_often"]
-
 
 def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], None]:
     """Take a turn; return what gives it back, once, however often it is called.

@@ -49,8 +49,6 @@ from rag_demo.enclave.service.settings import (
     SimulatedKind,
 )
 
-__all__ = ["load_config", "parse_config"]
-
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_NAME: Final = 255
 MODEL_ID_BYTES: Final = 16

@@ -14,8 +14,6 @@ from starlette.types import Receive, Scope, Send
 from attest.errors import AttestError
 from rag_demo.enclave.service.refusals import members_of
 
-__all__ = ["EVENTS_MEDIA_TYPE", "Events", "event", "refused_event"]
-
 EVENTS_MEDIA_TYPE = "text/event-stream"
 
 

@@ -18,8 +18,6 @@ from attest.release import Attester
 from attest.session import SYSTEM_TIMING, AsyncSession, SessionKey
 from rag_demo.enclave.service.settings import KeySource
 
-__all__ = ["HeldKeys", "LeaseReport", "OpenKeyring", "open_keyring"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseReport:

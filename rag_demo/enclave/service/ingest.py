@@ -26,8 +26,6 @@ from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, Stored
 from rag_demo.enclave.service.refusals import defect
 from rag_demo.enclave.service.settings import ServiceLimits
 
-__all__ = ["BATCH", "Ingest", "Upload", "told_in"]
-
 BATCH: Final = 16
 """Passages that are embedded at a time: some tenths of a second, after which a question has its turn."""
 TELL_SECONDS: Final = 0.2

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from rag_demo.enclave.service.settings import EnclaveSettings
 
-__all__ = ["relaxations"]
-
 
 def relaxations(settings: EnclaveSettings) -> Iterator[str]:
     """Yield each setting that makes the service trust more than it would by itself, and why it may."""

@@ -26,8 +26,6 @@ from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
 from rag_demo.enclave.service.resources import OpenBench, ReadyResources, ReleasedKeys
 
-__all__ = ["Enclave", "Life", "LifecycleState", "Why"]
-
 FIRST_PAUSE_SECONDS: Final = 0.5
 CANCEL_SECONDS: Final = 1.0
 """Time for cancelled work to end in order."""

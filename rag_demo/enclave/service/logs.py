@@ -16,8 +16,6 @@ import warnings
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-__all__ = ["JsonLines", "set_up_logs"]
-
 _FIELDS: Final = ("code", "hint", "seconds", "state", "pages", "passages", "port")
 _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12

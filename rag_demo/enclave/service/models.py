@@ -10,24 +10,6 @@ from starlette.responses import Response
 
 from rag_demo.enclave.interfaces import IndexedDocument
 
-__all__ = [
-    "AnswerEvent",
-    "CitationModel",
-    "DocumentModel",
-    "DocumentsModel",
-    "LeaseModel",
-    "ModelModel",
-    "PassageEvent",
-    "ProgressEvent",
-    "QuestionModel",
-    "ServiceLimitsModel",
-    "StateModel",
-    "StoredEvent",
-    "TextEvent",
-    "WhyModel",
-    "json_response",
-]
-
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

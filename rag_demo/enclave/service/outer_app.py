@@ -33,8 +33,6 @@ from rag_demo.enclave.service.concurrency import busy, too_often
 from rag_demo.enclave.service.refusals import defect, problem
 from rag_demo.enclave.service.settings import ServiceLimits
 
-__all__ = ["STATE_PATH", "OuterApp"]
-
 STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
 _OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})

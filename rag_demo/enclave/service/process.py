@@ -20,8 +20,6 @@ from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.insecure_switches import relaxations
 from rag_demo.enclave.service.logs import set_up_logs
 
-__all__ = ["listen", "prepare", "serve"]
-
 KEEP_ALIVE_SECONDS: Final = 15
 _HEAD_BYTES: Final = 32 * 1024
 _BACKLOG: Final = 256

@@ -10,8 +10,6 @@ from attest.session import SessionKey, expectation_of, open_http, watch_of
 from rag_demo.enclave.service.channel import NoteOf
 from rag_demo.enclave.service.settings import KeySource
 
-__all__ = ["note_of"]
-
 
 def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
     """Return a function that requests the note of a key.

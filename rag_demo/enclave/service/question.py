@@ -15,8 +15,6 @@ from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageE
 from rag_demo.enclave.service.resources import ReadyResources
 from rag_demo.enclave.service.threads import in_thread
 
-__all__ = ["FOUND", "answered"]
-
 FOUND: Final = 12
 """Number of passages that the search returns."""
 _MARK: Final = re.compile(r"\[(\d{1,3})\]")

@@ -37,8 +37,6 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
 )
 """The first matching class counts; any other error is a defect of the service."""
 
-__all__ = ["PROBLEM_MEDIA_TYPE", "defect", "invalid", "members_of", "problem", "status_of"]
-
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:rag/"
 _TOLD: Final = frozenset({"field", "expected", "got", "hint", "retryable"})

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from attest.channel import PostgresReplayWindow, ReplayWindow, SqliteReplayWindow
 
-__all__ = ["open_window"]
-
 
 def open_window(place: str) -> ReplayWindow:
     """Open it.

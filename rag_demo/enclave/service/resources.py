@@ -13,8 +13,6 @@ from typing import Protocol
 from rag_demo.enclave.answers.extracts import Extract
 from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
 
-__all__ = ["Answerer", "OpenBench", "OpenEmbedder", "Progress", "ReadPages", "ReadyResources", "ReleasedKeys", "Split"]
-
 
 class OpenEmbedder(Embedder, Protocol):
     """A model that can be forgotten."""

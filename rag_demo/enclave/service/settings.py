@@ -11,16 +11,6 @@ from typing import Literal
 
 from attest.session import SessionSettings
 
-__all__ = [
-    "EnclaveSettings",
-    "KeySource",
-    "LlmSettings",
-    "MachineSettings",
-    "ModelSettings",
-    "ServiceLimits",
-    "SimulatedKind",
-]
-
 SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 
 

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from rag_demo.enclave.service.settings import ServiceLimits
 
-__all__ = ["Threads", "in_thread"]
-
 _T = TypeVar("_T")
 
 

@@ -19,8 +19,6 @@ from attest.encoding import base64url_bytes
 from attest.errors import AttestError
 from rag_demo.enclave.errors import RefusedError
 
-__all__ = ["TOKEN_BYTES", "collection_of"]
-
 TOKEN_BYTES: Final = 32
 _DOMAIN: Final = b"rag collection v1\0"
 _SCHEME: Final = "bearer"

@@ -31,8 +31,6 @@ from rag_demo.enclave.errors import (
 )
 from rag_demo.enclave.store.schema import APPLICATION_ID, TABLES, USER_VERSION
 
-__all__ = ["Connection", "damaged", "make_file", "open_file", "translated", "writing"]
-
 Connection = Any  # of sqlcipher3, which has no types
 
 KEY_BYTES = 32

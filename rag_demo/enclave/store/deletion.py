@@ -13,8 +13,6 @@ from __future__ import annotations
 from rag_demo.enclave.store.cipher_file import Connection
 from rag_demo.enclave.store.schema import IngestState, words_table
 
-__all__ = ["drop_document", "purge_some", "release_pages", "unfinished"]
-
 STEP_PASSAGES = 250
 STEP_PAGES = 512
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["DEFAULT_LIMITS", "MAX_FOUND", "MAX_MEDIA_TYPE_CHARACTERS", "MAX_NAME_CHARACTERS", "StoreLimits"]
-
 MAX_NAME_CHARACTERS = 255
 """The limit of file systems in bytes; a name is for people, so it counts characters."""
 MAX_MEDIA_TYPE_CHARACTERS = 255

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from rag_demo.enclave.interfaces import Vectors
 
-__all__ = ["Matrices", "Matrix"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Matrix:

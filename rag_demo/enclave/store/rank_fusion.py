@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CANDIDATES", "RANK_CONSTANT", "fuse", "nearest", "telling"]
-
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as its authors chose it (Cormack, Clarke, Büttcher, SIGIR 2009)."""
 CANDIDATES = 64

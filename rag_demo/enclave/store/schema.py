@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["APPLICATION_ID", "TABLES", "USER_VERSION", "IngestState", "make_words", "words_table"]
-
 APPLICATION_ID = 0x41525347
 """``ARSG``: mark of a database of this project, for readers with its key."""
 USER_VERSION = 1

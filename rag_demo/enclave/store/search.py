@@ -12,8 +12,6 @@ from rag_demo.enclave.store.matrices import Matrix
 from rag_demo.enclave.store.rank_fusion import CANDIDATES, telling
 from rag_demo.enclave.store.schema import IngestState, words_table
 
-__all__ = ["find_by_words", "load_matrix", "passages_of"]
-
 _WHOLE = (
     "FROM vectors v JOIN passages p ON p.number = v.number AND p.collection = v.collection"
     " JOIN documents d ON d.collection = p.collection AND d.id = p.document"

@@ -37,8 +37,6 @@ from rag_demo.enclave.store.validation import (
     over_limit,
 )
 
-__all__ = ["SqliteStore"]
-
 _LESS = "delete a document that is not needed any more"
 _DOCUMENT = "id, name, media_type, size, pages, passages, added"
 

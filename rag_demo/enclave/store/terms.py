@@ -13,8 +13,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["MAX_QUESTION_WORDS", "question_words", "words_of"]
-
 MAX_QUESTION_WORDS = 64
 """Different words of a question that are looked up; what comes after is not."""
 MAX_WORD_CHARACTERS = 64

@@ -21,16 +21,6 @@ from rag_demo.enclave.store.limits import (
     StoreLimits,
 )
 
-__all__ = [
-    "check_collection",
-    "check_document",
-    "check_limit",
-    "check_part",
-    "check_question_vector",
-    "is_document_id",
-    "over_limit",
-]
-
 COLLECTION_BYTES = 32
 MAX_NUMBER = 2**31 - 1
 _JOINERS = "\u200c\u200d"

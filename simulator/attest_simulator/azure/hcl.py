@@ -17,8 +17,6 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-__all__ = ["HCL_BYTES", "USER_DATA_BYTES", "HclTemplate", "VmConfiguration", "runtime_claims"]
-
 HCL_BYTES: Final = 2600
 """Size of the NV index, and so of the report with its padding."""
 USER_DATA_BYTES: Final = 64
@@ -88,8 +86,7 @@ def runtime_claims(
         ValueError: ``user_data`` of another length.
     """
     if len(user_data) != USER_DATA_BYTES:
-        msg = f"user data has {USER_DATA_BYTES} bytes, got {len(user_data)}"
-        raise ValueError(msg)
+        raise ValueError(f"user data has {USER_DATA_BYTES} bytes, got {len(user_data)}")
     document = {
         "keys": [_jwk("HCLAkPub", "sign", ak_public), _jwk("HCLEkPub", "encrypt", ek_public)],
         "vm-configuration": configuration.members(version=version),
@@ -153,8 +150,7 @@ class HclTemplate:
             )
         )
         if len(made) > size:
-            msg = f"the paravisor's report has {len(made)} bytes, more than the {size} of its NV index"
-            raise ValueError(msg)
+            raise ValueError(f"the paravisor's report has {len(made)} bytes, more than the {size} of its NV index")
         return made.ljust(size, b"\0")
 
 

@@ -25,8 +25,6 @@ from attest_simulator.intel.certificates import pem_text
 from attest_simulator.intel.quote_template import Values
 from attest_simulator.intel.td_report import TD_REPORT_BYTES, quote_of_td_report, td_report
 
-__all__ = ["AzureHost", "SimulatedSnpHost", "SimulatedTdxHost"]
-
 _GUEST_POLICY = 0x3001F
 """ABI 0.31 with SMT, as on all known VMs."""
 _GUEST_SVN = 10

@@ -16,8 +16,6 @@ from attest.encoding import base64url_bytes, base64url_text, json_value
 from attest.errors import EvidenceError
 from attest_simulator.azure.host import SimulatedSnpHost, SimulatedTdxHost
 
-__all__ = ["MAX_BODY_BYTES", "QUOTE_PATH", "THIM_PATH", "ImdsAnswer", "SimulatedImds"]
-
 THIM_PATH: Final = "/metadata/THIM/amd/certification"
 QUOTE_PATH: Final = "/acc/tdquote"
 MAX_BODY_BYTES: Final = 16 * 1024
@@ -96,6 +94,5 @@ def refusal(status: int, text: str) -> ImdsAnswer:
 def _report(body: bytes) -> bytes:
     document = json_value(body, what="the request")
     if not isinstance(document, dict) or set(document) != {"report"} or not isinstance(document["report"], str):
-        msg = "expected an object with one member, report, of base64url text"
-        raise ValueError(msg)
+        raise ValueError("expected an object with one member, report, of base64url text")
     return base64url_bytes(document["report"], what="report")

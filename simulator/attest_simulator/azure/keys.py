@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from attest_simulator.keys import PUBLIC_EXPONENT, expand_prime_candidate, find_prime_counter
 
-__all__ = ["derived_bytes", "derived_uuid", "tpm_key"]
-
 KEY_BITS: Final = 2048
 
 _DOMAIN: Final = "attest simulator v1, Azure"

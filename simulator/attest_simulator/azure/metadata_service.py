@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from attest_simulator.azure.imds import MAX_BODY_BYTES, ImdsAnswer, SimulatedImds, refusal
 
-__all__ = ["imds_handler", "serving_imds"]
-
 _RETRY_AFTER_SECONDS = "1"
 _TIMEOUT_SECONDS = 10.0
 _BUSY = 429

@@ -19,8 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from attest.evidence.azure.forms import RawTpmQuote
 from attest_simulator.azure.keys import derived_bytes, tpm_key
 
-__all__ = ["ALL_PCRS", "PCRS", "AttestTemplate", "SimulatedTpm", "boot_registers", "qualified_name"]
-
 PCRS: Final = 24
 ALL_PCRS: Final = tuple(range(PCRS))
 _SHA256: Final = 0x000B
@@ -184,8 +182,7 @@ class SimulatedTpm:
     def __post_init__(self) -> None:
         """Refuse impossible registers."""
         if [len(value) for value in self.pcrs] != [_REGISTER_BYTES] * PCRS:
-            msg = f"expected {PCRS} registers of {_REGISTER_BYTES} bytes"
-            raise ValueError(msg)
+            raise ValueError(f"expected {PCRS} registers of {_REGISTER_BYTES} bytes")
 
     @property
     def ak(self) -> rsa.RSAPrivateKey:
@@ -208,8 +205,7 @@ class SimulatedTpm:
             ValueError: another register, or a digest of another length.
         """
         if len(digest) != _REGISTER_BYTES:
-            msg = f"a digest of the SHA-256 bank has {_REGISTER_BYTES} bytes, got {len(digest)}"
-            raise ValueError(msg)
+            raise ValueError(f"a digest of the SHA-256 bank has {_REGISTER_BYTES} bytes, got {len(digest)}")
         return self.with_pcrs({index: extended(self.pcrs[index], digest) if index in ALL_PCRS else _ZERO})
 
     def with_pcrs(self, values: Mapping[int, bytes]) -> SimulatedTpm:
@@ -220,8 +216,7 @@ class SimulatedTpm:
         """
         strange = sorted(values.keys() - set(ALL_PCRS))
         if strange:
-            msg = f"PCR {strange[0]}: expected 0 to {PCRS - 1}"
-            raise ValueError(msg)
+            raise ValueError(f"PCR {strange[0]}: expected 0 to {PCRS - 1}")
         return replace(self, pcrs=tuple(values.get(index, old) for index, old in enumerate(self.pcrs)))
 
     def quote_template(self, extra_data: bytes, *, indices: tuple[int, ...] = ALL_PCRS) -> AttestTemplate:
@@ -235,12 +230,10 @@ class SimulatedTpm:
             ValueError: more than 50 bytes, no register, or an invalid one.
         """
         if len(extra_data) > _MAX_EXTRA_BYTES:
-            msg = f"extraData has at most {_MAX_EXTRA_BYTES} bytes, got {len(extra_data)}"
-            raise ValueError(msg)
+            raise ValueError(f"extraData has at most {_MAX_EXTRA_BYTES} bytes, got {len(extra_data)}")
         selected = sorted(set(indices))
         if not selected or not set(selected) <= set(ALL_PCRS):
-            msg = f"registers {selected}: expected at least one of 0 to {PCRS - 1}"
-            raise ValueError(msg)
+            raise ValueError(f"registers {selected}: expected at least one of 0 to {PCRS - 1}")
         return AttestTemplate(
             qualified_signer=qualified_name(self.ak.public_key()),
             extra_data=extra_data,

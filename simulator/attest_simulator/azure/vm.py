@@ -24,8 +24,6 @@ from attest_simulator.intel.eventlog import LogEntry
 from attest_simulator.intel.quote_template import Values
 from attest_simulator.tpm_log import replayed_pcrs
 
-__all__ = ["FORMS", "AzureForm", "AzurePieces", "SimulatedAzureVm"]
-
 AzureForm = Literal["coco-v0", "coco-v1", "coco-v2", "attestation-rs"]
 FORMS: Final[tuple[AzureForm, ...]] = get_args(AzureForm)
 

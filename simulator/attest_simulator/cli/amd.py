@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
     from attest_simulator import SimulatedChip
 
-__all__ = ["chip_of", "chip_options", "endorsements", "evidence", "kds"]
-
 _TCB_PART = re.compile(r"(fmc|bootloader|tee|snp|microcode)=([0-9]{1,3})")
 
 

@@ -17,8 +17,6 @@ from attest_simulator.cli.choices import DeviceChoice, HostChoice
 from attest_simulator.cli.nvidia import device_options, with_devices, write_endorsements
 from attest_simulator.cli.warning import shout
 
-__all__ = ["azure", "imds"]
-
 DEFAULT_IMDS_PORT = 8754
 MAX_EXTRA_BYTES = 48
 _PCR = re.compile(r"([0-9]{1,2})=([0-9a-fA-F]{64})")

@@ -19,8 +19,6 @@ from attest_simulator.intel import SimulatedPlatform
 from attest_simulator.intel.eventlog import LogEntry
 from attest_simulator.tpm_log import typical_tpm_boot
 
-__all__ = ["boot_of", "host_endorsements", "host_of", "serve_imds", "vm_evidence", "vm_of"]
-
 _BUNDLE_DAYS = 30
 _REPORT_VERSION = 3
 """Known text of the firmware of Azure's hosts."""

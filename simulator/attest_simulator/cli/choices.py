@@ -7,8 +7,6 @@ from typing import Literal
 
 import click
 
-__all__ = ["NONCE_BYTES", "DeviceChoice", "HostChoice"]
-
 NONCE_BYTES = 32
 
 

@@ -15,8 +15,6 @@ from attest.collect.access import MachineAccess
 from attest.collect.tsm import CONFIGFS, TsmReports
 from attest_simulator import SimulatedGuest
 
-__all__ = ["simulated_machine"]
-
 _PROCESSOR: Final = "processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor sev_snp\n"
 _SHOWN: Final = frozenset({"inblob", "outblob", "auxblob", "provider", "generation", "privlevel", "privlevel_floor"})
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
     from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 
-__all__ = ["collateral", "pcs", "td"]
-
 
 @click.command(
     cls=ExampleCommand,

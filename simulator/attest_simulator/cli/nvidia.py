@@ -18,8 +18,6 @@ from attest_simulator.cli.warning import shout
 if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
 
-__all__ = ["device_options", "gpu", "nvidia", "with_devices", "write_endorsements"]
-
 DEFAULT_DRIVER = "570.124.06"
 MAX_GPUS, MAX_SWITCHES = 8, 4
 _DRIVER = re.compile(r"[0-9]{3}(?:\.[0-9]{2,3}){1,2}")

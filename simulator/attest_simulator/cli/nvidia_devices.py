@@ -19,8 +19,6 @@ from attest_simulator.cli.services import SOURCE, Answer, serve
 from attest_simulator.nvidia import SimulatedBoard, SimulatedNvidiaService, SimulatedOcsp, bound_evidence
 from attest_simulator.nvidia.rims import rim_answer
 
-__all__ = ["board_of", "device_bundle", "machine_evidence", "serve_nvidia"]
-
 _NOBODY = Binding(
     context="channel/v1",
     role="service",

@@ -21,18 +21,6 @@ from attest.terminal.signals import stopped_by_signals
 from attest_simulator import SimulatedChip, SimulatedKds, simulated_crl
 from attest_simulator.intel import SimulatedPcs, SimulatedPlatform
 
-__all__ = [
-    "SOURCE",
-    "Answer",
-    "kds_of_today",
-    "out_of_date",
-    "serve",
-    "serve_handler",
-    "serve_kds",
-    "serve_pcs",
-    "simulated_bundle",
-]
-
 SOURCE = "SIMULATED"
 MAX_BODY_BYTES = 1_000_000
 """An OCSP request has some hundred bytes."""

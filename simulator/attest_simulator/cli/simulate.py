@@ -20,8 +20,6 @@ from attest_simulator.cli.warning import shout
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
-__all__ = ["simulate"]
-
 ANCHORS_SCHEMA = "attest.simulated-anchors/1"
 
 

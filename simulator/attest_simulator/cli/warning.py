@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["shout"]
-
 SHOUT = "SIMULATED: everybody has the keys; it proves nothing about hardware"
 
 

@@ -24,25 +24,6 @@ from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.intel.keys import IntelAuthority, authority_key, derived_bytes, sign_der, spki_of
 
-__all__ = [
-    "CERTIFIED_FROM",
-    "ECDSA_SHA256",
-    "SIMULATED_INTEL",
-    "IntelCertificateTemplate",
-    "PlatformConfiguration",
-    "SgxExtension",
-    "authority_certificate",
-    "authority_key_id",
-    "authority_template",
-    "distribution_point",
-    "issue_signed",
-    "issuer_chain",
-    "key_id",
-    "pck_template",
-    "pem_text",
-    "simulated_name",
-]
-
 SIMULATED_INTEL: Final = "SIMULATION - NOT Intel Corporation"
 """Replaces Intel's ``O=Intel Corporation``."""
 CERTIFIED_FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)

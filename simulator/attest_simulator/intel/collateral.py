@@ -33,21 +33,6 @@ from attest_simulator.intel.tcb import (
     signed_document,
 )
 
-__all__ = [
-    "CURRENT_COMPONENTS",
-    "CURRENT_PCE_SVN",
-    "CURRENT_TEE_TCB_SVN",
-    "QE_ISV_PROD_ID",
-    "QE_ISV_SVN",
-    "QE_MR_SIGNER",
-    "IntelCollateral",
-    "Period",
-    "current_period",
-    "default_qe_identity",
-    "default_tcb_info",
-    "intel_collateral",
-]
-
 CURRENT_COMPONENTS: Final = (3, 3, 2, 2, 4, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0)
 """SGX components of an up-to-date machine."""
 CURRENT_PCE_SVN: Final = 13

@@ -20,8 +20,6 @@ from attest_simulator.intel.certificates import (
 )
 from attest_simulator.intel.keys import IntelAuthority, authority_key
 
-__all__ = ["IntelCrlTemplate", "intel_crl_template", "simulated_intel_crl"]
-
 _KEY_COMPROMISE = b"\x0a\x01\x01"
 
 

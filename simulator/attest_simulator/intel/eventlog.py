@@ -14,27 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "SHA1",
-    "SHA256",
-    "SHA384",
-    "LogEntry",
-    "MeasuredEvent",
-    "application_event",
-    "boot_application",
-    "boot_variable",
-    "ccel_table",
-    "efi_action",
-    "efi_variable",
-    "grub_command",
-    "kernel_command_line",
-    "opaque_event",
-    "replayed",
-    "separator",
-    "typical_boot",
-    "write_event_log",
-]
-
 SHA1: Final = 0x0004
 SHA256: Final = 0x000B
 SHA384: Final = 0x000C
@@ -86,8 +65,7 @@ class MeasuredEvent:
         if algorithm == SHA384 and self.digest is not None:
             return self.digest
         if algorithm not in _HASHES:
-            msg = f"algorithm {algorithm:#06x}: expected SHA-1, SHA-256 or SHA-384"
-            raise ValueError(msg)
+            raise ValueError(f"algorithm {algorithm:#06x}: expected SHA-1, SHA-256 or SHA-384")
         digest = hashlib.new(_HASHES[algorithm], self.data if self.measured is None else self.measured).digest()
         return bytes(len(digest)) if self.kind == _EV_NO_ACTION else digest
 

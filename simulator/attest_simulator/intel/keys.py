@@ -17,17 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-__all__ = [
-    "IntelAuthority",
-    "authority_key",
-    "derived_bytes",
-    "p256_key",
-    "raw_public_key",
-    "sign_der",
-    "sign_raw",
-    "spki_of",
-]
-
 COORDINATE_BYTES: Final = 32
 
 _DOMAIN = "attest simulator v1, Intel"

@@ -39,8 +39,6 @@ from attest_simulator.intel.keys import IntelAuthority, derived_bytes, p256_key,
 from attest_simulator.intel.quote_template import QuoteTemplate, Values, body_descriptor, quote_header
 from attest_simulator.intel.tcb import QeIdentity, TcbInfo
 
-__all__ = ["SIMULATED_FMSPC", "SimulatedPlatform"]
-
 SIMULATED_FMSPC: Final = b"SIM\0\0\0"
 """Default FMSPC of platforms; no real one starts with these letters."""
 
@@ -162,8 +160,7 @@ class SimulatedPlatform:
             case 5:
                 return self.pck_chain().encode("ascii") + b"\0"
             case _:
-                msg = f"certification data type {kind}: expected 1 to 5"
-                raise ValueError(msg)
+                raise ValueError(f"certification data type {kind}: expected 1 to 5")
 
     # -- quotes
 

@@ -25,8 +25,6 @@ from attest_simulator.intel.keys import IntelAuthority
 from attest_simulator.intel.machine import SimulatedPlatform
 from attest_simulator.intel.tcb import QeIdentity, TcbInfo, compact_json, json_time, signed_document
 
-__all__ = ["PcsAnswer", "SimulatedPcs"]
-
 ROOT_CRL_PATH: Final = "/IntelSGXRootCA.der"
 """On the host of certificates instead of the API's; one object answers for both."""
 

@@ -18,16 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from attest_simulator.intel.keys import raw_public_key, sign_raw
 from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT
 
-__all__ = [
-    "INTEL_QE_VENDOR_ID",
-    "QE_AUTH_DATA",
-    "QuoteTemplate",
-    "Values",
-    "body_descriptor",
-    "quote_header",
-    "sgx_report",
-]
-
 INTEL_QE_VENDOR_ID: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 QE_AUTH_DATA: Final = bytes(range(32))
 """As in all known quotes."""

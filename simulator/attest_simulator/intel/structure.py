@@ -13,8 +13,6 @@ from typing import Final
 
 from attest.evidence.reader import Field, Kind, Layout
 
-__all__ = ["HEADER_V3", "HEADER_V4", "SGX_REPORT", "TD_REPORTS"]
-
 
 def _layout(name: str, clause: str, *rows: tuple[str, Kind | int]) -> Layout:
     """Return a layout of consecutive rows; a number instead of a kind is a field of so many bytes."""

@@ -16,22 +16,6 @@ from typing import Literal
 from attest.evidence.intel.quote import Tee
 from attest_simulator.intel.keys import IntelAuthority, authority_key, sign_raw
 
-__all__ = [
-    "QeIdentity",
-    "QeKind",
-    "SvnLevel",
-    "TcbComponent",
-    "TcbInfo",
-    "TcbLevel",
-    "TdxModule",
-    "TdxModuleIdentity",
-    "compact_json",
-    "components",
-    "json_time",
-    "signature_of",
-    "signed_document",
-]
-
 QeKind = Literal["QE", "TD_QE", "QVE"]
 _Object = dict[str, object]
 

@@ -17,8 +17,6 @@ from attest_simulator.intel.machine import SimulatedPlatform
 from attest_simulator.intel.quote_template import QuoteTemplate, Values, sgx_report
 from attest_simulator.intel.structure import TD_REPORTS
 
-__all__ = ["REPORT_DATA_BYTES", "SEPT_VE_DISABLE", "TD_DEBUG", "SimulatedEnclave", "SimulatedTd"]
-
 REPORT_DATA_BYTES: Final = 64
 TD_DEBUG: Final = 1 << 0
 SEPT_VE_DISABLE: Final = 1 << 28
@@ -33,8 +31,7 @@ _TD_1_0, _TD_1_5 = 2, 3
 
 def _require_report_data(report_data: bytes) -> None:
     if len(report_data) != REPORT_DATA_BYTES:
-        msg = f"REPORTDATA has {REPORT_DATA_BYTES} bytes, got {len(report_data)}"
-        raise ValueError(msg)
+        raise ValueError(f"REPORTDATA has {REPORT_DATA_BYTES} bytes, got {len(report_data)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +78,7 @@ class SimulatedTd:
             ValueError: another register.
         """
         if rtmr not in range(4):
-            msg = f"RTMR{rtmr}: expected 0 to 3"
-            raise ValueError(msg)
+            raise ValueError(f"RTMR{rtmr}: expected 0 to 3")
         return replace(self, log=(*self.log, LogEntry(index=rtmr + 1, event=event)))
 
     def event_log(self, *, size: int | None = None) -> bytes:
@@ -106,8 +102,7 @@ class SimulatedTd:
         """
         _require_report_data(report_data)
         if body_type not in TD_REPORTS:
-            msg = f"body type {body_type}: expected 2, 3 or 4"
-            raise ValueError(msg)
+            raise ValueError(f"body type {body_type}: expected 2, 3 or 4")
         layout = TD_REPORTS[body_type]
         values: dict[str, int | bytes] = {row.name: bytes(row.size) if row.kind == "bytes" else 0 for row in layout}
         known = {name: value for name, value in self._values(report_data).items() if name in values}

@@ -17,8 +17,6 @@ from attest_simulator.intel.machine import SimulatedPlatform
 from attest_simulator.intel.quote_template import Values
 from attest_simulator.intel.td import SimulatedTd
 
-__all__ = ["TD_REPORT_BYTES", "quote_of_td_report", "td_report"]
-
 TD_REPORT_BYTES: Final = 1024
 
 _TYPE: Final = bytes((0x81, 0, 0, 0)).ljust(16, b"\0")
@@ -61,14 +59,12 @@ def quote_of_td_report(platform: SimulatedPlatform, report: bytes) -> bytes:
         ValueError: not a TDREPORT of this platform.
     """
     if len(report) != TD_REPORT_BYTES:
-        msg = f"a TDREPORT has {TD_REPORT_BYTES} bytes, got {len(report)}"
-        raise ValueError(msg)
+        raise ValueError(f"a TDREPORT has {TD_REPORT_BYTES} bytes, got {len(report)}")
     head, mac = report[:_MAC_AT], report[_MAC_AT:_TCB_AT]
     tcb, info = report[_TCB_AT:][:_TCB_BYTES], report[_INFO_AT:]
     hashes = sha384(tcb).digest() + sha384(info).digest()
     if not hmac.compare_digest(mac, _mac(platform, head)) or head[_HASHES_AT:][: len(hashes)] != hashes:
-        msg = "the TDREPORT was not made on this platform, or was changed"
-        raise ValueError(msg)
+        raise ValueError("the TDREPORT was not made on this platform, or was changed")
     body = tcb[len(_VALID) :][:_TCB_FIELDS] + info[:_INFO_FIELDS] + head[128:192]
     return platform.quote_template(body, tee="tdx", version=4, body_type=_TD_1_0).issue()
 

@@ -30,17 +30,6 @@ from attest_simulator.nvidia.certificates import (
 from attest_simulator.nvidia.keys import derived_bytes, p384_key, spki_of
 from attest_simulator.nvidia.products import PRODUCTS, Product
 
-__all__ = [
-    "DEVICE_ROOT",
-    "RIM_ROOT",
-    "Authority",
-    "identity_authority",
-    "issuing_authorities",
-    "provisioner_authority",
-    "reference_authority",
-    "reference_issuer",
-]
-
 _SIGNS_CERTIFICATES_AND_LISTS = der.bit_string(b"\x06", unused_bits=1)
 _SERIAL_BYTES = 16
 

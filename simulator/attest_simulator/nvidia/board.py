@@ -25,8 +25,6 @@ from attest_simulator.nvidia.device import (
 )
 from attest_simulator.nvidia.ocsp import SimulatedOcsp
 
-__all__ = ["GPUS", "SWITCHES", "SimulatedBoard", "bound_evidence", "device_items"]
-
 GPUS: Final = 8
 SWITCHES: Final = 4
 
@@ -72,8 +70,9 @@ class SimulatedBoard:
         chosen = mode or _usual_mode(gpus, switches)
         wired = chosen == "ppcie"
         if gpus + switches < 1 or (wired and gpus > GPUS) or switches > SWITCHES:
-            msg = f"{gpus} GPUs, {switches} switches: expected a device, at most {GPUS} GPUs behind {SWITCHES} switches"
-            raise ValueError(msg)
+            raise ValueError(
+                f"{gpus} GPUs, {switches} switches: expected a device, at most {GPUS} GPUs behind {SWITCHES} switches"
+            )
         all_gpus = tuple(
             SimulatedGpu.of(f"{label}, GPU {number}", architecture=architecture, driver=driver, mode=chosen)
             for number in range(GPUS if wired else gpus)

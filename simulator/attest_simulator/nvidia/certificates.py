@@ -22,21 +22,6 @@ from attest.endorsements.x509 import Extension
 from attest_simulator import der
 from attest_simulator.nvidia.keys import key_id, sign_der
 
-__all__ = [
-    "ECDSA_SHA384",
-    "NO_EXPIRY",
-    "SIMULATED_NVIDIA",
-    "NvidiaCertificateTemplate",
-    "authority_key_id",
-    "basic_constraints",
-    "device_name",
-    "issue_signed",
-    "key_usage",
-    "ocsp_pointer",
-    "pem_bytes",
-    "subject_key_id",
-]
-
 SIMULATED_NVIDIA: Final = "SIMULATION - NOT NVIDIA Corporation"
 """Replaces NVIDIA's ``O=NVIDIA Corporation``, or ``O=NVIDIA`` in its roots."""
 NO_EXPIRY: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)

@@ -28,8 +28,6 @@ from attest_simulator.nvidia.products import PRODUCTS, Product
 from attest_simulator.nvidia.responder import NONCE_BYTES, ReportTemplate, opaque_data, text_field, vbios_field
 from attest_simulator.nvidia.rims import RimTemplate, driver_rim, firmware_rim, rim_signer_template, signed_in
 
-__all__ = ["DRIVER", "GPU_LINKS", "Mode", "SimulatedDevice", "SimulatedGpu", "SimulatedNvSwitch", "device_endorsements"]
-
 DRIVER: Final = "570.124.06"
 """Default driver of a simulated GPU."""
 GPU_LINKS: Final = 18
@@ -120,8 +118,7 @@ class SimulatedDevice(ABC):
             ValueError: the nonce is not 32 bytes.
         """
         if len(nonce) != NONCE_BYTES:
-            msg = f"a nonce has {NONCE_BYTES} bytes, got {len(nonce)}"
-            raise ValueError(msg)
+            raise ValueError(f"a nonce has {NONCE_BYTES} bytes, got {len(nonce)}")
         return ReportTemplate(
             nonce=nonce,
             responder_nonce=derived_bytes(NONCE_BYTES, "responder nonce", self.label, nonce.hex()),

@@ -25,8 +25,6 @@ from attest_simulator.nvidia.certificates import (
 from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, spki_of
 from attest_simulator.nvidia.products import Product
 
-__all__ = ["DICE_FWID", "DICE_TCB_INFO", "DeviceKeys", "firmware_id"]
-
 DICE_FWID = "2.23.133.5.4.1"
 DICE_TCB_INFO = "2.23.133.5.4.1.1"
 

@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from attest_simulator.nvidia.keys import derived_bytes
 from attest_simulator.nvidia.products import Product
 
-__all__ = ["DIGEST_BYTES", "driver_values", "firmware_values", "measurements_of"]
-
 DIGEST_BYTES = 48
 _ZERO = bytes(DIGEST_BYTES)
 _BY_MODE = 12

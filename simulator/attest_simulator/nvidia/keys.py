@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-__all__ = ["derived_bytes", "key_id", "p384_key", "public_point", "sign_der", "sign_raw", "spki_of"]
-
 NUMBER_BYTES: Final = 48
 
 _DOMAIN = "attest simulator v1, NVIDIA"

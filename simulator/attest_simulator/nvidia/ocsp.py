@@ -38,8 +38,6 @@ from attest_simulator.nvidia.keys import derived_bytes, key_id, p384_key, public
 from attest_simulator.nvidia.products import PRODUCTS
 from attest_simulator.nvidia.rims import rim_signer_template, signed_in
 
-__all__ = ["OcspTemplate", "Reason", "SimulatedOcsp", "responder_key", "responder_template"]
-
 _BASIC = der.object_identifier("1.3.6.1.5.5.7.48.1.1")
 _NONCE = "1.3.6.1.5.5.7.48.1.2"
 _NO_CHECK = "1.3.6.1.5.5.7.48.1.5"
@@ -266,8 +264,7 @@ def _issuer(digest: str, name_hash: bytes, key_hash: bytes) -> Authority | None:
         ValueError: an unsupported digest.
     """
     if digest not in _DIGESTS:
-        msg = f"digest {digest}"
-        raise ValueError(msg)
+        raise ValueError(f"digest {digest}")
     _, make = _DIGESTS[digest]
     for authority in issuing_authorities():
         if (make(authority.subject), make(public_point(authority.key))) == (name_hash, key_hash):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-__all__ = ["PRODUCTS", "Architecture", "Product"]
-
 Architecture = Literal["hopper", "blackwell", "ls10"]
 """Hopper and Blackwell are GPUs, LS10 is the third generation of NVSwitch."""
 

@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest_simulator.nvidia.keys import sign_raw
 
-__all__ = ["NONCE_BYTES", "ReportTemplate", "opaque_data", "opaque_entry", "text_field", "vbios_field"]
-
 NONCE_BYTES = 32
 _REQUEST_HEAD = bytes((0x11, 0xE0, 0x01, 0xFF))
 _RESPONSE_HEAD = bytes((0x11, 0x60, 0x00, 0x00))
@@ -100,8 +98,7 @@ def text_field(text: str, size: int | None = None) -> bytes:
     data = text.encode("ascii")
     wanted = len(data) + 1 if size is None else size
     if len(data) > wanted:
-        msg = f"{text!r} has more than {size} characters"
-        raise ValueError(msg)
+        raise ValueError(f"{text!r} has more than {size} characters")
     return data.ljust(wanted, b"\0")
 
 
@@ -113,7 +110,6 @@ def vbios_field(version: str) -> bytes:
     """
     parts = version.split(".")
     if len(parts) != 5 or any(len(part) != 2 for part in parts):
-        msg = f"VBIOS version {version!r}: expected five pairs of hex digits with dots between"
-        raise ValueError(msg)
+        raise ValueError(f"VBIOS version {version!r}: expected five pairs of hex digits with dots between")
     first = bytes.fromhex("".join(reversed(parts[:4])))
     return (first + bytes.fromhex(parts[4])).ljust(8, b"\0")

@@ -40,18 +40,6 @@ from attest_simulator.nvidia.keys import derived_bytes, p384_key, sign_raw, spki
 from attest_simulator.nvidia.products import PRODUCTS, Product
 from attest_simulator.nvidia.xml_writer import Element, Node, canonical_text, document_text
 
-__all__ = [
-    "RimTemplate",
-    "driver_rim",
-    "firmware_rim",
-    "rim_answer",
-    "rim_of_id",
-    "rim_signer_certificates",
-    "rim_signer_key",
-    "rim_signer_template",
-    "signed_in",
-]
-
 RESOURCES: Final = 64
 """All resources of a document."""
 SIGNER_YEARS: Final = 2

@@ -25,8 +25,6 @@ from attest_simulator.nvidia.keys import spki_of
 from attest_simulator.nvidia.ocsp import SimulatedOcsp
 from attest_simulator.nvidia.rims import rim_answer, rim_of_id, signed_in
 
-__all__ = ["NvidiaAnswer", "SimulatedNvidiaService"]
-
 SERVICE: Final = "simulation://nvidia"
 _RIM_PATH = re.compile(r"/v1/rim/(?P<id>[A-Za-z0-9_.]{1,128})")
 _RIM_URL = "/v1/rim/"
@@ -109,8 +107,7 @@ class SimulatedNvidiaService:
                 issuer = sha256(request.issuer.spki).hexdigest()
                 return f"{SERVICE}/ocsp/{issuer}/{request.serial:x}"
             case _:
-                msg = f"NVIDIA's service does not answer {type(request).__name__}"
-                raise TypeError(msg)
+                raise TypeError(f"NVIDIA's service does not answer {type(request).__name__}")
 
     def get(self, request: EndorsementRequest, *, progress: Callable[[str], None] | None = None) -> bytes:
         """Return the body of the answer: JSON with a RIM, or an OCSPResponse without a nonce.

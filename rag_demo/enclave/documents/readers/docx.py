@@ -16,8 +16,6 @@ from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.zips import Package
 
-__all__ = ["read"]
-
 _TYPES = "[Content_Types].xml"
 _MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 _NOTES = {

@@ -10,8 +10,6 @@ from html.parser import HTMLParser
 from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.readers.plain import decoded
 
-__all__ = ["ENCODINGS", "read", "text_of"]
-
 _DROPPED = frozenset(
     """
     script style template noscript iframe object svg select textarea canvas

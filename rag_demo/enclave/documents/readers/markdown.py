@@ -9,8 +9,6 @@ from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumen
 from rag_demo.enclave.documents.readers.html import text_of
 from rag_demo.enclave.documents.readers.plain import decoded
 
-__all__ = ["read"]
-
 MAX_NESTING = 60
 """Limit for the depth of nested quotes and lists. Beyond it the library drops text silently; here it is refused."""
 MAX_MARKS = 400

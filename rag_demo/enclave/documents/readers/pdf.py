@@ -15,8 +15,6 @@ import pypdfium2.raw as pdfium
 
 from rag_demo.enclave.documents.page_writer import Out, UnreadableDocumentError
 
-__all__ = ["read"]
-
 _PARAGRAPH_GAP = 1.4
 """As a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
 _SIZE_CHANGE = 1.25

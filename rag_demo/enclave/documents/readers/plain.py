@@ -7,8 +7,6 @@ import re
 
 from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
 
-__all__ = ["decoded", "read"]
-
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 for _, _codec in _MARKS:
