@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Literal
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from attest.concurrency import ConcurrencyLimit
 from attest.rate_limits import Rate, RateTable, caller_of
@@ -82,10 +83,15 @@ class RequestLimits:
             self._limited(refusal.limit)
             await self._answer(refusal)(scope, receive, send)
             return
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._limits[group].release()
+        with ExitStack() as turn:
+            turn.callback(self._limits[group].release)
+
+            async def answering(message: Message) -> None:
+                # The work is done: a client that does not read its answer keeps a connection, and no turn.
+                turn.close()
+                await send(message)
+
+            await self._app(scope, receive, answering)
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
         """Return the refusal of a request; one that is not refused has taken a turn of its group."""

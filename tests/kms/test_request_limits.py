@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -158,6 +159,45 @@ def test_of_each_kind_of_request_only_so_many_are_worked_on_and_the_log_cannot_c
     anyio.run(scenario)
     assert sorted(statuses) == [200, 200, 200, 503]
     assert limited == ["concurrency"]
+
+
+def test_answers_that_nobody_reads_take_no_turn_from_other_requests(tmp_path: Path) -> None:
+    """Each of these clients asks for the log and does not read; others get the log, and releases, all the same."""
+    statuses: list[int] = []
+
+    async def scenario() -> None:
+        stuck = anyio.Event()
+
+        async def quick(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        limits = RequestLimits(quick, settings=settings_for(tmp_path, max_concurrent=4), limited=_refused)
+
+        async def ask(path: str, *, reads: bool) -> None:
+            async def send(message: object) -> None:
+                if not reads:
+                    await stuck.wait()
+                elif isinstance(message, dict) and message["type"] == "http.response.start":
+                    statuses.append(message["status"])
+
+            scope = {"type": "http", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": []}
+            await limits(scope, _nothing, send)  # type: ignore[arg-type]  # as ASGI has it
+
+        async with anyio.create_task_group() as group:
+            for _ in range(16):
+                group.start_soon(partial(ask, "/v1/log/tile/0/000", reads=False))
+            await anyio.wait_all_tasks_blocked()
+            await ask("/v1/log/proof/consistency", reads=True)
+            await ask("/v1/releases", reads=True)
+            stuck.set()
+
+    anyio.run(scenario)
+    assert statuses == [200, 200]
+
+
+def _refused(limit: str) -> None:
+    raise AssertionError(limit)
 
 
 async def _nothing() -> object:
