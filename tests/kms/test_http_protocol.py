@@ -2,21 +2,24 @@
 
 import ast
 import asyncio
+import json
+import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest import http_protocol
-from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from attest.http_protocol import EmbeddedServer, PatientLoop, WaitingConnections, expecting_heads
 from kms.admin_api.listener import with_certificate
 from tests.conftest import REPOSITORY
 from tests.kms.pki import Issued, authority, server_context
@@ -36,11 +39,11 @@ async def whose(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def served(tls: ssl.SSLContext | None) -> Iterator[int]:
+def served(tls: ssl.SSLContext | None, app: ASGIApp = whose) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = int(sock.getsockname()[1])
         config = uvicorn.Config(
-            expecting_heads(with_certificate(whose)),
+            expecting_heads(with_certificate(app)),
             log_config=None,
             http="h11",
             ws="none",
@@ -144,6 +147,129 @@ def test_a_head_that_begins_while_a_request_is_answered_is_not_waited_for_either
         connection.sendall(REQUEST[:10])
         assert connection.recv(4096) == b""
         assert time.monotonic() - begun < 10
+
+
+def closed(connection: socket.socket) -> None:
+    """Wait until the server has closed a connection, without reading what it sent."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    assert poll.poll(30_000), "the server keeps the connection"
+
+
+def test_connections_that_never_finish_a_handshake_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of them is closed for each that is too many; the handshake of an honest client completes."""
+    monkeypatch.setattr(http_protocol, "WaitingConnections", partial(WaitingConnections, total=8, each=8))
+    with served(listening(tmp_path)) as port, ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(24)]
+        honest = stack.enter_context(
+            client(tmp_path, None, "nobody").wrap_socket(
+                socket.create_connection(("127.0.0.1", port), timeout=30), server_hostname="localhost"
+            )
+        )
+        honest.sendall(REQUEST)
+        assert answers(honest, 1) == ["nobody"]
+        for one in held[:16]:
+            closed(one)
+
+
+def test_a_handshake_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HANDSHAKE_SECONDS", 0.3)
+    with (
+        served(listening(tmp_path)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(b"\x16\x03\x01\x02\x00")  # the first bytes of a ClientHello
+        closed(connection)
+
+
+def test_bytes_that_are_no_handshake_end_the_connection(tmp_path: Path) -> None:
+    with (
+        served(listening(tmp_path)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+    ):
+        connection.sendall(REQUEST)
+        with suppress(ConnectionResetError):
+            while connection.recv(4096):
+                pass
+
+
+def test_of_each_address_only_so_many_connections_wait_and_the_oldest_goes_first() -> None:
+    waiting = WaitingConnections(total=4, each=2)
+    ended: list[str] = []
+
+    class Named(http_protocol.PatientProtocol):
+        def __init__(self, name: str) -> None:
+            super().__init__(asyncio.Protocol(), waiting=waiting)
+            self.name = name
+
+        def abort(self) -> None:
+            ended.append(self.name)
+
+    made = [Named(name) for name in "abcdefg"]
+    for one, address in zip(made, ("x", "x", "x", "y", "z", "z", "y"), strict=True):
+        waiting.add(one, address)
+    assert ended == ["a", "b", "c"], "a: too many of x; b and c: too many in all, the oldest first"
+    assert len(waiting) == 4
+    for one in made:
+        waiting.remove(one)
+        waiting.remove(one)
+    assert len(waiting) == 0
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_an_answer_that_its_client_does_not_read_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, secure: bool
+) -> None:
+    """Requests sent together, whose answers fill every buffer: the server waits, but not for ever."""
+    monkeypatch.setattr(http_protocol, "ANSWER_SECONDS", 0.3)
+    with served(listening(tmp_path) if secure else None, app=large) as port:
+        plain = socket.create_connection(("127.0.0.1", port), timeout=30)
+        with (
+            client(tmp_path, None, "nobody").wrap_socket(plain, server_hostname="localhost") if secure else plain
+        ) as connection:
+            connection.sendall(REQUEST * 8)
+            closed(connection)
+
+
+async def large(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with 8 MiB, more than the buffers of both systems hold."""
+    body = bytes(8 << 20)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def test_a_client_that_reads_slowly_but_reads_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "ANSWER_SECONDS", 20.0)
+    with served(None, app=large) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(REQUEST * 2)
+        wanted = 2 * (8 << 20)
+        read = 0
+        while read < wanted:
+            piece = connection.recv(1 << 16)
+            assert piece, f"cut after {read} bytes"
+            read += len(piece)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_a_request_whose_end_is_ambiguous_is_refused_and_its_connection_closed(head: bytes) -> None:
+    """RFC 9112, section 6.1: what follows may be a second request to one reader, and a body to another."""
+    with served(None) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(head + b"0\r\n\r\n" + REQUEST)
+        read = b""
+        while piece := connection.recv(4096):
+            read += piece
+        assert read.startswith(b"HTTP/1.1 400"), read[:80]
+        assert b"HTTP/1.1 200" not in read, "the rest is no second request"
+        assert json.loads(read.partition(b"\r\n\r\n")[2])["code"] == "request-malformed"
 
 
 def test_of_uvicorn_nothing_is_used_but_its_configuration_and_its_server() -> None:
