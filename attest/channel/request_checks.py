@@ -32,7 +32,7 @@ def checked_request(
         authorities: hosts of the service, with their ports.
         proofs: digests of the evidence that the service gave out for this key.
         window: largest difference between the request's date and ``at``, included.
-        at: the present moment, aware.
+        at: when the first part of the request opened, aware.
     """
     # (1) The date is within the window.
     date = _single(head.fields, DATE)

@@ -137,7 +137,7 @@ class ServedExchange:
         "_proofs",
         "_received",
         "_refusal",
-        "_registered",
+        "_seen_at",
     )
 
     def __init__(self, gateway: Gateway, form: MessageForm) -> None:
@@ -151,7 +151,7 @@ class ServedExchange:
         self._decoder = MessageDecoder("request", limits=gateway.limits)
         self._head: Request | None = None
         self._content = bytearray()
-        self._registered = False
+        self._seen_at: datetime | None = None
         self._refusal: ChannelRefusal | None = None
         self._answered = False
 
@@ -182,7 +182,7 @@ class ServedExchange:
             return EMPTY
         if self._refusal is None:
             self._guarded(lambda: self._take_last(at), at)
-        if self._refusal is not None or self._head is None:
+        if self._refusal is not None or self._head is None or self._seen_at is None:
             return self._refusal or MALFORMED
         return checked_request(
             self._head,
@@ -191,7 +191,8 @@ class ServedExchange:
             authorities=self._gateway.authorities,
             proofs=self._proofs,
             window=self._gateway.window,
-            at=at,
+            # Judged by the moment of its record: an end that is held back makes no date valid whose record is gone.
+            at=self._seen_at,
         )
 
     def answer(self, response: Response) -> bytes:
@@ -249,7 +250,7 @@ class ServedExchange:
             self._register(at)
 
     def _refusal_of(self, exc: ChannelError) -> ChannelRefusal:
-        authentic = self._registered or (self._chunks is not None and self._chunks.authentic)
+        authentic = self._seen_at is not None or (self._chunks is not None and self._chunks.authentic)
         if not authentic or exc.code == "channel-chunk-invalid":
             return NOT_OPENED
         if exc.code == "channel-too-long" or (exc.code == "bhttp-too-long" and exc.field in {"content", "padding"}):
@@ -305,11 +306,11 @@ class ServedExchange:
 
     def _register(self, at: datetime) -> None:
         """Record the request, once part of it opened and before any of it is parsed."""
-        if self._registered:
+        if self._seen_at is not None:
             return
-        self._registered = True
+        self._seen_at = at
         digest = sha256(bytes((self._found.key_id,)) + self._found.enc).digest()
-        # The date is not known yet; any accepted one has its window end by then.
+        # The date is not known yet; any that is valid now is invalid after two windows.
         use = self._gateway.replays.use(digest, at=at, until=at + 2 * self._gateway.window)
         if use is not Use.FIRST:
             self._refusal = REPLAYED if use is Use.USED else BUSY
@@ -337,7 +338,7 @@ class ServedExchange:
         return nonce + whole.add(message) + whole.end()
 
     def _take_opening(self) -> Opening:
-        if not self._registered or self._answered:
+        if self._seen_at is None or self._answered:
             raise ValueError("the request did not open, or was answered")
         self._answered = True
         return self._found

@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from attest.channel import (
@@ -22,6 +23,7 @@ from attest.channel import (
     Request,
     RequestSealer,
     Response,
+    ServedExchange,
     ServiceKeys,
 )
 from attest.channel.bhttp import encode_request
@@ -50,6 +52,12 @@ BIG = replace(ASK, content=os.urandom(3 * PIECE_BYTES + 77))
 @pytest.fixture(scope="module")
 def service() -> Service:
     return Service()
+
+
+def begun(service: Service) -> ServedExchange:
+    exchange = service.gateway.exchange("POST", MessageForm.CHUNKED.request_type)
+    assert isinstance(exchange, ServedExchange)
+    return exchange
 
 
 def refusal_of(service: Service, body: bytes, **options: object) -> ChannelRefusal:
@@ -246,6 +254,41 @@ def test_a_replay_is_refused_until_its_date_is_too_old_whatever_the_clock() -> N
     for later in (SECOND, WINDOW, 2 * WINDOW):
         assert refusal_of(service, body, at=AT + later).code == "request-replayed"
     assert refusal_of(service, body, at=AT + 2 * WINDOW + SECOND).code == "date-refused"
+
+
+@given(
+    skew=st.integers(-600, 600),
+    held=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=2, max_size=4),
+    split=st.integers(1, 300),
+)
+@example(skew=300, held=[(0, 200), (241, 1)], split=200)
+def test_however_clocks_differ_and_ends_are_held_back_a_request_is_answered_once(
+    skew: int, held: list[tuple[int, int]], split: int
+) -> None:
+    """Copies of a request begin at any moment and end at any later one; its date is a client's whose clock is off."""
+    service = Service()
+    body, _ = sealed(service.record(), BIG, date=AT + skew * SECOND)
+    answered = 0
+    moments: list[tuple[int, int, ServedExchange]] = []
+    for begin, rest in held:
+        exchange = begun(service)
+        moments += [(begin, 0, exchange), (begin + rest, 1, exchange)]
+    for moment, is_end, exchange in sorted(moments, key=itemgetter(0, 1)):
+        at = AT + moment * SECOND
+        exchange.feed(body[-split:] if is_end else body[:-split], at=at)
+        answered += bool(is_end) and isinstance(exchange.finish(at=at), Request)
+    assert answered <= 1
+
+
+def test_the_date_of_an_upload_is_judged_when_it_begins() -> None:
+    """A long upload is answered, and one whose end is held back until its date counts is not."""
+    for skew, held, answered in ((0, 900, True), (300, 200, False), (-120, 900, True), (-121, 0, False)):
+        service = Service()
+        body, _ = sealed(service.record(), BIG, date=AT + skew * SECOND)
+        exchange = begun(service)
+        exchange.feed(body[:-20], at=AT)
+        exchange.feed(body[-20:], at=AT + held * SECOND)
+        assert isinstance(exchange.finish(at=AT + held * SECOND), Request) is answered, (skew, held)
 
 
 def test_rubbish_uses_nothing_up() -> None:
