@@ -208,6 +208,7 @@ LIMITS: dict[str, dict[str, object]] = {
     },
     "attest.policy.document": {
         "MAX_POLICY_BYTES": 1_048_576,
+        "MAX_POLICY_NODES": 20_000,
     },
     "attest.policy.foreign.conversion": {
         "_LONGEST_DESCRIPTION": 4096,

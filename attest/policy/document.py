@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from attest.encoding import JsonValue, json_value
+from attest.encoding import MAX_JSON_DEPTH, JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
 from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
 MAX_POLICY_BYTES = 1024 * 1024
+MAX_POLICY_NODES: Final = 20_000
+"""Keys and values of a document. YAML takes some 40 µs for each: any document is read or refused in a second."""
 
 
 def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
@@ -22,6 +25,25 @@ def read_document(data: bytes, *, name: str = "policy") -> JsonValue:
     if len(data) > MAX_POLICY_BYTES:
         raise _unreadable(name, f"more than {MAX_POLICY_BYTES} bytes")
     return _json(data, name) if _is_json(data) else _yaml(data, name)
+
+
+def _require_few(nodes: int, name: str, place: TextPosition | None = None) -> None:
+    if nodes > MAX_POLICY_NODES:
+        raise _unreadable(name, f"more than {MAX_POLICY_NODES} keys and values", place)
+
+
+def _nodes_of(value: JsonValue) -> int:
+    """Return how many keys and values a document has, itself included."""
+    count, rest = 0, [value]
+    while rest:
+        one = rest.pop()
+        count += 1
+        if isinstance(one, dict):
+            count += len(one)
+            rest += one.values()
+        elif isinstance(one, list):
+            rest += one
+    return count
 
 
 def placed(error: InvalidValueError, data: bytes, *, name: str) -> ConfigurationError:
@@ -51,9 +73,11 @@ def _places(data: bytes) -> Located:
 
 def _json(data: bytes, name: str) -> JsonValue:
     try:
-        return json_value(data, what="it")
+        value = json_value(data, what="it")
     except EvidenceError as exc:
         raise _unreadable(name, exc.message, _problem_of_json(exc.__cause__, data)) from exc
+    _require_few(_nodes_of(value), name)
+    return value
 
 
 def _problem_of_json(cause: BaseException | None, data: bytes) -> TextPosition | None:
@@ -88,14 +112,7 @@ def _yaml(data: bytes, name: str) -> JsonValue:
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:
-        for event in reader.parse(data):
-            if getattr(event, "anchor", None) is not None:
-                raise _unreadable(name, "anchors and aliases are not allowed", _mark(event.start_mark))
-            if getattr(event, "tag", None) is not None:
-                raise _unreadable(name, f"the tag {event.tag} is not allowed", _mark(event.start_mark))
-            # Unquoted, it brings in keys that are not written where they count.
-            if getattr(event, "value", None) == "<<" and event.implicit[0]:
-                raise _unreadable(name, "merge keys (<<) are not allowed", _mark(event.start_mark))
+        _require_plain_events(reader.parse(data), name)
         value: object = reader.load(data)
     except (YAMLError, ValueError, TypeError, RecursionError) as exc:  # TypeError: a list or mapping as a key
         raise _unreadable(name, _words_of_yaml(exc), _problem_of_yaml(exc, data)) from exc
@@ -103,6 +120,28 @@ def _yaml(data: bytes, name: str) -> JsonValue:
         return _plain(value, "")
     except InvalidValueError as exc:
         raise placed(exc, data, name=name) from exc
+
+
+def _require_plain_events(events: Iterable[Any], name: str) -> None:  # Any: the library's own annotations are partial
+    """Refuse what the reader above names, and a document that would take long, before anything is built of it."""
+    from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent, NodeEvent  # noqa: PLC0415
+
+    nodes = depth = 0
+    for event in events:
+        place = _mark(event.start_mark)
+        if isinstance(event, NodeEvent):
+            nodes += 1
+            _require_few(nodes, name, place)
+            if event.anchor is not None:
+                raise _unreadable(name, "anchors and aliases are not allowed", place)
+            if getattr(event, "tag", None) is not None:
+                raise _unreadable(name, f"the tag {event.tag} is not allowed", place)
+            # Unquoted, it brings in keys that are not written where they count.
+            if getattr(event, "value", None) == "<<" and event.implicit[0]:
+                raise _unreadable(name, "merge keys (<<) are not allowed", place)
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > MAX_JSON_DEPTH:
+            raise _unreadable(name, f"nested deeper than {MAX_JSON_DEPTH}", place)
 
 
 def _words_of_yaml(problem: Exception) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attest.checks import Unchecked
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
-from attest.policy.document import MAX_POLICY_BYTES
+from attest.policy.document import MAX_POLICY_BYTES, MAX_POLICY_NODES
 from attest.policy.snp import BASELINE_SNP_RULES
 from tests.policy.documents import MEASUREMENT, STRICT, document
 
@@ -361,6 +361,36 @@ def test_what_yaml_says_of_a_text_comes_with_its_place(text: str, place: tuple[i
     assert caught.value.message == f"policy:{line}:{column}: cannot be read: {problem}"
     assert (caught.value.line, caught.value.column) == place
     assert caught.value.hint == "see docs/policy.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"[" * 100_000, ":1:65: cannot be read: nested deeper than 64"),
+        (b"a: [" + b"1," * 300_000 + b"1]", "more than 20000 keys and values"),
+        (b"a: [" + b"[]," * 300_000 + b"1]", "more than 20000 keys and values"),
+        (b'{"a": [' + b"1," * 300_000 + b"1]}", "more than 20000 keys and values"),
+        (b'{"a": {' + b",".join(b'"%d": 1' % number for number in range(10_000)) + b"}}", "more than 20000"),
+    ],
+)
+def test_a_document_that_would_take_long_is_refused_before_it_is_built(text: bytes, problem: str) -> None:
+    """The first took minutes: the library looks again at every list that is open."""
+    with pytest.raises(ConfigurationError) as outcome:
+        load_policy(text)
+    assert outcome.value.code == "policy-unreadable"
+    assert problem in outcome.value.message
+
+
+def test_a_document_of_exactly_so_many_keys_and_values_is_read() -> None:
+    for wrong, text in (
+        (0, "a: [" + "1, " * (MAX_POLICY_NODES - 4) + "1]"),
+        (1, "a: [" + "1, " * (MAX_POLICY_NODES - 3) + "1]"),
+        (0, '{"a": [' + "1, " * (MAX_POLICY_NODES - 4) + "1]}"),
+        (1, '{"a": [' + "1, " * (MAX_POLICY_NODES - 3) + "1]}"),
+    ):
+        with pytest.raises(ConfigurationError) as outcome:
+            load_policy(text.encode())
+        assert outcome.value.code == ("policy-unreadable" if wrong else "policy-invalid")
 
 
 JSON = st.recursive(
