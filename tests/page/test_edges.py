@@ -43,10 +43,11 @@ Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceede
 # Playwright's clock does not reach these time-outs.
 IN_A_HURRY = """
 globalThis.patience = [];
+globalThis.hurried = false;
 const real = AbortSignal.timeout;
 AbortSignal.timeout = (milliseconds) => {
     patience.push(milliseconds);
-    return real.call(AbortSignal, milliseconds / 60);
+    return real.call(AbortSignal, hurried ? milliseconds / 60 : milliseconds);
 };
 """
 
@@ -231,12 +232,14 @@ def test_a_service_that_says_nothing_for_thirty_seconds_is_too_slow(
 ) -> None:
     visit = accepted(visit_of(context, site.url, IN_A_HURRY))
     held = held_back(visit.page, silent)
+    visit.page.evaluate("hurried = true")
     visit.again()
     visit.is_in("stopped")
     visit.is_closed()
     assert len(held) == 1
     assert "[service-too-slow]" in visit.text("#why")
     assert set(visit.page.evaluate("patience")) == {30_000}
+    visit.page.evaluate("hurried = false")  # the answers come, as fast as this machine gives them
     visit.page.unroute_all(behavior="ignoreErrors")
     visit.again()
     visit.is_in("trusted")
