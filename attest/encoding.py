@@ -131,6 +131,7 @@ def _finite(text: str) -> float:
 
 _STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 """Every byte except quotes and brackets."""
+_SEPARATORS = b",[{"
 _TOO_DEEP = f"nested deeper than {MAX_JSON_DEPTH}"
 _ONE_BRACKET = bytes.maketrans(b"[]", b"{}")
 _REST_OF_STRING = re.compile(rb'"[^"]*+"?')
@@ -181,13 +182,21 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique_members, parse_constant=_n
 _BYTE_ORDER_MARK = "\ufeff"
 
 
-def json_value(data: bytes, *, what: str) -> JsonValue:
+def json_value(data: bytes, *, what: str, most: int | None = None) -> JsonValue:
     """Parse one JSON document: UTF-8, no byte-order mark, no duplicate members, at most ``MAX_JSON_DEPTH`` deep.
+
+    Args:
+        data: the text.
+        what: its name in errors.
+        most: maximum number of commas and opening brackets, those inside strings included: it bounds the number of
+            values, and with it the time of this function, before anything is parsed. None sets no bound.
 
     Raises:
         EvidenceError: ``json-invalid``.
     """
     try:
+        if most is not None and len(data) - len(data.translate(None, _SEPARATORS)) > most:
+            raise ValueError(f"more than {most} values")  # noqa: TRY301  one translation for every defect of the text
         text = data.decode("utf-8")
         # Escapes hide the ends of strings and make bytes slow to measure. With escapes, the value is measured after
         # parsing, and the interpreter's own limit on recursion guards the parser.

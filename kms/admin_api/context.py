@@ -25,6 +25,8 @@ from kms.store import ReadTransaction
 T = TypeVar("T")
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 """A policy, or a document of reference values with its signatures; the command line reads no more either."""
+MAX_VALUES: Final = 200_000
+"""Commas and brackets of a body; a policy is one long text in it, with its own."""
 MATERIAL: Final = "kms.material"
 """Extension of a request made in this process: the material of a key that its owner brings. No message carries it."""
 

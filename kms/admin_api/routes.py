@@ -12,7 +12,7 @@ from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from kms.admin_api.context import MAX_BODY_BYTES, WithCaller
+from kms.admin_api.context import MAX_BODY_BYTES, MAX_VALUES, WithCaller
 from kms.api.body import read_json
 from kms.api.schema import refusals, request_body
 
@@ -35,7 +35,8 @@ class BodyReader(Generic[Model]):
             RequestError: as ``read_json``.
         """
         seconds = caller.settings.request_seconds
-        return (await read_json(request, self.model, limit=MAX_BODY_BYTES, seconds=seconds))[0]
+        found, _ = await read_json(request, self.model, limit=MAX_BODY_BYTES, seconds=seconds, values=MAX_VALUES)
+        return found
 
 
 def body(model: type[Model]) -> Depends:

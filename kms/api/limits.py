@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attest.body_budget import BodyBudget
 from attest.concurrency import ConcurrencyLimit
 from attest.rate_limits import Rate, RateTable, caller_of
 from kms.api.problems import problem
@@ -20,12 +21,13 @@ from kms.config.settings import Settings
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
 """All names and values of a request together."""
-Limit = Literal["url", "headers", "rate", "concurrency"]
+Limit = Literal["url", "headers", "rate", "concurrency", "bodies"]
 _ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
     "url": (HTTPStatus.REQUEST_URI_TOO_LONG, "url-too-long"),
     "headers": (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large"),
     "rate": (HTTPStatus.TOO_MANY_REQUESTS, "rate-limited"),
     "concurrency": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
+    "bodies": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
 }
 LIMITS: Final = tuple(_ANSWERS)
 Group = Literal["releases", "challenges", "log", "health", "other"]
@@ -61,7 +63,7 @@ class RequestLimits:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Wrap an application."""
-        self._app = app
+        self._app = BodyBudget(app, total=settings.max_bodies_bytes, refusal=self._refuse_body)
         self._simulated = settings.allow_simulated
         self._limits = {
             group: ConcurrencyLimit(total=max(1, int(share * settings.max_concurrent)))
@@ -114,6 +116,11 @@ class RequestLimits:
             return 0.0
         client = scope.get("client")
         return self._rates.wait_of(caller_of(client[0] if client else ""), at=self._monotonic())
+
+    def _refuse_body(self) -> ASGIApp:
+        self._limited("bodies")
+        text = "requests of more bytes than this service takes at a time are on their way; nothing was decided"
+        return self._answer(_Refusal(limit="bodies", detail=text, retry_seconds=1))
 
     def _answer(self, refusal: _Refusal) -> ASGIApp:
         retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]

@@ -19,6 +19,9 @@ from kms.store import Access
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
+BODY_BYTES: Final = 2 * 1024 * 1024
+"""Fits the longest release: a quote with its certificates (64 KiB), an event log (1 MiB), sixteen GPUs and switches
+with their certificates (16 KiB each), binding and challenge (32 KiB), a third more in base64: 1.8 MiB."""
 
 LogFormat = Literal["text", "json"]
 SelfEvidence = Literal["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]
@@ -56,6 +59,7 @@ class Settings(AdminSettings):
         challenge_seconds: how long a challenge counts.
         lease_seconds: how long a released key is meant to be used before its holder attests again.
         max_body_bytes: longest request body.
+        max_bodies_bytes: all request bodies of a worker together, on each address that it listens on.
         request_seconds: longest time to receive and answer one request.
         max_concurrent: most releases that a worker works on at the same time.
         endorsements: files and directories with certificates, revocation lists and bundles.
@@ -112,7 +116,8 @@ class Settings(AdminSettings):
     destroy_delay_seconds: Annotated[int, Field(ge=0, le=315_360_000)] = 604_800
     challenge_seconds: Annotated[int, Field(ge=10, le=3600)] = 300
     lease_seconds: Annotated[int, Field(ge=SHORTEST_LEASE_SECONDS, le=LONGEST_LEASE_SECONDS)] = 86_400
-    max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
+    max_body_bytes: Annotated[int, Field(ge=4096, le=MAX_BODY_BYTES)] = BODY_BYTES
+    max_bodies_bytes: Annotated[int, Field(ge=MAX_BODY_BYTES, le=1 << 40)] = 64 * 1024 * 1024
     request_seconds: Annotated[int, Field(ge=1, le=300)] = 30
     max_concurrent: Annotated[int, Field(ge=1, le=1024)] = 32
     endorsements: tuple[Path, ...] = ()

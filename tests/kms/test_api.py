@@ -3,12 +3,14 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -305,6 +307,52 @@ def test_a_body_may_be_as_long_as_the_limit_and_not_a_byte_longer(harness: Harne
             pieces = (body[at : at + 100] for at in range(0, size, 100))
             answer = client.post("/v1/releases", content=pieces, headers=JSON)
             problem_of(answer.status_code, answer.json(), status, code)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" + b"0," * 200_000 + b"0]", b"[" * 60 + b"[]," * 200_000, b'{"a":"' + b"[" * 200_000 + b'"}']
+)
+def test_a_body_of_more_values_than_any_evidence_has_is_refused_before_it_is_parsed(
+    client: TestClient, body: bytes
+) -> None:
+    answer = client.post("/v1/releases", content=body, headers=JSON)
+    problem_of(answer.status_code, answer.json(), 400, "request-malformed")
+    assert "more than 10000 values" in answer.json()["detail"]
+
+
+def test_requests_whose_bodies_never_end_make_room_for_those_that_do(harness: Harness) -> None:
+    """Sixty of them took a gigabyte; now the oldest is answered 503, and a release is decided meanwhile."""
+    tight = harness.settings.model_copy(update={"max_bodies_bytes": 64 * 1024, "max_body_bytes": 32 * 1024})
+    statuses: list[int] = []
+
+    async def scenario() -> None:
+        app = create_app(tight, harness.services)
+
+        async def endless() -> AsyncIterator[bytes]:
+            yield b"[" + b" " * 20_000
+            await held.wait()
+            yield b"]"
+
+        async def hold() -> None:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kms") as http:
+                answer = await http.post("/v1/releases", content=endless(), headers=JSON)
+                statuses.append(answer.status_code)
+                if answer.status_code == 503:
+                    assert answer.json()["code"] == "too-busy"
+                    assert answer.headers["Retry-After"] == "1"
+
+        held = anyio.Event()
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(hold)
+            await anyio.wait_all_tasks_blocked()
+            assert statuses == [503] * 7
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kms") as http:
+                assert (await http.post("/v1/challenges", json={})).status_code == 200
+            held.set()
+
+    anyio.run(scenario)
+    assert sorted(statuses) == [422] * 3 + [503] * 7
 
 
 @pytest.mark.parametrize("length", ["99999999999999999999999999", "16777217"])
