@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+if TYPE_CHECKING:  # the channel uses this without any web framework
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class BodyBudget:

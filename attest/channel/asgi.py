@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
+from attest.body_budget import BodyBudget
 from attest.channel.config import KEYS_MEDIA_TYPE, KeyDocument
 from attest.channel.messages import CONNECTION_FIELDS, Fields, Request, Response, field_values
 from attest.channel.padding import AnswerStream
@@ -39,9 +40,12 @@ MAX_WAITING_BYTES: Final = 64 * 1024
 """Upper bound of buffered bytes before they are sent regardless of the clock."""
 MAX_REFUSED_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a refused request that are read, so that its client receives the refusal and not a broken connection."""
+MAX_BODIES_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of all encrypted requests that are held at a time."""
 MAX_OFFERS: Final = 4
 """Evidence takes the machine a while, and any client may request it: surplus requests get 503."""
 MAX_AGE_SECONDS: Final = 300
+_BUSY = ChannelRefusal(status=503, code="too-busy", title="Too many requests are on their way", inside=False)
 _NOT_FOUND = ChannelRefusal(status=404, code="not-found", title="Not found", inside=False)
 _UNAVAILABLE = ChannelRefusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
 
@@ -63,6 +67,8 @@ class ChannelGateway:
         offer: makes evidence for clients; None if a key-release service vouches for the key.
         outside: answers requests in the clear; None answers 404.
         tick_seconds: interval between the parts of a streamed answer.
+        bodies_bytes: maximum size of all encrypted requests that are held at a time; when one does not fit, the one
+            that has been arriving for longest is answered 503.
     """
 
     def __init__(
@@ -74,7 +80,9 @@ class ChannelGateway:
         offer: Offer | None = None,
         outside: Application | None = None,
         tick_seconds: float = TICK_SECONDS,
+        bodies_bytes: int = MAX_BODIES_BYTES,
     ) -> None:
+        self._bounded = BodyBudget(self._exchange, total=bodies_bytes, refusal=lambda: _send_busy)
         self._application = application
         self._gateway = gateway
         self._clock = clock
@@ -91,7 +99,7 @@ class ChannelGateway:
         elif kind == "http" and path == GATEWAY_PATH and scope["method"] == "GET":
             await self._send_keys(send)
         elif kind == "http" and path == GATEWAY_PATH:
-            await self._exchange(scope, receive, send)
+            await self._bounded(scope, receive, send)
         elif kind == "http" and path == OFFER_PATH and self._offer is not None:
             await self._send_offer(self._offer, scope, send)
         elif self._outside is not None:
@@ -326,13 +334,19 @@ def _nonce(query: bytes) -> bytes | None:
     return nonce if len(nonce) == NONCE_BYTES else None
 
 
-async def _send_refusal(send: Send, refusal: ChannelRefusal) -> None:
-    await _send_whole(send, refusal.status, PROBLEM_TYPE, refusal.document())
+async def _send_busy(_scope: Message, _receive: Receive, send: Send) -> None:
+    await _send_refusal(send, _BUSY, ((b"retry-after", b"1"),))
 
 
-async def _send_whole(send: Send, status: int, media_type: str, body: bytes, *, caching: bytes = b"no-store") -> None:
+async def _send_refusal(send: Send, refusal: ChannelRefusal, more: Fields = ()) -> None:
+    await _send_whole(send, refusal.status, PROBLEM_TYPE, refusal.document(), more=more)
+
+
+async def _send_whole(
+    send: Send, status: int, media_type: str, body: bytes, *, caching: bytes = b"no-store", more: Fields = ()
+) -> None:
     length = (b"content-length", str(len(body)).encode())
-    await _send_start(send, status, media_type, (length,), caching=caching)
+    await _send_start(send, status, media_type, (length, *more), caching=caching)
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 

@@ -54,6 +54,15 @@ class MessageLimits:
         control = self.method + self.scheme + self.authority + self.path + 64
         return control + (2 + self.interim) * (self.section + 64) + 10 * self.content + self.padding
 
+    @property
+    def single(self) -> int:
+        """Length of the longest message of the single form, which is held as a whole before any of it can be opened.
+
+        Its content comes in one piece or in pieces of 16 bytes or more.
+        """
+        control = self.method + self.scheme + self.authority + self.path + 64
+        return control + 2 * (self.section + 64) + self.content + self.content // 16 + self.padding
+
 
 LIMITS: Final = MessageLimits()
 

@@ -263,7 +263,7 @@ class ServedExchange:
             if self._opening is None and not self._find_key(at):
                 return
             if self._form is MessageForm.SINGLE:
-                if len(self._buffer) > self._gateway.limits.message:
+                if len(self._buffer) > self._gateway.limits.single:
                     self._refusal = TOO_LARGE
                     self._buffer.clear()
                 return

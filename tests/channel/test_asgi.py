@@ -1,6 +1,7 @@
 """The gateway's adapter, spoken to as a server speaks to it: strange applications, connections that end, limits."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -263,6 +264,47 @@ def test_a_refused_request_is_read_to_its_end_but_not_for_ever() -> None:
     endless = [request_of(bytes(1 << 20), more=True) for _ in range(MAX_REFUSED_BYTES // (1 << 20) + 10)]
     sent = run(answering, request_of(body, more=True), *endless, service=service)
     assert refusal_code(whole(sealer, sent).fields) == "body-too-large"
+
+
+def test_requests_that_never_end_make_room_for_those_that_do() -> None:
+    """The bytes of all of them together have a bound; the one that has been arriving for longest is answered 503."""
+
+    async def scenario() -> None:
+        gateway = ChannelGateway(answering, SERVICE.gateway, clock=lambda: AT, bodies_bytes=100_000)
+        headers = [(b"content-type", MessageForm.SINGLE.request_type.encode())]
+        scope = {
+            "type": "http",
+            "asgi": {},
+            "method": "POST",
+            "path": GATEWAY_PATH,
+            "query_string": b"",
+            "headers": headers,
+        }
+        sent: list[list[Message]] = []
+
+        def ask(*pieces: Message) -> asyncio.Task[None]:
+            given, answer = list(pieces), list[Message]()
+            sent.append(answer)
+
+            async def receive() -> Message:
+                return given.pop(0) if given else await asyncio.Future()
+
+            async def send(message: Message) -> None:
+                answer.append(message)
+
+            return asyncio.create_task(gateway(scope, receive, send))
+
+        held = [ask(request_of(os.urandom(40_000), more=True)) for _ in range(4)]
+        await asyncio.wait(held[:2])
+        assert [answer[0]["status"] if answer else None for answer in sent] == [503, 503, None, None]
+        assert (b"retry-after", b"1") in sent[0][0]["headers"]
+        body, sealer = sealed(SERVICE.record(), form=MessageForm.SINGLE)
+        await ask(request_of(body))
+        assert opened(opener_of(sealer, MessageForm.SINGLE), sent[-1][1]["body"]).content == b"hello"
+        for one in held:
+            one.cancel()
+
+    asyncio.run(scenario())
 
 
 def test_what_is_no_http_is_closed_or_passed_on() -> None:

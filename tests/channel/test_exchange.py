@@ -26,7 +26,7 @@ from attest.channel import (
     ServedExchange,
     ServiceKeys,
 )
-from attest.channel.bhttp import encode_request
+from attest.channel.bhttp import END, encode_request, request_head, section, written_content
 from attest.channel.chunked import PIECE_BYTES, ChunkSealer
 from attest.channel.config import choose
 from attest.channel.fields import EVIDENCE, REFUSED, http_date, parse_http_date, refusal_code
@@ -483,6 +483,35 @@ def test_a_content_over_the_limit_is_refused_inside_and_the_rest_passed_over() -
             found = refusal_of(service, body, form=form, step=4000)
             assert found.status == 413
             assert found.inside == (form is MessageForm.CHUNKED or size == 1001)
+
+
+def test_rubbish_in_the_single_form_is_held_up_to_one_message_and_no_more(service: Service) -> None:
+    """Nothing of it opens before its end, so that its length alone can be judged: a message is 9 MB, and no 81 MiB."""
+    sealing = begin_sealing(choose(service.key.document), MessageForm.SINGLE)
+    exchange = service.gateway.exchange("POST", MessageForm.SINGLE.request_type)
+    assert isinstance(exchange, ServedExchange)
+    exchange.feed(sealing.prefix, at=AT)
+    for _ in range(9):
+        assert not exchange.refused
+        exchange.feed(os.urandom(1 << 20), at=AT)
+    assert exchange.refused
+    found = exchange.finish(at=AT)
+    assert isinstance(found, ChannelRefusal)
+    assert (found.status, found.inside) == (413, False)
+
+
+def test_the_longest_message_of_the_single_form_is_answered() -> None:
+    limits = MessageLimits(content=100_000)
+    service = Service(options={"limits": limits})
+    head = dated(content=b"", fields=(*dated().fields, *((b"x-long", bytes(97 + i % 26 for i in range(8000))),) * 3))
+    sealing = begin_sealing(choose(service.key.document), MessageForm.SINGLE)
+    plain = request_head(head, indeterminate=True)
+    for _ in range(100_000 // 16):
+        plain += written_content(bytes(16))
+    plain += END + section((), indeterminate=True) + bytes(limits.padding)
+    found = service.receive(sealing.prefix + sealing.context.seal(plain), form=MessageForm.SINGLE)[1]
+    assert isinstance(found, Request), found
+    assert found.content == bytes(100_000)
 
 
 def test_more_chunks_than_a_message_could_need_are_refused() -> None:
