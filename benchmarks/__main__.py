@@ -10,6 +10,7 @@ from importlib.metadata import version
 
 from attest.errors import ConfigurationError
 from benchmarks import (
+    attack,
     channel,
     cli,
     gpu,
@@ -38,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "policy-40-checks-us": policy.forty_checks,
     "release-vs-signatures": release.release_vs_signatures,
     "kms-throughput": load.kms_throughput,
+    "kms-under-attack": attack.kms_under_attack,
     "kms-million-keys": many.million_keys,
     "seal-vs-openssl": sealing.seal_vs_openssl,
     "unseal-vs-openssl-1": partial(sealing.unseal_vs_openssl, 1),

@@ -27,7 +27,7 @@ from benchmarks.sending import Load, post, send_all
 from benchmarks.service import BenchedService, benched_service, every_signature
 from benchmarks.signing import bare_work, describe, verifications
 
-__all__ = ["kms_throughput"]
+__all__ = ["end", "kms_throughput", "port_of", "two_processors"]
 
 _ID = "kms-throughput"
 _WORKERS = 2
@@ -37,7 +37,7 @@ _END_SECONDS = 60
 
 def kms_throughput(*, rounds: int = 3, requests: int = 600, bare_seconds: float = 1.0) -> Figure:
     """Measure all numbers of connections in each round; the figure is the median ratio with the most of them."""
-    with _two_processors(), benched_service() as service, _served(service) as port:
+    with two_processors(), benched_service() as service, _served(service) as port:
         kinds = every_signature(service)
         left = verifications(lambda: service.answer(service.body()))
         sizes = {number: requests // 4 if number == 1 else requests for number in _CONNECTIONS}
@@ -94,13 +94,18 @@ def _served(service: BenchedService) -> Iterator[int]:
         env=os.environ | {"KMS_CLIENT_REQUESTS_PER_SECOND": "0"},  # one address asks for everything here
     ) as process:
         try:
-            yield _port(process)
+            yield port_of(process)
         finally:
-            process.terminate()
-            process.wait(_END_SECONDS)
+            end(process)
 
 
-def _port(process: subprocess.Popen[str]) -> int:
+def end(process: subprocess.Popen[str]) -> None:
+    """End a service, and wait for it."""
+    process.terminate()
+    process.wait(_END_SECONDS)
+
+
+def port_of(process: subprocess.Popen[str]) -> int:
     """Read lines until one says where it listens; they end when it cannot."""
     for line in process.stdout or ():
         if line.startswith("listening: "):
@@ -137,7 +142,7 @@ def _bare(kinds: str, seconds: float) -> float:
 
 
 @contextmanager
-def _two_processors() -> Iterator[None]:
+def two_processors() -> Iterator[None]:
     """Stay on two processors, with every process that is started meanwhile."""
     all_of_them = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(all_of_them)[:_WORKERS])

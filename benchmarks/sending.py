@@ -7,6 +7,7 @@ with what it measures.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -54,15 +55,15 @@ def post(path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def send_all(requests: Sequence[bytes], *, port: int, connections: int) -> Load:
+def send_all(requests: Sequence[bytes], *, port: int, connections: int, tls: ssl.SSLContext | None = None) -> Load:
     """Send every request once, over this many connections to this port of 127.0.0.1."""
-    return asyncio.run(_send_all(iter(requests), port, connections))
+    return asyncio.run(_send_all(iter(requests), port, connections, tls))
 
 
-async def _send_all(left: Iterator[bytes], port: int, connections: int) -> Load:
+async def _send_all(left: Iterator[bytes], port: int, connections: int, tls: ssl.SSLContext | None) -> Load:
     times: list[float] = []
     statuses: Counter[int] = Counter()
-    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
+    opened = [await asyncio.open_connection("127.0.0.1", port, ssl=tls) for _ in range(connections)]
 
     async def lane(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for request in left:
