@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +38,7 @@ _RECOVERY_SECONDS = 1.0
 _READY_SECONDS = 2.0
 """After an attack begins, until honest releases are timed."""
 
-Attack = Callable[[int], Awaitable[None]]
+Attack = Callable[[int], Coroutine[None, None, None]]
 
 
 def kms_under_attack(*, requests: int = 200, rounds: int = 3) -> Figure:

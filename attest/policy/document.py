@@ -132,16 +132,20 @@ def _require_plain_events(events: Iterable[Any], name: str) -> None:  # Any: the
         if isinstance(event, NodeEvent):
             nodes += 1
             _require_few(nodes, name, place)
-            if event.anchor is not None:
-                raise _unreadable(name, "anchors and aliases are not allowed", place)
-            if getattr(event, "tag", None) is not None:
-                raise _unreadable(name, f"the tag {event.tag} is not allowed", place)
-            # Unquoted, it brings in keys that are not written where they count.
-            if getattr(event, "value", None) == "<<" and event.implicit[0]:
-                raise _unreadable(name, "merge keys (<<) are not allowed", place)
+            _require_plain(event, name, place)
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > MAX_JSON_DEPTH:
             raise _unreadable(name, f"nested deeper than {MAX_JSON_DEPTH}", place)
+
+
+def _require_plain(node: Any, name: str, place: TextPosition | None) -> None:  # noqa: ANN401  as above
+    if node.anchor is not None:
+        raise _unreadable(name, "anchors and aliases are not allowed", place)
+    if getattr(node, "tag", None) is not None:
+        raise _unreadable(name, f"the tag {node.tag} is not allowed", place)
+    # Unquoted, it brings in keys that are not written where they count.
+    if getattr(node, "value", None) == "<<" and node.implicit[0]:
+        raise _unreadable(name, "merge keys (<<) are not allowed", place)
 
 
 def _words_of_yaml(problem: Exception) -> str:
