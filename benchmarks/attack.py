@@ -88,8 +88,9 @@ def _served(service: BenchedService) -> Iterator[tuple[int, int]]:
     certificate, key = _certificate(service.config.parent)
     command = [sys.executable, "-m", "kms", "serve", "--config", str(service.config), "--port", "0"]
     tls = {"KMS_TLS_CERTIFICATE_FILE": str(certificate), "KMS_TLS_KEY_FILE": str(key)}
+    one_chip = {"KMS_CHIP_RELEASES_PER_MINUTE": "0"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | tls
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ | tls | one_chip
     ) as process:
         try:
             yield port_of(process), process.pid

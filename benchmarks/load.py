@@ -21,18 +21,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from benchmarks.measure import Figure
 from benchmarks.sending import Load, post, send_all
 from benchmarks.service import BenchedService, benched_service, every_signature
 from benchmarks.signing import bare_work, describe, verifications
 
-__all__ = ["end", "kms_throughput", "port_of", "two_processors"]
+__all__ = ["UNLIMITED", "end", "kms_throughput", "port_of", "two_processors"]
 
 _ID = "kms-throughput"
 _WORKERS = 2
 _CONNECTIONS = (1, 8, 64)
 _END_SECONDS = 60
+UNLIMITED: Final = {"KMS_CLIENT_REQUESTS_PER_SECOND": "0", "KMS_CHIP_RELEASES_PER_MINUTE": "0"}
+"""One address and one chip request everything here."""
 
 
 def kms_throughput(*, rounds: int = 3, requests: int = 600, bare_seconds: float = 1.0) -> Figure:
@@ -91,7 +94,7 @@ def _served(service: BenchedService) -> Iterator[int]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"KMS_CLIENT_REQUESTS_PER_SECOND": "0"},  # one address asks for everything here
+        env=os.environ | UNLIMITED,
     ) as process:
         try:
             yield port_of(process)

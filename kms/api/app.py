@@ -7,6 +7,7 @@ from collections.abc import Callable
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 
+from attest.rate_limits import Rate, RateTable
 from kms.api import attestation, challenges, health, identity, log, prompt_keys, releases
 from kms.api.context import Context
 from kms.api.limits import RequestLimits
@@ -70,7 +71,8 @@ def create_app(
     app.state.context = Context(
         settings=settings,
         services=services,
-        releases=ReleaseService(services),
+        releases=ReleaseService(services, chips=_per_minute(settings.chip_releases_per_minute)),
+        rates=_per_second(settings.identity_requests_per_second, burst=settings.identity_burst),
         limiter=CapacityLimiter(settings.max_concurrent),
         attestation=open_attestation(settings, services, tls=tls, evidence=evidence, meaning=meaning),
         draining=draining,
@@ -83,3 +85,11 @@ def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
     """Add the middleware that every application of this service has: limits, headers, request ids and observers."""
     app.add_middleware(RequestLimits, settings=settings, limited=watching.limited)
     app.add_middleware(Observing, watching=watching)  # the outermost
+
+
+def _per_second(number: int, *, burst: int) -> RateTable | None:
+    return RateTable(Rate(per_second=number, burst=burst)) if number else None
+
+
+def _per_minute(number: int) -> RateTable | None:
+    return RateTable(Rate(per_second=number / 60, burst=number)) if number else None

@@ -16,8 +16,11 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
+from attest.clock import ticks
+from attest.rate_limits import RateTable
 from kms.auth.authentication import Authenticator
 from kms.config.settings import Settings
+from kms.controls.pace import require_pace
 from kms.domain.actors import Actor
 from kms.domain.errors import UnavailableError
 from kms.release.service import ReleaseService
@@ -108,18 +111,23 @@ class Context(Workroom):
     attestation: SelfEvidenceService
     draining: Callable[[], bool]
     callers: Authenticator | None = None
+    rates: RateTable | None = None
 
     async def caller(self, request: Request) -> Actor | None:
         """Return the identified caller, or None where any may request keys; nothing else of the request is read before.
 
         Raises:
             UnauthenticatedError: no known identity.
+            RateLimitedError: the identity requests too often.
             UnavailableError: as ``Authenticator``.
         """
         if self.callers is None:
             return None
         headers = tuple(request.headers.getlist("authorization"))
-        return await self.run(partial(self.callers.identify, authorization=headers, certificate=None))
+        caller = await self.run(partial(self.callers.identify, authorization=headers, certificate=None))
+        if self.rates is not None:
+            require_pace(self.rates, f"{caller.means}:{caller.name}", what="this identity", at=ticks())
+        return caller
 
 
 def _context(request: Request) -> Context:

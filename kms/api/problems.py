@@ -32,6 +32,7 @@ from kms.domain.errors import (
     LogTileUnknownError,
     MediaTypeError,
     QuorumRequiredError,
+    RateLimitedError,
     ReleaseDeniedError,
     RequestError,
     SchemaError,
@@ -59,6 +60,7 @@ STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (UnauthenticatedError, HTTPStatus.UNAUTHORIZED),
     (ReleaseDeniedError, HTTPStatus.FORBIDDEN),
     (QuorumRequiredError, HTTPStatus.FORBIDDEN),
+    (RateLimitedError, HTTPStatus.TOO_MANY_REQUESTS),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
     (IntegrityError, HTTPStatus.INTERNAL_SERVER_ERROR),
     (LogBrokenError, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -131,6 +133,8 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
     more, headers = _context(error), None
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         more["retryable"], headers = True, {"Retry-After": _RETRY_AFTER_SECONDS}
+    elif isinstance(error, RateLimitedError):
+        headers = {"Retry-After": str(error.retry_seconds)}
     elif status is HTTPStatus.UNAUTHORIZED:
         headers = {"WWW-Authenticate": _challenge(error)}
     return problem(

@@ -83,6 +83,11 @@ class Settings(AdminSettings):
         trace_percent: of the traces that begin here, how many are kept.
         client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
         client_burst: requests that it may send at once.
+        identity_requests_per_second: releases that one identified caller may request in the long run, from each
+            worker; 0 is no limit.
+        identity_burst: releases that it may request at once.
+        chip_releases_per_minute: decisions on the evidence of one chip in the long run, and at once, by each worker; 0
+            is no limit.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
 
@@ -141,6 +146,9 @@ class Settings(AdminSettings):
     trace_percent: Annotated[int, Field(ge=1, le=100)] = 100
     client_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 100
     client_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
+    identity_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 50
+    identity_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
+    chip_releases_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
     profile: Literal["standard", "production"] = "standard"
 
     @property

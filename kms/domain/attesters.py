@@ -29,6 +29,12 @@ def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
     return replace(attester, product=product, chip=chip, measurement=measurement)
 
 
+def chip_of(verified: VerifiedEvidence) -> str | None:
+    """Return the CPU's chip, as ``amd:`` or ``intel:`` and hex; None if it is masked, unknown or of another kind."""
+    cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
+    return None if cpu is None else _silicon(cpu)[2]
+
+
 def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
     """Describe the holder of a passport. An EAR names no machine, so all passports of one Verifier are one instance."""
     instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())

@@ -109,6 +109,14 @@ class UnavailableError(KmsError):
     """Nothing was decided and nothing was used up; the same request may succeed in a moment."""
 
 
+class RateLimitedError(UnavailableError):
+    """The identity or the machine requests too often; ``retry_seconds`` is the wait until its next request."""
+
+    def __init__(self, message: str, *, retry_seconds: int) -> None:
+        super().__init__(message, code="rate-limited", retryable=True)
+        self.retry_seconds = retry_seconds
+
+
 class LogBrokenError(KmsError):
     """The log is not what was written."""
 

@@ -12,11 +12,15 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from attest import Evidence
+from attest import Evidence, VerifiedEvidence
+from attest.clock import ticks
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
+from attest.rate_limits import RateTable
 from attest.release import Challenge, PassportRequest, Release, ReleaseRequest, SealedKey, seal, sign_note
 from kms.controls.break_glass import BreakGlassService
+from kms.controls.pace import require_pace
 from kms.domain.actors import Actor
+from kms.domain.attesters import chip_of
 from kms.domain.break_glass import limited_leases
 from kms.domain.decide import Result
 from kms.domain.disclosure import denial
@@ -24,6 +28,7 @@ from kms.domain.errors import UnavailableError
 from kms.domain.lease_grants import NOTHING_GRANTED, Granted
 from kms.domain.log_decisions import DECISION, refusal_body
 from kms.domain.log_entries import LogEntry
+from kms.domain.passports import VerifiedPassport
 from kms.domain.secret import SecretBytes, wiped_after
 from kms.release.challenges import OpenedChallenge
 from kms.release.decision import Decided, appraise_all, decide_on, with_objections
@@ -66,8 +71,9 @@ class _StateChangedError(Exception):
 class ReleaseService:
     """Challenges and releases."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, chips: RateTable | None = None) -> None:
         self._services = services
+        self._chips = chips
         self._relaxations = BreakGlassService(services.kek)
 
     def challenge(self) -> Challenge:
@@ -91,6 +97,7 @@ class ReleaseService:
             VerificationError: the evidence is not genuine, not bound to this exchange, or names no key to seal to.
             EndorsementError: an endorsement of a vendor is missing or stale.
             ReleaseDeniedError: the release is denied; ``KeyUnknownError`` if a key does not exist.
+            RateLimitedError: the machine requests too often.
             UnavailableError: the database is in use, or the clock is wrong.
             IntegrityError: a stored key or policy was altered.
         """
@@ -115,6 +122,8 @@ class ReleaseService:
             if not isinstance(error, EndorsementError):
                 services.store.write(partial(_conclude_refusal, exchange, snapshot, exc))
             raise error from exc
+        # (3.1) The machine does not request too often; nothing is decided then, and the challenge stays valid.
+        self._require_pace(verified)
         # (4) The policy of each key appraises it, and one decision is made of all.
         with stage("decide"):
             results = appraise_all(verified, snapshot.policies, exchange)
@@ -140,6 +149,11 @@ class ReleaseService:
         text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
         note = sign_note(text, name=services.identity.public.name, key=services.identity.key)
         return Release(keys=sealed, receipt=note, entry=entry.raw, proof=proof)
+
+    def _require_pace(self, verified: VerifiedEvidence | VerifiedPassport) -> None:
+        chip = chip_of(verified) if isinstance(verified, VerifiedEvidence) else None
+        if self._chips is not None and chip is not None:
+            require_pace(self._chips, chip, what="this machine", at=ticks())
 
     def _conclude(
         self,

@@ -109,6 +109,8 @@ def settings_for(folder: Path, **changes: object) -> Settings:
         "allow_simulated": True,
         "port": 0,
         "client_requests_per_second": 0,
+        "identity_requests_per_second": 0,
+        "chip_releases_per_minute": 0,
     }
     return Settings.model_validate(values | changes)
 

@@ -139,6 +139,28 @@ def test_whoever_is_not_known_uses_no_challenge_up(plane: AdminClient) -> None:
     assert answer.status_code == 200
 
 
+def test_mc_32_an_identity_that_requests_too_often_waits_and_another_does_not(plane: AdminClient) -> None:
+    """Whichever address the requests come from: here all come from one."""
+    settings = plane.harness.settings.model_copy(
+        update={
+            "callers": "identified",
+            "callers_issuers_file": plane.harness.folder / "issuers.toml",
+            "identity_requests_per_second": 1,
+            "identity_burst": 2,
+        }
+    )
+    app = create_app(settings, plane.harness.services, callers=authenticator_of(plane.harness, names=None))
+    with TestClient(app, base_url="http://kms.test") as http:
+        mine, others = plane.bearer("workload@*"), plane.bearer(f"workload@{HERE}")
+        answers = [http.post("/v1/releases", content=b"{}", headers=mine) for _ in range(4)]
+        assert [one.status_code for one in answers] == [415, 415, 429, 429]
+        assert answers[-1].json()["code"] == "rate-limited"
+        assert answers[-1].json()["retryable"] is True
+        assert answers[-1].headers["retry-after"] == "1"
+        assert http.post("/v1/releases", content=b"{}", headers=others).status_code == 415
+        assert http.post("/v1/releases", content=b"{}").status_code == 401, "nobody counts against nobody"
+
+
 def test_the_log_says_who_asked(plane: AdminClient) -> None:
     ask(plane, plane.bearer("workload@*"), f"{HERE}/model")
     ask(plane, plane.bearer("workload@*"), f"{HERE}/model", workload=Workload(nonce=b"\x01" * 32))

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
 from attest import http_protocol
+from attest.json_types import JsonValue
 from attest.rate_limits import Bucket, Rate, RateTable, caller_of
+from attest.release import Challenge
 from kms.api.app import create_app
 from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, RequestLimits, group_of
 from kms.api.observation import Watching
-from tests.kms.support import Harness, settings_for
+from tests.kms.support import Harness, Workload, settings_for
 
 TEN = Rate(per_second=10, burst=3)
 
@@ -99,6 +101,31 @@ def test_mc_32_a_caller_who_asks_too_often_is_told_when_to_come_again_and_probes
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
     assert limited == ["rate"] * 3
     assert set(limited) <= set(LIMITS)
+
+
+def test_mc_32_a_machine_that_requests_too_often_waits_and_its_challenge_stays_valid(harness: Harness) -> None:
+    """The chip counts that verified evidence names, so that rubbish uses up nobody's rate."""
+    harness.add_key("model")
+    clock = {"now": 0.0}
+
+    def released(client: TestClient, workload: Workload) -> tuple[int, dict[str, JsonValue]]:
+        challenge = Challenge.from_json(client.post("/v1/challenges", json={}).json())
+        document = workload.request(challenge, "model").to_json()
+        answer = client.post("/v1/releases", json=document)
+        if answer.status_code == 429:
+            clock["now"] += 60
+            assert client.post("/v1/releases", json=document).status_code == 200, "the same request, later"
+        return answer.status_code, answer.json()
+
+    with pytest.MonkeyPatch.context() as patch, client_of(harness, [], chip_releases_per_minute=2) as client:
+        patch.setattr("kms.release.service.ticks", lambda: clock["now"])
+        forged = Workload(nonce=b"\x01" * 32)
+        assert [released(client, forged)[0] for _ in range(3)] == [403] * 3
+        assert [released(client, Workload())[0] for _ in range(2)] == [200] * 2
+        before = len(harness.decisions())
+        status, problem = released(client, Workload())
+        assert (status, problem["code"]) == (429, "rate-limited")
+        assert len(harness.decisions()) == before + 1, "what was refused was not decided"
 
 
 def test_without_a_rate_nobody_is_counted(harness: Harness) -> None:
