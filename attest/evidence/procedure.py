@@ -7,7 +7,7 @@ variables, and ends the block with what the step expected and what it got::
     ...
     with procedure.step(_STEPS.tcb):
         require_tcb(leaf.tcb, tcbs.reported)
-        procedure.tell(leaf.tcb, tcbs.reported)
+        procedure.record(leaf.tcb, tcbs.reported)
     ...
     return VerifiedSnpReport(..., findings=procedure.finish())
 
@@ -142,7 +142,7 @@ class Procedure:
         """Record the facts of a step that parsing took already: evidence that fails it is never parsed."""
         self._outcomes.append((step, Outcome.PASS, expected, got))
 
-    def tell(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
+    def record(self, expected: Fact, got: Fact, outcome: Outcome = Outcome.PASS) -> None:
         """Record the expected and the found facts of the open step, after its last possible refusal."""
         self._outcomes.append((self._open, outcome, expected, got))
 
@@ -182,7 +182,7 @@ class Procedure:
     def refuse(self, failure: AttestError) -> None:
         """Let the open step fail."""
         failure.check, failure.clause = self._prefix + self._open.id, failure.clause or self._open.clause
-        self.tell(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
+        self.record(failure.expected or "", failure.got or failure.message, Outcome.FAIL)
 
     def hold(self, failure: AttestError) -> bool:
         """Hold the refusal of the open step back, unless it ends this procedure."""
@@ -231,7 +231,7 @@ class _Attempt:
             self._procedure.refuse(failure)
             return self._procedure.hold(failure)
         if isinstance(failure, _LackingError):
-            self._procedure.tell("", str(failure), Outcome.NOT_EVALUATED)
+            self._procedure.record("", str(failure), Outcome.NOT_EVALUATED)
             return True
         return False
 

@@ -79,7 +79,7 @@ def verify_tiny(
         digest = sha384(report.report_data + report.measurement).digest()
         if digest != report.digest:
             raise BindingError("another digest", code="tiny-digest", expected=digest.hex(), got=report.digest.hex())
-        procedure.tell(digest, report.digest)
+        procedure.record(digest, report.digest)
     return VerifiedTiny(report=report, findings=procedure.finish())
 
 

@@ -29,9 +29,9 @@ def test_facts_become_text_when_a_check_is_read() -> None:
     procedure = Procedure(STEPS, prefix="of.")
     procedure.parsed(STEPS.first, b"\x01\xff", datetime(2026, 7, 1, tzinfo=UTC))
     with procedure.step(STEPS.second):
-        procedure.tell(("{} and {:#x}", b"\x02", 255), None)
+        procedure.record(("{} and {:#x}", b"\x02", 255), None)
     with procedure.step(STEPS.third):
-        procedure.tell("text with {braces}", ("{}", "{}"), Outcome.WARNING)
+        procedure.record("text with {braces}", ("{}", "{}"), Outcome.WARNING)
     first, second, third = procedure.finish().checks
     assert (first.id, first.expected, first.got) == ("of.first", "01ff", "2026-07-01T00:00:00Z")
     assert (second.expected, second.got, second.clause) == ("02 and 0xff", "None", "clause 2")
@@ -66,7 +66,7 @@ def test_what_is_missing_is_held_back_and_what_is_false_ends_the_procedure() -> 
     with procedure.attempt(STEPS.first):
         raise STALE
     with procedure.attempt(STEPS.second):
-        procedure.tell("", "passed, and does not count after a refusal")
+        procedure.record("", "passed, and does not count after a refusal")
     with pytest.raises(BindingError) as refused, procedure.attempt(STEPS.third):
         raise FALSE
     assert outcomes(refused.value) == [
@@ -99,7 +99,7 @@ def test_independent_steps_pass_whatever_failed_before_and_the_worst_refusal_is_
     with procedure.attempt(STEPS.first):
         raise FALSE
     with procedure.attempt(STEPS.second):
-        procedure.tell("", "passed")
+        procedure.record("", "passed")
     with pytest.raises(BindingError) as refused:
         procedure.finish()
     assert outcomes(refused.value)[1] == ("second", Outcome.PASS)
@@ -111,7 +111,7 @@ def test_an_attempt_without_what_it_needs_is_not_evaluated() -> None:
     with procedure.attempt(STEPS.first):
         procedure.need(found, "nothing was found")
     with procedure.attempt(STEPS.second):
-        procedure.tell(procedure.need("found", "nothing was found"), "")
+        procedure.record(procedure.need("found", "nothing was found"), "")
     first, second, _ = procedure.finish().checks
     assert (first.outcome, first.got) == (Outcome.NOT_EVALUATED, "nothing was found")
     assert (second.outcome, second.expected) == (Outcome.PASS, "found")

@@ -195,35 +195,35 @@ def _verify_links(procedure: Procedure, evidence: ParsedAzureEvidence) -> _Links
     if isinstance(cpu, ParsedSnpEvidence):
         with procedure.step(_STEPS.vmpl):
             _require_paravisor(cpu.report.vmpl)
-            procedure.tell("VMPL 0", "VMPL 0")
+            procedure.record("VMPL 0", "VMPL 0")
     with procedure.step(_STEPS.runtime_data):
         _require_runtime_data(evidence)
-        procedure.tell("the digest of the runtime claims in REPORT_DATA", hcl.runtime_digest)
+        procedure.record("the digest of the runtime claims in REPORT_DATA", hcl.runtime_digest)
     if isinstance(cpu, ParsedQuote):
         with procedure.step(_STEPS.td_report):
             _require_one_td(cpu, hcl.td_info)
-            procedure.tell("TDREPORT and quote of one TD", ("{} bytes of TDINFO agree", TD_INFO_BYTES))
+            procedure.record("TDREPORT and quote of one TD", ("{} bytes of TDINFO agree", TD_INFO_BYTES))
     with procedure.step(_STEPS.claims):
         runtime = parse_runtime_claims(hcl.runtime_data)
-        procedure.tell("one attestation key, RSA of 2048 bits or more", ("RSA of {} bits", runtime.ak.key_size))
+        procedure.record("one attestation key, RSA of 2048 bits or more", ("RSA of {} bits", runtime.ak.key_size))
     with procedure.step(_STEPS.tpm_signature):
         # Nothing else in the evidence is taken for a key.
         require_signed(tpm.message, tpm.signature, runtime.ak)
-        procedure.tell(
+        procedure.record(
             "the attestation key of the runtime claims over the whole quote",
             ("verifies over {} bytes", len(tpm.message)),
         )
     with procedure.step(_STEPS.tpm_quote):
         quote = parse_tpm_quote(tpm.message)
-        procedure.tell("a quote made by a TPM, nothing left over", ("reset {}", quote.reset_count))
+        procedure.record("a quote made by a TPM, nothing left over", ("reset {}", quote.reset_count))
     if evidence.form_version > 1:
         with procedure.step(_STEPS.user_data):
             user_data = runtime.user_data or b""
             _require_user_data(quote, user_data)
-            procedure.tell("the quote's extraData, then zeros", user_data)
+            procedure.record("the quote's extraData, then zeros", user_data)
     with procedure.step(_STEPS.pcr_digest):
         pcrs = require_pcr_values(quote, tpm.pcrs)
-        procedure.tell(("SHA-256 bank, digest {}", quote.pcr_digest), ("{} values have this digest", len(pcrs)))
+        procedure.record(("SHA-256 bank, digest {}", quote.pcr_digest), ("{} values have this digest", len(pcrs)))
     return _Links(runtime, quote, pcrs)
 
 

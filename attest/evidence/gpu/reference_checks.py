@@ -84,15 +84,15 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
         judged = choose_rim(wanted, given)
         if judged is None:
             used = tolerated(_no_rim(wanted), given.unchecked, "rim")
-            procedure.tell(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
+            procedure.record(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
         else:
-            procedure.tell(wanted.text, ("SHA-256 {}", judged.parsed.sha256))
+            procedure.record(wanted.text, ("SHA-256 {}", judged.parsed.sha256))
     with procedure.attempt(steps.signature):
         rim = procedure.need(judged, missing)
         if rim.signature is not None:
             raise rim.signature
         signer = rim.parsed.certificates[0]
-        procedure.tell(
+        procedure.record(
             "an XML signature over the whole document",
             ("verifies with {}, serial {:#x}", signer.name, signer.serial),
         )
@@ -101,17 +101,17 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
         expected = "signers that lead to a pinned NVIDIA CoRIM signing Root CA, all valid"
         if rim.chain is None:
             names = " < ".join(certificate.name for certificate in rim.parsed.certificates)
-            procedure.tell(expected, ("{}, {} to {}", names, *common_window(rim.parsed.certificates)))
+            procedure.record(expected, ("{}, {} to {}", names, *common_window(rim.parsed.certificates)))
         else:
             used = tolerated(rim.chain, given.unchecked, "rim")
-            procedure.tell(expected, reasons(used), Outcome.NOT_EVALUATED)
+            procedure.record(expected, reasons(used), Outcome.NOT_EVALUATED)
     with procedure.attempt(steps.revocation):
         rim = procedure.need(judged, missing)
         procedure.need(rim.verified, "its signature or its chain does not hold")
         decisions = () if rim.revocation is None else tolerated(rim.revocation, given.unchecked, "revocation", "rim")
         used = (*used, *decisions)
         hold = given.tolerances.held_rim_signers
-        procedure.tell(*status_facts(rim.parsed.certificates[:3], rim.statuses, decisions, hold=hold))
+        procedure.record(*status_facts(rim.parsed.certificates[:3], rim.statuses, decisions, hold=hold))
     return JudgedReference(wanted, judged, used)
 
 
@@ -124,13 +124,13 @@ def judge_measurements(
     with procedure.attempt(conflict):
         missing = "there are not two RIMs that could contradict each other"
         _require_no_conflict(procedure.need(driver.comparable, missing), procedure.need(vbios.comparable, missing))
-        procedure.tell("no index in both RIMs", "none")
+        procedure.record("no index in both RIMs", "none")
     with procedure.attempt(measurements):
         left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
         missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
         _require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing))
         relied_on = given.compare(driver.usable, vbios.usable)
-        procedure.tell(*_comparison_facts(relied_on, missing))
+        procedure.record(*_comparison_facts(relied_on, missing))
     return relied_on
 
 

@@ -263,7 +263,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
         root = require_root(path, anchors=given.anchors)
         identity = read_identity(path.certificates[1])
         names = " < ".join((*(certificate.name for certificate in path.certificates), root.anchor.name))
-        procedure.tell(
+        procedure.record(
             "four certificates that lead to a pinned NVIDIA root", ("{}, key {}", names, root.anchor.spki_sha256)
         )
     with procedure.attempt(_STEPS.arch):
@@ -271,15 +271,15 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
             path, procedure.need(leaf, broken), procedure.need(root, broken), procedure.need(identity, broken)
         )
         require_arch(chain, evidence.arch)
-        procedure.tell(*arch_facts(chain, evidence.arch))
+        procedure.record(*arch_facts(chain, evidence.arch))
     with procedure.attempt(_STEPS.stated_nonce):
         stated = procedure.need(evidence.stated_nonce, "none is stated beside the report")
         require_stated_nonce(evidence.report, stated)
-        procedure.tell("the nonce of the report", stated)
+        procedure.record("the nonce of the report", stated)
     with procedure.attempt(_STEPS.chain_validity):
         dated = procedure.need(path.certificates or None, "there is no certificate")
         require_path_valid(path, root, at=given.at)
-        procedure.tell(given.at, ("all are valid from {} to {}", *common_window(dated)))
+        procedure.record(given.at, ("all are valid from {} to {}", *common_window(dated)))
     _judge_report(procedure, evidence.report, path, leaf)
     statuses: tuple[Status, ...] = ()
     used: tuple[Unchecked, ...] = ()
@@ -287,7 +287,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
         # L4, L3 and L2 only: the device itself makes L5, which cannot be revoked.
         issuer = procedure.need(root, broken).issuer
         statuses, used = _device_statuses(path, issuer, given)
-        procedure.tell(*status_facts(path.certificates[1:], statuses, used))
+        procedure.record(*status_facts(path.certificates[1:], statuses, used))
     return _Device(chain, statuses, used)
 
 
@@ -296,7 +296,7 @@ def _judge_report(procedure: Procedure, report: ParsedGpuReport, path: DevicePat
     with procedure.attempt(_STEPS.signature):
         signer = procedure.need(path.leaf, "there is no certificate of an attestation key")
         require_signature(report, signer)
-        procedure.tell(
+        procedure.record(
             f"ECDSA P-384 with SHA-384 over {len(report.signed_bytes)} bytes",
             ("verifies with {}, serial {:#x}", signer.name, signer.serial),
         )
@@ -304,13 +304,13 @@ def _judge_report(procedure: Procedure, report: ParsedGpuReport, path: DevicePat
         certified = procedure.need(leaf, "there is no certificate with a firmware id").fwid
         stated = procedure.need(report.opaque.fwid, "the report states no firmware id")
         require_fwid(certified, stated)
-        procedure.tell("the firmware id in the certificate of the key", stated)
+        procedure.record("the firmware id in the certificate of the key", stated)
     with procedure.attempt(_STEPS.leaf_binding):
         missing = "there are no certificates of key and device"
         child, device = procedure.need(leaf, missing), procedure.need(path.device, missing)
         device_key = procedure.need(child.device_key, "the certificate's firmware id carries no device key")
         require_device_key(child.certificate, device, device_key)
-        procedure.tell("the key of the device that issued it", "the same key")
+        procedure.record("the key of the device that issued it", "the same key")
 
 
 def _device_statuses(path: DevicePath, root: Issuer, given: Given) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:

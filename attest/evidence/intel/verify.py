@@ -180,21 +180,21 @@ def authenticate_quote(
     """
     with procedure.step(_STEPS.pck_certificate):
         candidates = pck_candidates(quote, endorsements, at=at)
-        procedure.tell("a PCK certificate with all TCB members", _platforms(candidates))
+        procedure.record("a PCK certificate with all TCB members", _platforms(candidates))
     with procedure.step(_STEPS.qe_report_signature):
         certifying = certifying_pck(quote, candidates)
         got = "verifies" if certifying is not None else "no PCK certificate is at hand that says otherwise"
-        procedure.tell("ECDSA P-256 by the PCK over the QE report", got)
+        procedure.record("ECDSA P-256 by the PCK over the QE report", got)
     with procedure.step(_STEPS.attestation_key):
         require_attestation_key(quote)
-        procedure.tell("REPORTDATA of the QE report commits to the attestation key", quote.attestation_key)
+        procedure.record("REPORTDATA of the QE report commits to the attestation key", quote.attestation_key)
     with procedure.step(_STEPS.quote_signature):
         require_quote_signature(quote)
-        procedure.tell(("ECDSA P-256 over {} bytes", len(quote.signed_bytes)), "verifies with the attestation key")
+        procedure.record(("ECDSA P-256 over {} bytes", len(quote.signed_bytes)), "verifies with the attestation key")
     with procedure.step(_STEPS.pck_chain):
         pck = require_pck(quote, certifying)
         chain = find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
-        procedure.tell("a pinned Intel SGX Root CA", ("{}, key {}", chain.anchor.name, chain.anchor.spki_sha256))
+        procedure.record("a pinned Intel SGX Root CA", ("{}, key {}", chain.anchor.name, chain.anchor.spki_sha256))
     return AuthenticQuote(quote=quote, chain=chain, at=at)
 
 
@@ -228,7 +228,7 @@ def judge_collateral(
     used: tuple[Unchecked, ...] = ()
     with procedure.attempt(_STEPS.revocation):
         crls, used = at_hand.crls(unchecked)
-        procedure.tell(*_revocation_facts(crls, used))
+        procedure.record(*_revocation_facts(crls, used))
     left_out = tuple(decision for decision in unchecked if decision.check == "tcb")
     tcb = _leave_tcb_out(procedure, at_hand, reasons(left_out)) if left_out else _judge_tcb(procedure, at_hand)
     procedure.finish()
@@ -261,7 +261,7 @@ def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
     with procedure.attempt(_STEPS.tcb_info):
         info = at_hand.tcb_info()
         number = info.content.evaluation_data_number
-        procedure.tell(
+        procedure.record(
             ("signed for FMSPC {}", platform.fmspc),
             ("evaluation data number {}, {} to {}", number, info.content.issue_date, info.content.next_update),
         )
@@ -269,14 +269,14 @@ def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
         identity = at_hand.qe_identity()
         qe_level = require_qe(identity.content, qe)
         dates = identity.content.issue_date, identity.content.next_update
-        procedure.tell(("MRSIGNER {}", qe.mr_signer), ("as the identity says, {} to {}", *dates))
+        procedure.record(("MRSIGNER {}", qe.mr_signer), ("as the identity says, {} to {}", *dates))
     with procedure.attempt(_STEPS.module):
         if platform.module is None:
-            procedure.tell(*_NO_MODULE)
+            procedure.record(*_NO_MODULE)
         else:
             module = find_module(procedure.need(info, _EARLIER).content, platform.module)
             svn = platform.module.tee_tcb_svn
-            procedure.tell("the module that TCB info describes", ("version {}, SVN {}", svn[1], svn[0]))
+            procedure.record("the module that TCB info describes", ("version {}, SVN {}", svn[1], svn[0]))
     with procedure.attempt(_STEPS.tcb):
         evaluation = evaluate_tcb(
             info=procedure.need(info, _EARLIER).content,
@@ -286,23 +286,23 @@ def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
             qe_level=procedure.need(qe_level, _EARLIER),
         )
         advisories = ", ".join(evaluation.advisory_ids) or "no advisories"
-        procedure.tell("a level that covers the platform, not Revoked", ("{}, {}", evaluation.tcb_status, advisories))
+        procedure.record("a level that covers the platform, not Revoked", ("{}, {}", evaluation.tcb_status, advisories))
     return _Tcb(info, identity, evaluation)
 
 
 def _leave_tcb_out(procedure: Procedure, at_hand: CollateralAtHand, why: str) -> _Tcb:
     """Take the same steps with the TCB left unchecked: only what is false refuses."""
     with procedure.attempt(_STEPS.tcb_info):
-        procedure.tell("a current TCB info of the platform", why, Outcome.NOT_EVALUATED)
+        procedure.record("a current TCB info of the platform", why, Outcome.NOT_EVALUATED)
     with procedure.attempt(_STEPS.qe_identity):
         require_intel_qe(at_hand.platform.tee, at_hand.qe)
-        procedure.tell("Intel's Quoting Enclave", f"compared with constants: {why}")
+        procedure.record("Intel's Quoting Enclave", f"compared with constants: {why}")
     with procedure.attempt(_STEPS.module):
         left_out = "the module that TCB info describes", why, Outcome.NOT_EVALUATED
-        procedure.tell(*(_NO_MODULE if at_hand.platform.module is None else left_out))
+        procedure.record(*(_NO_MODULE if at_hand.platform.module is None else left_out))
     with procedure.attempt(_STEPS.tcb):
         at_hand.require_nothing_negative()
-        procedure.tell("a TCB level that covers the platform", why, Outcome.NOT_EVALUATED)
+        procedure.record("a TCB level that covers the platform", why, Outcome.NOT_EVALUATED)
     return _Tcb()
 
 

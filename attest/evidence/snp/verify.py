@@ -166,25 +166,25 @@ def _verify_with(
     leaf, tcbs = _judge_report(procedure, report, candidate)
     with procedure.step(_STEPS.leaf_validity):
         require_valid(leaf.certificate, at=at)
-        procedure.tell(at, _dates(leaf.certificate))
+        procedure.record(at, _dates(leaf.certificate))
     with procedure.step(_STEPS.chain):
         issuer_name = leaf.certificate.issuer_common_name
         intermediate = find_issuer(leaf.certificate, pool.named(leaf.certificate.issuer))
-        procedure.tell(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
+        procedure.record(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
     with procedure.step(_STEPS.root):
         anchor, root = find_root(intermediate, product=leaf.product, pool=pool, anchors=anchors, at=at)
-        procedure.tell(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
+        procedure.record(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
     with procedure.step(_STEPS.chain_validity):
         require_valid(intermediate, at=at)
         require_anchor_valid(anchor, at=at)
-        procedure.tell(at, _dates(intermediate))
+        procedure.record(at, _dates(intermediate))
     with procedure.step(_STEPS.revocation):
         # Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
         crl, used = _find_crl(crls, root, intermediate, at=at, unchecked=unchecked)
         if crl is None:
-            procedure.tell(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
+            procedure.record(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
         else:
-            procedure.tell(
+            procedure.record(
                 ("serial {} not listed by {}", intermediate.serial, anchor.name),
                 ("not listed, CRL of {} to {}", crl.this_update, crl.next_update),
             )
@@ -219,30 +219,30 @@ def _judge_report(
         if isinstance(candidate, AttestError):
             raise candidate
         leaf = candidate
-        procedure.tell(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
+        procedure.record(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
     with procedure.step(_STEPS.product):
         _require_product(report, leaf.product)
         tcbs = _read_tcbs(report, leaf.product)
-        procedure.tell(leaf.product, ("CPUID: {}", report.product or "not in version 2"))
+        procedure.record(leaf.product, ("CPUID: {}", report.product or "not in version 2"))
     with procedure.step(_STEPS.tcb):
         _require_tcb(leaf.tcb, tcbs.reported)
-        procedure.tell(leaf.tcb, tcbs.reported)
+        procedure.record(leaf.tcb, tcbs.reported)
     with procedure.step(_STEPS.chip_id):
         if leaf.hwid is None:
-            procedure.tell("HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED)
+            procedure.record("HWID of a VCEK", "a VLEK has none", Outcome.NOT_EVALUATED)
         elif not any(report.chip_id):  # appraisal judges a masked CHIP_ID
-            procedure.tell(leaf.hwid, "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED)
+            procedure.record(leaf.hwid, "CHIP_ID is masked (all zero)", Outcome.NOT_EVALUATED)
         else:
             _require_chip_id(leaf.hwid, report.chip_id)
-            procedure.tell(leaf.hwid, report.chip_id)
+            procedure.record(leaf.hwid, report.chip_id)
     with procedure.step(_STEPS.signature):
         _require_signature(report, leaf.certificate)
-        procedure.tell(
+        procedure.record(
             "ECDSA P-384 with SHA-384 over bytes 0x000 to 0x29f", ("verifies with {}", leaf.certificate.name)
         )
     with procedure.step(_STEPS.tcb_order):
         _require_tcb_order(tcbs)
-        procedure.tell(
+        procedure.record(
             ("REPORTED_TCB and COMMITTED_TCB at most {}", tcbs.current),
             ("reported {}; committed {}", tcbs.reported, tcbs.committed),
         )

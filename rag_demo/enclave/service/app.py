@@ -39,7 +39,7 @@ from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.concurrency import take_turn, too_often
 from rag_demo.enclave.service.events import Events, refused_event
-from rag_demo.enclave.service.ingest import Ingest, Upload, told_in
+from rag_demo.enclave.service.ingest import Ingest, Upload, sending_to
 from rag_demo.enclave.service.lifecycle import Enclave, Life
 from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, QuestionModel, json_response
 from rag_demo.enclave.service.question import answered
@@ -191,14 +191,14 @@ class _Api:
 
     def _ingest(self, life: Life, upload: Upload, give_back: Callable[[], None]) -> Response:
         inside, loop = self._inside, asyncio.get_running_loop()
-        told: asyncio.Queue[bytes | None] = asyncio.Queue()
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         work = Ingest(
             upload,
             life=life,
             limits=inside.limits,
             embedding=self._embedding,
             ticks=inside.ticks,
-            tell=told_in(loop, told),
+            send=sending_to(loop, queue),
         )
         running = loop.run_in_executor(inside.threads.uploads, work.run)
         # The turn ends with the thread, even if the user left before.
@@ -206,7 +206,7 @@ class _Api:
 
         async def events() -> AsyncGenerator[bytes, None]:
             try:
-                while (one := await life.during(told.get())) is not None:
+                while (one := await life.during(queue.get())) is not None:
                     yield one
             except RefusedError as exc:
                 yield refused_event(exc)

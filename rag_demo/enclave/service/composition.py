@@ -72,10 +72,10 @@ def _pages(
 ) -> Generator[Page, None, None]:
     """Read a document in its own process, which ends with the iterator."""
 
-    def told(read: Read) -> None:
+    def report(read: Read) -> None:
         progress(read.pages, read.of)
 
-    reading = parse(data, name=name, media_type=media_type, limits=limits, progress=told, unconfined=unconfined)
+    reading = parse(data, name=name, media_type=media_type, limits=limits, progress=report, unconfined=unconfined)
     with closing(reading):
         yield from reading
 

@@ -28,7 +28,7 @@ from rag_demo.enclave.service.settings import ServiceLimits
 
 BATCH: Final = 16
 """Passages that are embedded at a time: some tenths of a second, after which a question has its turn."""
-TELL_SECONDS: Final = 0.2
+PROGRESS_SECONDS: Final = 0.2
 _log = logging.getLogger("rag.enclave")
 
 
@@ -56,7 +56,7 @@ class Ingest:
         limits: of the service.
         embedding: one upload's turn with the model at a time.
         ticks: seconds that never run backwards.
-        tell: receives each event, from the thread; None comes last.
+        send: receives each event, from the thread; None comes last.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Ingest:
         limits: ServiceLimits,
         embedding: threading.Lock,
         ticks: Callable[[], float],
-        tell: Callable[[bytes | None], object],
+        send: Callable[[bytes | None], object],
     ) -> None:
         """Wait for ``run``."""
         self._upload = upload
@@ -75,14 +75,14 @@ class Ingest:
         self._limits = limits
         self._embedding = embedding
         self._ticks = ticks
-        self._tell = tell
+        self._send = send
         self._left = threading.Event()
         self._end = ticks() + limits.upload_seconds
         self._pages = 0
         self._of: int | None = None
         self._passages = 0
         self._of_passages: int | None = None
-        self._told = -TELL_SECONDS
+        self._reported = -PROGRESS_SECONDS
 
     def leave(self) -> None:
         """Note that the client has left."""
@@ -91,22 +91,22 @@ class Ingest:
     def run(self) -> None:
         """Do all of it, and send the final event."""
         try:
-            self._tell(self._stored())
+            self._send(self._stored())
         except _LeftError:
             _log.info("an upload was given up: its user left")
         except AttestError as exc:
             # A part that was closed meanwhile reports only that.
             error = stopped() if self._life.over else exc
             _log.info("an upload was refused", extra={"code": error.code})
-            self._tell(refused_event(error))
+            self._send(refused_event(error))
         except Exception as exc:  # noqa: BLE001  a defect ends this upload, and its text may quote the document
             if self._life.over:
-                self._tell(refused_event(stopped()))
+                self._send(refused_event(stopped()))
             else:
                 _log.error("an upload ended by a defect", exc_info=exc)
-                self._tell(refused_event(defect("the service failed; nothing of the document was stored")))
+                self._send(refused_event(defect("the service failed; nothing of the document was stored")))
         finally:
-            self._tell(None)
+            self._send(None)
 
     def _stored(self) -> bytes:
         self._require_room()
@@ -173,7 +173,7 @@ class Ingest:
             yield batch, self._vectors(batch)
             self._passages += len(batch)
             self._go_on()
-        self._told = -TELL_SECONDS  # the final progress is sent without a delay
+        self._reported = -PROGRESS_SECONDS  # the final progress is sent without a delay
         self._go_on()
 
     def _progress(self, pages: int, of: int | None) -> None:
@@ -195,9 +195,9 @@ class Ingest:
                 status=HTTPStatus.SERVICE_UNAVAILABLE,
                 hint="split it into several documents",
             )
-        if now - self._told >= TELL_SECONDS:
-            self._told = now
-            self._tell(event("progress", self._far()))
+        if now - self._reported >= PROGRESS_SECONDS:
+            self._reported = now
+            self._send(event("progress", self._far()))
 
     def _far(self) -> ProgressEvent:
         return ProgressEvent(pages=self._pages, of=self._of, passages=self._passages, of_passages=self._of_passages)
@@ -207,11 +207,11 @@ class _LeftError(Exception):
     """The client of the upload has left."""
 
 
-def told_in(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes | None]) -> Callable[[bytes | None], object]:
+def sending_to(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes | None]) -> Callable[[bytes | None], object]:
     """Return what puts events into a loop's queue from another thread; none are missed where the loop has ended."""
 
-    def tell(one: bytes | None) -> None:
+    def send(one: bytes | None) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(queue.put_nowait, one)
 
-    return tell
+    return send

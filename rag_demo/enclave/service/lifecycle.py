@@ -246,11 +246,11 @@ class Enclave:
         self.state, self.why = self._resting, Why.of(error)
         self._failures += 1
         # Of an unexpected error the log has its place, and never its text.
-        told = {"code": self.why.code}
+        named = {"code": self.why.code}
         if isinstance(error, AttestError):
-            _log.error("%s: %s", self.state, self.why.detail, extra={**told, "hint": error.hint})
+            _log.error("%s: %s", self.state, self.why.detail, extra={**named, "hint": error.hint})
         else:
-            _log.error("%s: %s", self.state, self.why.detail, extra=told, exc_info=error)
+            _log.error("%s: %s", self.state, self.why.detail, extra=named, exc_info=error)
 
     async def _end(self, keyring: HeldKeys) -> None:
         """Overwrite the secrets where possible, and drop the rest."""

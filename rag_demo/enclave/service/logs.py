@@ -72,8 +72,8 @@ def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> N
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.raiseExceptions = False  # it would print the arguments of a message that fails to be written
     sys.excepthook = lambda _kind, error, _trace: _uncaught(error)
-    threading.excepthook = lambda told: _uncaught(told.exc_value)
-    sys.unraisablehook = lambda told: _uncaught(told.exc_value)
+    threading.excepthook = lambda found: _uncaught(found.exc_value)
+    sys.unraisablehook = lambda found: _uncaught(found.exc_value)
     warnings.showwarning = _warned
 
 

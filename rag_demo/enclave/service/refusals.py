@@ -39,7 +39,7 @@ _STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "tag:attest,2026:rag/"
-_TOLD: Final = frozenset({"field", "expected", "got", "hint", "retryable"})
+_SHOWN: Final = frozenset({"field", "expected", "got", "hint", "retryable"})
 
 
 def invalid(field: str, expected: str, got: str) -> RefusedError:
@@ -69,14 +69,14 @@ def status_of(error: AttestError) -> HTTPStatus:
 def members_of(error: AttestError) -> dict[str, JsonValue]:
     """Return an error as the members of problem details."""
     status = status_of(error)
-    told: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in _TOLD}
+    shown: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in _SHOWN}
     return {
         "type": _TYPE + error.code,
         "title": status.phrase,
         "status": int(status),
         "detail": error.message,
         "code": error.code,
-        **told,
+        **shown,
     }
 
 
