@@ -66,21 +66,29 @@ def new_material(algorithm: str, *, random: RandomBytes) -> SecretBytes:
 
 
 def require_material(material: SecretBytes, *, algorithm: str) -> None:
-    """Refuse material that does not fit the algorithm.
+    """Refuse material that does not fit the algorithm, or that no random generator makes.
 
     Raises:
-        KeyConflictError: ``key-material-invalid``: another number of bytes.
+        KeyConflictError: ``key-material-invalid``: another number of bytes; ``key-material-weak``: zeros, or a few
+            bytes again and again.
     """
     size = ALGORITHMS[algorithm].size
-    if len(material) == size:
-        return
-    raise KeyConflictError(
-        f"a key of {algorithm} has exactly {size} bytes, got {len(material)}",
-        code="key-material-invalid",
-        expected=f"{size} bytes",
-        got=f"{len(material)} bytes",
-        hint=f"raw bytes, neither hex nor base64; 'head -c {size} /dev/urandom' makes such a file",
-    )
+    if len(material) != size:
+        raise KeyConflictError(
+            f"a key of {algorithm} has exactly {size} bytes, got {len(material)}",
+            code="key-material-invalid",
+            expected=f"{size} bytes",
+            got=f"{len(material)} bytes",
+            hint=f"raw bytes, neither hex nor base64; 'head -c {size} /dev/urandom' makes such a file",
+        )
+    # Of 32 random bytes, 8 or fewer values are one case in 2**116.
+    if material.lend(EXPORT, lambda view: len(set(view))) <= size // 4:
+        raise KeyConflictError(
+            "the key is not random: it repeats a few bytes",
+            code="key-material-weak",
+            expected=f"{size} bytes of a random generator",
+            hint=f"'head -c {size} /dev/urandom' makes such a file; nothing was stored",
+        )
 
 
 def public_half(material: SecretBytes, *, algorithm: str) -> bytes | None:

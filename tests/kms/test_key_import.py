@@ -117,7 +117,7 @@ def test_a_version_is_kept_as_what_it_was_sealed_as_or_not_at_all(harness: Harne
     with services.store.reading() as tx:
         terms = next_terms(require_key(tx, MODEL))
     rotate_key(rotator, MODEL, overlap=timedelta(days=1), actor=ACTOR, at=AT)  # somebody else was quicker
-    material = SecretBytes(bytes(32))
+    material = SecretBytes(bytes(range(32)))
     with pytest.raises(UnavailableError) as caught:
         rotate_key(rotator, MODEL, overlap=timedelta(days=1), actor=ACTOR, at=AT, material=material, terms=terms)
     assert caught.value.code == "keys-changing"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,7 @@ from kms.operations.fsck import examine
 from kms.store.timestamps import milliseconds
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release
 
+NEWER = sha256(b"newer").digest()
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
 TICK = timedelta(milliseconds=1)
@@ -138,11 +140,11 @@ def test_without_an_overlap_the_version_before_is_retired_at_once(keyed: Harness
 
 
 def test_a_new_version_may_be_its_owners(keyed: Harness) -> None:
-    rotate(keyed, material=b"n" * 32)
+    rotate(keyed, material=NEWER)
     assert last(keyed)["material"] == "imported"
-    assert released(keyed) == (2, b"n" * 32)
+    assert released(keyed) == (2, NEWER)
     with pytest.raises(KeyConflictError) as caught:
-        rotate(keyed, material=b"n" * 31)
+        rotate(keyed, material=NEWER[:31])
     assert caught.value.code == "key-material-invalid"
 
 

@@ -320,10 +320,20 @@ def test_material_of_another_size_is_refused(harness: Harness, size: int) -> Non
     assert [entry["kind"] for entry in harness.entries()] == ["initialised"]
 
 
+@pytest.mark.parametrize("weak", [bytes(32), b"k" * 32, b"deadbeef" * 4, bytes(range(8)) * 4, b"key" + bytes(29)])
+def test_a_key_that_is_not_random_is_refused(harness: Harness, weak: bytes) -> None:
+    with pytest.raises(KeyConflictError) as caught:
+        harness.add_key("model", material=weak)
+    assert caught.value.code == "key-material-weak"
+    assert weak.hex() not in repr(caught.value)
+    assert [entry["kind"] for entry in harness.entries()] == ["initialised"]
+    harness.add_key("model", material=bytes(range(9)) + bytes(23))  # a poor key, and no business of this check
+
+
 def test_a_key_is_never_replaced(harness: Harness) -> None:
     harness.add_key("model")
     with pytest.raises(KeyConflictError) as caught:
-        harness.add_key("model", material=bytes(32))
+        harness.add_key("model", material=bytes(range(32)))
     assert caught.value.code == "key-exists"
     assert [entry["kind"] for entry in harness.entries()] == ["initialised", "key-imported"]
 

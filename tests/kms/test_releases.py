@@ -37,6 +37,8 @@ from tests.kms.support import (
     policy_text,
 )
 
+OF_A, OF_B = sha256(b"a").digest(), sha256(b"b").digest()
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def kind(request: pytest.FixtureRequest) -> str:
@@ -84,14 +86,14 @@ def test_mc_25_the_receipt_names_the_entry_of_the_log(harness: Harness) -> None:
 
 
 def test_several_keys_come_in_the_order_of_the_request(harness: Harness) -> None:
-    harness.add_key("b", material=b"b" * 32)
-    harness.add_key("a", material=b"a" * 32, policy=policy_text(name="other"))
+    harness.add_key("b", material=OF_B)
+    harness.add_key("a", material=OF_A, policy=policy_text(name="other"))
     challenge = harness.releases.challenge()
     request = Workload().request(challenge, "b", "a")
     release = harness.releases.release(request)
     assert [key.key_id for key in release.keys] == ["b", "a"]
     opened = open_release(Workload(), challenge, request, release, harness)
-    assert opened == {"b": b"b" * 32, "a": b"a" * 32}
+    assert opened == {"b": OF_B, "a": OF_A}
 
 
 def test_x25519_alone_is_served_too(harness: Harness) -> None:
@@ -433,8 +435,8 @@ def test_mc_24_a_tree_that_cannot_be_continued_blocks_the_release(harness: Harne
 
 
 def test_mc_28_swapped_wrapped_keys_are_refused(harness: Harness) -> None:
-    harness.add_key("a", material=b"a" * 32)
-    harness.add_key("b", material=b"b" * 32)
+    harness.add_key("a", material=OF_A)
+    harness.add_key("b", material=OF_B)
     ((wrapped,),) = harness.alter("SELECT wrapped FROM key_versions WHERE key_id = 'b'")
     harness.alter("UPDATE key_versions SET wrapped = ? WHERE key_id = 'a'", wrapped)
     with pytest.raises(IntegrityError) as caught:

@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -19,7 +20,7 @@ from kms.store.schema import REVISIONS
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release
 from tests.kms.test_store import at_revision
 
-OURS, THEIRS = b"o" * 32, b"t" * 32
+OURS, THEIRS = sha256(b"ours").digest(), sha256(b"theirs").digest()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
