@@ -242,10 +242,19 @@ def test_of_several_authorities_one_is_chosen_or_all_say_the_same() -> None:
         convert_skr(differing, name="x", accept=ACCEPT, authority="https://north.example")
 
 
-@pytest.mark.parametrize("accept", [{**ACCEPT, "authorty": "x"}, {"authority": " "}, {**ACCEPT, "jti": "x"}])
-def test_an_accepted_loss_that_is_none_or_has_no_reason_is_refused(accept: dict[str, str]) -> None:
-    with refusal("loss-unknown"):
+@pytest.mark.parametrize(
+    ("accept", "problem"),
+    [
+        ({**ACCEPT, "authorty": "x"}, "'authorty' names nothing that is lost"),
+        ({"authority": " "}, "authority: a reason is needed"),
+        ({**ACCEPT, "jti": "x"}, "'jti' names nothing that is lost"),
+    ],
+)
+def test_an_accepted_loss_that_is_none_or_has_no_reason_is_refused(accept: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
         from_skr(IS_SNP, accept=accept)
+    assert caught.value.code == "loss-unknown"
+    assert caught.value.message == f"accepted loss: {problem}"
 
 
 def test_a_name_that_our_policies_do_not_take_is_refused() -> None:
@@ -730,6 +739,8 @@ def test_every_key_of_ours_is_written_or_lost() -> None:
 def test_an_export_reads_back_as_what_was_carried() -> None:
     document = snp_document(host_data=["01" * 32], vmpl=[0, 1], guest_policy={"smt": False}, minimum_guest_svn=3)
     out = exported(document, extended=True)
+    carried = {one.source for one in out.carried}
+    assert carried >= {f"snp.{name}" for name in ("host_data", "vmpl", "guest_policy.smt", "minimum_guest_svn")}
     again = convert_skr(parse_skr(json.dumps(out.document).encode(), extended=True), name="x", accept=ACCEPT)
     back, _ = outcome(again)
     snp = document["snp"]

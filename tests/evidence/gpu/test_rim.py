@@ -17,7 +17,7 @@ from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.requests import NvidiaRimRequest
 from attest.endorsements.rims import RimDocument, is_rim_id
-from attest.endorsements.x509 import Extension
+from attest.endorsements.x509 import Extension, parse_certificate
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError, UnsupportedError
 from attest.evidence.gpu.rim import (
     ParsedRim,
@@ -588,6 +588,22 @@ SIGNER, L3, L2_DER, ROOT = CHAIN
 )
 def test_signers_that_do_not_fit_are_refused(certificates: tuple[bytes, ...], code: str) -> None:
     assert signers_refused(certificates=certificates).code == code
+
+
+def test_a_signer_may_have_further_usages_beside_that_of_its_first_octet() -> None:
+    """decipherOnly is the ninth bit, in an octet of its own."""
+    ninth = Extension(oid="2.5.29.15", critical=True, value=der.bit_string(b"\x80\x80", unused_bits=7))
+    signers = (signer_certificate(extensions=(NO_CA, ninth)), L3, L2_DER, ROOT)
+    assert find_signers(read_rim(made(certificates=signers)), PINNED)[1] == PINNED.anchors[0]
+
+
+def test_a_root_that_is_pinned_by_its_digest_has_a_key_of_p_384() -> None:
+    """As the root of a device; the authority's own RIMs have no other."""
+    root = root_certificate(key=P256, signer=P256)
+    (anchor,) = PINNED.anchors
+    pinned = TrustAnchors(anchors=(replace(anchor, spki_sha256=parse_certificate(root).spki_sha256),))
+    signers = (SIGNER, L3, l2_certificate(signer=P256), root)
+    assert signers_refused(pinned, certificates=signers).code == "public-key-invalid"
 
 
 def test_an_l2_that_only_bears_the_name_of_a_held_root_as_its_issuer_is_refused() -> None:
