@@ -58,6 +58,7 @@ MAKERS: dict[str, Callable[[type[Any]], AttestError]] = {
     "AgentUnavailableError": lambda kind: kind("text", code="agent-unreachable", hint="start it"),
     "OutputError": lambda kind: kind("text", code="output-exists", field="k.pem", reason="exists", written=True),
     "RefusedError": lambda kind: kind("text", code="rag-busy", status=HTTPStatus.TOO_MANY_REQUESTS, retry_seconds=3),
+    "RateLimitedError": lambda kind: kind("text", retry_seconds=3),
     "RagRefusedError": lambda kind: kind("text", code="rag-busy", status=429),
 }
 """How an error is made, by the class that has the constructor."""

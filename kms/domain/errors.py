@@ -23,6 +23,7 @@
         ├── KeyConflictError          the operator: the key is there already, or is not
         ├── QuorumRequiredError       the operator: one person does not suffice              403
         ├── UnavailableError          the caller, later: retry in a moment               503
+        │   └── RateLimitedError      …it requests too often                             429
         ├── LogBrokenError            the operator: the log is not what was written      500
         └── IntegrityError            the operator: stored data is not what was stored   500
 

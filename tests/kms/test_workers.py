@@ -258,7 +258,9 @@ def test_a_worker_that_cannot_start_again_is_tried_until_it_can(config: Path, se
     for pid in service.workers:
         os.kill(pid, signal.SIGKILL)
     wait_until(config, "ended with code 2", times=2)
+    started = log_of(config).count("Started server process")
     kek.touch(mode=0o600)
     kek.write_bytes(kept)
+    wait_until(config, "Started server process", times=started + 2)
     service.challenge()
     assert service.terminate() == 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ from tests.rag_demo.service.parts import Workshop
 
 NAME = "rag.example"
 BASE = f"https://{NAME}"
-MODEL_KEY, DATABASE_KEY = b"M" * 32, b"D" * 32
+MODEL_KEY, DATABASE_KEY = sha256(b"model").digest(), sha256(b"database").digest()
 # Always the same: it is part of the names of tests, which every worker has to collect alike.
 VERIFIER = verifier_key("kms.test/nowhere", Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()).text
 
