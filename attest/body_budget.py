@@ -37,13 +37,13 @@ class BodyBudget:
             await self._app(scope, receive, send)
             return
         body = _Body()
-        self._arriving[body] = None
 
         async def receiving() -> Message:
             return await self._next(body, receive)
 
         async def sending(message: Message) -> None:
             if not body.given_up:
+                self._arriving.pop(body, None)  # an answer that has begun is not replaced
                 await send(message)
 
         try:
@@ -67,6 +67,8 @@ class BodyBudget:
         self._take(body, len(message.get("body", b"")))
         if not message.get("more_body", False):
             self._arriving.pop(body, None)
+        elif body.held:  # giving up a request without bytes would free none
+            self._arriving.setdefault(body)
         return {"type": "http.disconnect"} if body.given_up else message
 
     def _take(self, body: _Body, size: int) -> None:

@@ -121,6 +121,47 @@ def test_a_body_that_alone_is_too_much_is_refused() -> None:
     run(scenario)
 
 
+def test_a_request_that_holds_no_bytes_is_not_given_up() -> None:
+    async def scenario(budget: BodyBudget, goes_on: asyncio.Event) -> None:
+        goes_on.set()
+        empty, held = Client(budget), Client(budget)
+        await empty.send(0)
+        await held.send(60)
+        late = Client(budget)
+        await late.send(60, last=True)
+        await late.task
+        assert (late.status, held.status, empty.status) == (200, 503, None)
+        await empty.send(10, last=True)
+        await empty.task
+        assert empty.status == 200
+
+    run(scenario)
+
+
+def test_an_answer_that_has_begun_is_not_replaced() -> None:
+    """An application may answer before the body has arrived: too long, or of another type."""
+
+    async def whole() -> None:
+        goes_on = asyncio.Event()
+
+        async def early(scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            await send({"type": "http.response.start", "status": 413, "headers": []})
+            await goes_on.wait()
+            await send({"type": "http.response.body", "body": b"too long"})
+
+        budget = BodyBudget(early, total=100, refusal=lambda: PlainTextResponse("busy", status_code=503))
+        first, second = Client(budget), Client(budget)
+        await first.send(60)
+        await second.send(60)
+        goes_on.set()
+        await asyncio.gather(first.task, second.task)
+        assert [message["type"] for message in first.sent] == ["http.response.start", "http.response.body"]
+        assert (first.status, second.status) == (413, 503)
+
+    asyncio.run(whole())
+
+
 def test_a_client_that_leaves_gives_its_bytes_back() -> None:
     async def scenario(budget: BodyBudget, goes_on: asyncio.Event) -> None:
         goes_on.set()
