@@ -14,7 +14,7 @@ class BodyBudget:
     """Application with a bound for its request bodies: those that arrive, and those that are worked on.
 
     When a piece does not fit, the body that has been arriving for longest is given up, and its request is refused. An
-    honest body arrives within milliseconds, so that clients which hold bodies open displace each other and nobody else.
+    honest body arrives within milliseconds, so clients that hold bodies open displace one another.
 
     Args:
         app: the application.

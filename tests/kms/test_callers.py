@@ -158,7 +158,7 @@ def test_mc_32_an_identity_that_requests_too_often_waits_and_another_does_not(pl
         assert answers[-1].json()["retryable"] is True
         assert answers[-1].headers["retry-after"] == "1"
         assert http.post("/v1/releases", content=b"{}", headers=others).status_code == 415
-        assert http.post("/v1/releases", content=b"{}").status_code == 401, "nobody counts against nobody"
+        assert http.post("/v1/releases", content=b"{}").status_code == 401, "an unknown caller uses up no rate"
 
 
 def test_the_log_says_who_asked(plane: AdminClient) -> None:
