@@ -273,7 +273,7 @@ class ReleaseRefusedError(AttestError):
 
 
 class PolicyNotMetError(ReleaseRefusedError):
-    """This machine, or its software, does not meet the key's policy."""
+    """This machine, or its software, does not meet the key's policy, or a floor of the service."""
 
 
 class KeyUnknownError(ReleaseRefusedError):

@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -21,10 +19,13 @@ from typing import Any, Final, cast
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attest.paced_listener import reset_on_close
 from attest.rate_limits import caller_of
 
 HANDSHAKE_SECONDS: Final = 5.0
 """Limit for a TLS handshake."""
+SHUTDOWN_SECONDS: Final = 2.0
+"""Limit for the client to answer the end of TLS; until then, what it still sends is decrypted and dropped."""
 HEAD_SECONDS: Final = 10.0
 """Limit for the arrival of a request's head, from the connection or from the first byte of a later request."""
 ANSWER_SECONDS: Final = 30.0
@@ -33,7 +34,6 @@ WAITING: Final = 256
 """Connections of one process without a request yet. Descriptors of a process (1,024 by default) stay free."""
 WAITING_EACH: Final = 128
 """Connections of one address (of IPv6: of one /64) without a request yet."""
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
 _STARTED_POLL_SECONDS: Final = 0.01
 
 
@@ -124,10 +124,18 @@ class PatientProtocol(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         try:
             secured = await loop.start_tls(
-                transport, self, tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                transport,
+                self,
+                tls,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except (OSError, EOFError):  # ssl.SSLError is an OSError; the client sees why
             secured = None
+        finally:
+            # A failed task refers to this connection and its TLS buffers, and would keep them until a collection.
+            self._handshake = None
         if secured is None or secured.is_closing():
             self._waiting.remove(self)
             transport.close()
@@ -181,7 +189,7 @@ class PatientProtocol(asyncio.Protocol):
             self._handshake.cancel()
         if self._transport is not None:
             with contextlib.suppress(OSError):  # the connection may have ended
-                self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+                reset_on_close(self._transport.get_extra_info("socket"))
             self._transport.abort()
 
     # -- its requests

@@ -1,4 +1,4 @@
-"""Rate limits: a token bucket for each address, in a table of bounded size. No clock is read here."""
+"""Rate limits: a token bucket for each caller, in a table of bounded size. No clock is read here."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _IPV6_PREFIX_BITS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate of requests.
+    """A rate of requests, or of another amount, such as their bytes.
 
     Attributes:
-        per_second: requests a second, in the long run; more than 0.
-        burst: requests at once, after a pause; at least 1.
+        per_second: amount a second, in the long run; more than 0.
+        burst: amount at once, after a pause; at least 1.
     """
 
     per_second: float
@@ -31,22 +31,23 @@ class Bucket:
     """The rest of a caller's allowance.
 
     Attributes:
-        tokens: requests that may come at once, 0 to ``burst``.
+        tokens: amount that may come at once, 0 to ``burst``.
         at: the moment of this count, in seconds of a clock that never goes back.
     """
 
     tokens: float
     at: float
 
-    def taken(self, rate: Rate, *, at: float) -> tuple[Bucket, float]:
+    def taken(self, rate: Rate, *, at: float, amount: float = 1.0) -> tuple[Bucket, float]:
         """Take one request out, and return the rest and the seconds to wait: 0 if the request may go on.
 
-        A refused request takes nothing.
+        A refused request takes nothing. An amount above ``burst`` takes all of it.
         """
+        amount = min(amount, float(rate.burst))
         tokens = min(float(rate.burst), self.tokens + max(0.0, at - self.at) * rate.per_second)
-        if tokens < 1.0:
-            return Bucket(tokens=tokens, at=at), (1.0 - tokens) / rate.per_second
-        return Bucket(tokens=tokens - 1.0, at=at), 0.0
+        if tokens < amount:
+            return Bucket(tokens=tokens, at=at), (amount - tokens) / rate.per_second
+        return Bucket(tokens=tokens - amount, at=at), 0.0
 
 
 class RateTable:
@@ -68,11 +69,11 @@ class RateTable:
         """Return how many callers are remembered."""
         return len(self._buckets)
 
-    def wait_of(self, caller: str, *, at: float) -> float:
+    def wait_of(self, caller: str, *, at: float, amount: float = 1.0) -> float:
         """Return how many seconds this caller has to wait; 0 when its request may go on, which is then counted."""
         with self._lock:
             bucket = self._buckets.pop(caller, None) or Bucket(tokens=float(self._rate.burst), at=at)
-            self._buckets[caller], wait = bucket.taken(self._rate, at=at)
+            self._buckets[caller], wait = bucket.taken(self._rate, at=at, amount=amount)
             if len(self._buckets) > self._size:
                 self._buckets.popitem(last=False)
             return wait

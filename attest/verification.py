@@ -8,7 +8,7 @@ none of its arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -72,10 +72,8 @@ class VerifiedItem:
     @property
     def claims(self) -> dict[str, JsonValue]:
         """Everything that the evidence states, by the vendors' names; built on each access."""
-        claims = claims_document(self.format.claims, self.verified)
-        if self.eventlog is not None:
-            claims["eventlog"] = facts_document(facts_of(self.eventlog))
-        return claims
+        eventlog = {} if self.eventlog is None else {"eventlog": facts_document(facts_of(self.eventlog))}
+        return {**claims_document(self.format.claims, self.verified), **eventlog}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +155,14 @@ def verify(
         raise ValueError("the moment of appraisal needs a time zone")
     # (1) Read everything before anything is judged.
     cpu, peripherals = _read_devices(evidence, formats)
-    log = _read_log(evidence, cpu)
-    binding = _read_binding(evidence)
-    pool = _with_presented(endorsements, evidence, at)
+    beside = [item for item in evidence.items if item.essence in _ACCOMPANYING]
+    log = _read_log(beside, cpu)
+    binding = _read_binding(beside)
+    pool = _with_presented(endorsements, evidence.presented, beside, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
     composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
     given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
-    found = _Findings(checks=list(composite.checks), failures=list(composite.failures))
+    found = _Findings(checks=list(composite.checks), failures=list(composite.failures), items=[], refused=[])
     found.judge_devices(cpu, log, peripherals, given)
     # (3) The refusal that comes first in the order of exit codes is raised, with every check.
     if found.failures:
@@ -201,9 +200,14 @@ class _Peripheral(NamedTuple):
 
 def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None, tuple[_Peripheral, ...]]:
     """Read the devices: at most one CPU, since two could be read as either, and any number of others."""
-    essences = [(item, item.essence) for item in evidence.items]
-    cpus = [(item, formats.cpus[essence]) for item, essence in essences if essence in formats.cpus]
-    others = [(item, formats.peripherals[essence]) for item, essence in essences if essence in formats.peripherals]
+    cpus: list[tuple[EvidenceItem, MediaFormat]] = []
+    others: list[tuple[EvidenceItem, PeripheralFormat]] = []
+    for item in evidence.items:
+        essence = item.essence
+        if essence in formats.cpus:
+            cpus.append((item, formats.cpus[essence]))
+        elif essence in formats.peripherals:
+            others.append((item, formats.peripherals[essence]))
     if not cpus and not others:
         types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
         raise UnsupportedError(
@@ -218,7 +222,7 @@ def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
     cpu = _read_cpu(*cpus[0]) if cpus else None
-    return cpu, tuple(_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others)
+    return cpu, tuple([_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others])
 
 
 def _read_cpu(item: EvidenceItem, row: MediaFormat) -> _Cpu:
@@ -226,13 +230,11 @@ def _read_cpu(item: EvidenceItem, row: MediaFormat) -> _Cpu:
     return _Cpu(item=item, format=row.kind_of(parsed), parsed=parsed)
 
 
-def _read_log(evidence: Evidence, cpu: _Cpu | None) -> ParsedEventLog | None:
+def _read_log(beside: list[EvidenceItem], cpu: _Cpu | None) -> ParsedEventLog | None:
     """Read the event log that came along; beside a device without registers it could prove nothing."""
-    found = [item for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
-    if not found:
+    found = _single(beside, MEDIA_EVENT_LOG, field="eventlog", name="event log")
+    if found is None:
         return None
-    if len(found) > 1:
-        raise EvidenceError("the evidence carries two event logs", code="evidence-ambiguous", field="eventlog")
     if cpu is None or cpu.format.registers is None:
         kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
         raise UnsupportedError(
@@ -242,23 +244,30 @@ def _read_log(evidence: Evidence, cpu: _Cpu | None) -> ParsedEventLog | None:
             expected="evidence with registers that a boot is measured into",
             got=kind,
         )
-    return parse_event_log(found[0].value, kind=cpu.format.registers.log)
+    return parse_event_log(found, kind=cpu.format.registers.log)
 
 
-def _read_binding(evidence: Evidence) -> Binding | None:
-    found = [item for item in evidence.items if item.essence == MEDIA_BINDING]
+def _read_binding(beside: list[EvidenceItem]) -> Binding | None:
+    found = _single(beside, MEDIA_BINDING, field="binding", name="binding")
+    return None if found is None else parse_binding(found)
+
+
+def _single(beside: list[EvidenceItem], essence: str, *, field: str, name: str) -> bytes | None:
+    """Return the bytes of the item of a type; two could be read as either."""
+    found = [item.value for item in beside if item.essence == essence]
     if len(found) > 1:
-        raise EvidenceError("the evidence carries two bindings", code="evidence-ambiguous", field="binding")
-    return parse_binding(found[0].value) if found else None
+        raise EvidenceError(f"the evidence carries two {name}s", code="evidence-ambiguous", field=field)
+    return found[0] if found else None
 
 
-def _with_presented(endorsements: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
+def _with_presented(
+    endorsements: Endorsements, presented: Endorsements, beside: list[EvidenceItem], at: datetime
+) -> Endorsements:
     """Add the endorsements that came with the evidence; like all others they are only candidates."""
-    presented = evidence.presented
-    for item in evidence.items:
+    for item in beside:
         if item.essence == MEDIA_ENDORSEMENTS:
             presented = presented.merged(read_endorsements([(item.name, item.value)], at=at).endorsements)
-    return endorsements if presented == NO_ENDORSEMENTS else presented.merged(endorsements)
+    return endorsements if presented is NO_ENDORSEMENTS else presented.merged(endorsements)
 
 
 def _presented(
@@ -269,8 +278,8 @@ def _presented(
         report_data=None if cpu is None else cpu.format.report_data(cpu.parsed),
         nonce=None if cpu is None or cpu.format.nonce is None else cpu.format.nonce(cpu.parsed),
         binding=binding,
-        others=tuple(i for i in evidence.items if i is not own and i.essence not in _ACCOMPANYING),
-        device_nonces=tuple((device.item.name, device.format.nonce(device.parsed)) for device in peripherals),
+        others=tuple([i for i in evidence.items if i is not own and i.essence not in _ACCOMPANYING]),
+        device_nonces=tuple([(device.item.name, device.format.nonce(device.parsed)) for device in peripherals]),
     )
 
 
@@ -300,8 +309,8 @@ class _Findings:
 
     checks: list[Check]
     failures: list[AttestError]
-    items: list[VerifiedItem] = field(default_factory=list[VerifiedItem])
-    refused: list[Check] = field(default_factory=list[Check])
+    items: list[VerifiedItem]
+    refused: list[Check]
 
     def judge_devices(
         self, cpu: _Cpu | None, log: ParsedEventLog | None, peripherals: tuple[_Peripheral, ...], given: _Given

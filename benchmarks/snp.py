@@ -31,6 +31,7 @@ __all__ = ["cold", "warm"]
 
 _REMEMBERING = (
     chains.require_ca,
+    chains.require_understood,
     x509.parse_certificate,
     x509.parse_crl,
     x509._common_name,  # noqa: SLF001  a cold start forgets everything

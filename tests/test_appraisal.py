@@ -295,7 +295,7 @@ def outcome_of(minimum: SnpTcbVersion, tcb: SnpTcbVersion) -> Outcome:
     """How the rule of a minimum judges a TCB."""
     policy = policy_of(document(minimum_tcb={"Genoa": minimum.components()}))
     (rule,) = [rule for rule in policy.rules["sev-snp"] if rule.id == "policy.snp.minimum_tcb"]
-    verified = replace(HONEST.verify(), reported_tcb=tcb)
+    verified = HONEST.verify()._replace(reported_tcb=tcb)
     return rule.judge(verified, at=AT, item="cpu").outcome
 
 

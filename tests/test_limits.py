@@ -5,15 +5,15 @@ How each of them is held is the matter of the tests beside what it bounds; they 
 
 import ast
 import importlib
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.constants import LIMIT
+
 REPOSITORY = Path(__file__).resolve().parent.parent
-NAMED_LIKE_A_LIMIT = re.compile(r"_?(?:HIGHEST|LARGEST|LATEST|LONGEST|MANY|MAX|SHORTEST)_")
 CORE = ("attest/evidence", "attest/endorsements", "attest/policy")
 LIMITS: dict[str, dict[str, object]] = {
     "attest.endorsements.bundle_records": {
@@ -275,7 +275,7 @@ def test_a_limit_has_the_value_that_is_written_down(module: str) -> None:
 def stated(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if isinstance(target, ast.Name) and NAMED_LIKE_A_LIMIT.match(target.id):
+        if isinstance(target, ast.Name) and LIMIT.match(target.id):
             yield target.id
 
 

@@ -13,6 +13,7 @@ from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, UnsupportedError
 from attest.evidence.binding import Binding, ExpectedBinding
+from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import (
     MEDIA_BINDING,
     MEDIA_ENDORSEMENTS,
@@ -21,8 +22,10 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.input_files import read_evidence
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from attest_simulator.nvidia import SimulatedBoard
+from tests.policy.drafts import CASES, FIXTURES, unchecked_of, verified_fixture
 from tests.samples import AT, NO_CRL, NONCE, binding, bound_evidence, report_evidence, scene
 
 HONEST = scene()
@@ -270,3 +273,25 @@ def test_the_digest_of_evidence_ignores_order_and_notices_everything_else() -> N
 def test_a_binding_is_a_value() -> None:
     assert Binding(**{name: getattr(binding(), name) for name in Binding.__dataclass_fields__}) == binding()
     assert EvidenceItem(name="b", media_type=MEDIA_BINDING, value=b"").indicator == 4
+
+
+@pytest.mark.parametrize("case", ["nvidia-board", "nvidia-switch"])
+def test_devices_that_are_genuine_are_judged_together(case: str) -> None:
+    together = {"device.unique", "device.nonce", "device.mode", "topology"}
+    found = {check.id for check in verified_fixture(case).checks} & together
+    assert found == (together if case == "nvidia-board" else {"topology"})
+
+
+def test_genuine_devices_that_do_not_belong_together_are_refused() -> None:
+    case = CASES["nvidia-switch"]
+    at = datetime.fromisoformat(case["at"])
+    files = [(name, (FIXTURES / name).read_bytes()) for name in case["endorsements"]]
+    with pytest.raises(AttestError) as outcome:
+        verify(
+            read_evidence([("evidence.json", (FIXTURES / case["evidence"]).read_bytes())]).evidence,
+            endorsements=read_endorsements(files, at=at).endorsements,
+            anchors=TrustAnchors.simulation(),
+            at=at,
+            unchecked=unchecked_of([name for name in case["unchecked"] if name != "topology"]),
+        )
+    assert [check.id for check in outcome.value.checks if check.outcome is Outcome.FAIL] == ["topology"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from attest.errors import (
 )
 from attest.evidence.binding import ExpectedBinding
 from attest.evidence.envelope import MEDIA_EVENT_LOG
+from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence
 from attest_simulator.intel import MeasuredEvent, SimulatedPlatform, application_event, typical_boot
@@ -41,6 +43,7 @@ from tests.samples_intel import (
 
 HONEST = intel_scene()
 TD = HONEST.td
+HOPPER = Path(__file__).resolve().parent.parent / "fixtures/nvidia/hopper/evidence.json"
 STEPS = (
     "format",
     "pck_certificate",
@@ -371,6 +374,13 @@ def test_a_log_beside_a_machine_without_registers_proves_nothing_and_is_refused(
         error = refused(lambda evidence=evidence: HONEST.verify(evidence))  # type: ignore[misc]
         assert isinstance(error, UnsupportedError)
         assert error.code == "eventlog-without-registers"
+
+
+def test_a_log_beside_devices_alone_proves_nothing_and_is_refused() -> None:
+    devices = read_evidence([(HOPPER.name, HOPPER.read_bytes())]).evidence
+    evidence = replace(devices, items=(*devices.items, log_item(TD.event_log())))
+    error = refused(lambda: HONEST.verify(evidence))
+    assert (error.code, error.got) == ("eventlog-without-registers", "evidence without a CPU report")
 
 
 def test_two_logs_are_ambiguous_and_a_cut_one_is_malformed() -> None:

@@ -24,7 +24,6 @@ from attest.agent.streams import Streams
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
 
 MAX_HEAD_BYTES: Final = 16 * 1024
-_READ_BYTES: Final = 16 * 1024
 _SEND_BYTES: Final = 1 << 20
 _VERSIONS: Final = (b"1.0", b"1.1")
 _log = logging.getLogger("attest.agent")
@@ -108,7 +107,10 @@ class Conversation:
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
-                data = self._receive(end)
+                room = MAX_HEAD_BYTES - len(self._http.trailing_data[0])
+                if room <= 0:  # h11 takes any head that is complete when it looks at it, whatever its length
+                    raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+                data = self._receive(end, room)
                 if data and not begun:  # the time limit of the head starts with its first byte
                     begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
                 self._http.receive_data(data)
@@ -123,12 +125,12 @@ class Conversation:
             else:
                 return None
 
-    def _receive(self, end: float) -> bytes:
+    def _receive(self, end: float, room: int) -> bytes:
         left = end - self._ticks()
         if left <= 0:
             raise TimeoutError
         self._sock.settimeout(left)
-        return self._sock.recv(_READ_BYTES)
+        return self._sock.recv(room)
 
     # -- sending
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
+from attest.named_files import unreadable
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_HINT: Final = "check the path"
 
 
 def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
@@ -26,13 +28,13 @@ def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _unreadable(path, what, "it is no regular file")
+                raise unreadable(path, what, "it is no regular file", hint=_HINT)
             _require(what, path, _problem(status, os.fstatvfs(descriptor)))
             for folder in {path.absolute().parent, path.resolve(strict=True).parent}:
                 _require(what, folder, others_may_write(folder))
             text = file.read(limit + 1)
     except OSError as exc:
-        raise _unreadable(path, what, exc.strerror or str(exc)) from exc
+        raise unreadable(path, what, exc, hint=_HINT) from exc
     if len(text) > limit:
         raise ConfigurationError(
             f"{what}: {path} is longer than {limit} bytes",
@@ -75,14 +77,4 @@ def _require(what: str, path: Path, problem: str | None) -> None:
         expected="written by root and the user of this program alone",
         got=problem,
         hint=f"chown it to the user of this program, and chmod go-w {path}",
-    )
-
-
-def _unreadable(path: Path, what: str, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{what}: {path} cannot be read: {problem}",
-        code="file-unreadable",
-        field=what,
-        got=problem,
-        hint="check the path",
     )

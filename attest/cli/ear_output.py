@@ -152,14 +152,14 @@ def read_token_key(file: str) -> SigningKey:
     """Read a private key that signs EARs.
 
     Raises:
-        ConfigurationError: ``file-unreadable`` or ``token-key-invalid``.
+        ConfigurationError: ``file-unreadable``, ``secret-file-exposed`` or ``token-key-invalid``.
     """
     from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.errors import ConfigurationError
     from attest.results.raw_signatures import read_signing_key
 
     try:
-        return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key"))
+        return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="token key", secret=True))
     except ConfigurationError as exc:
         if exc.code != "token-key-invalid":
             raise

@@ -14,7 +14,7 @@ import click
 from attest.cli.options import Network
 from attest.clock import this_second
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.errors import ConfigurationError, UnsupportedError
+from attest.errors import UnsupportedError
 from attest.evidence.envelope import Evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch import (
@@ -37,6 +37,7 @@ from attest.fetch import (
     gather_for_evidence,
     read_service_key,
 )
+from attest.named_files import read_named
 from attest.terminal.display import Display
 from attest.terminal.visible_text import visible
 
@@ -97,17 +98,8 @@ def _service_key(network: Network) -> ApiKey | None:
     """Read the key of NVIDIA's services from its file; arguments and environment are seen by others."""
     if network.nvidia_service_key is None:
         return None
-    try:
-        with Path(network.nvidia_service_key).open("rb") as file:
-            return read_service_key(file.read(MAX_SERVICE_KEY_BYTES + 64))
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"--nvidia-service-key: {network.nvidia_service_key} cannot be read: {problem}",
-            code="file-unreadable",
-            field="--nvidia-service-key",
-            got=problem,
-        ) from exc
+    file = Path(network.nvidia_service_key)
+    return read_service_key(read_named(file, "--nvidia-service-key", limit=MAX_SERVICE_KEY_BYTES + 63))
 
 
 def _progress(display: Display) -> Callable[[str], None]:

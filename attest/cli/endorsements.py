@@ -184,7 +184,8 @@ def _private_key(file: str) -> Ed25519PrivateKey:
     from attest.errors import ConfigurationError
 
     try:
-        key = load_pem_private_key(read_file(file, limit=MAX_KEY_BYTES, what="--sign-with"), password=None)
+        pem = read_file(file, limit=MAX_KEY_BYTES, what="--sign-with", secret=True)
+        key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):

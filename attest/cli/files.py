@@ -12,6 +12,7 @@ import click
 
 from attest.errors import ConfigurationError
 from attest.files import write_result
+from attest.secret_files import read_secret
 
 STDIN = "-"
 MAX_KEY_BYTES = 64 * 1024
@@ -20,15 +21,17 @@ _MAX_DEPTH = 32
 """Of directories below one that was named."""
 
 
-def read_file(name: str, *, limit: int, what: str) -> bytes:
+def read_file(name: str, *, limit: int, what: str, secret: bool = False) -> bytes:
     """Read a file, or standard input for ``-``; of one that is larger than the limit, one byte more than the limit.
 
     Raises:
-        ConfigurationError: ``file-unreadable``.
+        ConfigurationError: ``file-unreadable``; or ``secret-file-exposed``: it is secret, and other users can read it.
     """
     try:
         if name == STDIN:
             return sys.stdin.buffer.read(limit + 1)
+        if secret:
+            return read_secret(name, limit + 1)
         with Path(name).open("rb") as file:
             return file.read(limit + 1)
     except OSError as exc:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _MAX_RAW_KEY_BYTES = 4096
 """Of a key file: more than any key has, so that the message can state the length."""
-_OTHERS = 0o077
 
 TRUST = click.option(
     "--trust",
@@ -81,17 +79,18 @@ class KeyOptions:
 
         return None if self.service.identity is None else VerifierKey.parse(self.service.identity)
 
-    def local(self, *, display: Display) -> bytes:
+    def local(self) -> bytes:
         """Read the key from its file or descriptor.
 
         Raises:
-            ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
+            ConfigurationError: ``file-unreadable``, ``secret-file-exposed`` or ``sealed-key-length``.
         """
+        from attest.cli.files import read_file
         from attest.sealed.data_key import require_key
 
         if self.key_fd is not None:
             return require_key(_read_descriptor(self.key_fd))
-        return read_key_file(str(self.key_file), what="--key-file", display=display)
+        return require_key(read_file(str(self.key_file), limit=_MAX_RAW_KEY_BYTES, what="--key-file", secret=True))
 
     def for_sealing(
         self,
@@ -119,7 +118,7 @@ class KeyOptions:
             if url is not None and service is None:
                 raise click.UsageError("--kms and --identity go together")
             names = SealingNames(key=reference, service=service, service_url=url, policy_digest=policy, creator=creator)
-            return self.local(display=display), names
+            return self.local(), names
         with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
             (released,) = client.release((str(reference),), attester=attester)
         if policy is not None and policy != released.policy_digest:
@@ -144,7 +143,7 @@ class KeyOptions:
         def obtain(manifest: SealedManifest) -> bytes:
             self._require_service(manifest)
             if self.is_local:
-                return self.local(display=display)
+                return self.local()
             with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
                 (released,) = client.release((str(manifest.key),), attester=attester)
             if manifest.policy_digest not in {None, released.policy_digest}:
@@ -222,21 +221,6 @@ def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:
     )
 
 
-def read_key_file(name: str, *, what: str, display: Display) -> bytes:
-    """Read a key of 32 raw bytes, and warn where others may read it too.
-
-    Raises:
-        ConfigurationError: ``file-unreadable`` or ``sealed-key-length``.
-    """
-    from attest.cli.files import read_file
-    from attest.sealed.data_key import require_key
-
-    key = require_key(read_file(name, limit=_MAX_RAW_KEY_BYTES, what=what))
-    if name != "-" and Path(name).stat().st_mode & _OTHERS:
-        display.warn(f"{name} may be read by others: 'chmod 600' it")
-    return key
-
-
 def _read_descriptor(descriptor: int) -> bytes:
     from attest.errors import ConfigurationError
 
@@ -270,9 +254,9 @@ def signing_key(file: str) -> ec.EllipticCurvePrivateKey:
     """Read the key that signs.
 
     Raises:
-        ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
+        ConfigurationError: ``file-unreadable``, ``secret-file-exposed`` or ``model-key-invalid``.
     """
     from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.sealed.signing_keys import read_signing_key
 
-    return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="--signing-key"))
+    return read_signing_key(read_file(file, limit=MAX_KEY_BYTES, what="--signing-key", secret=True))

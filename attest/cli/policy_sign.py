@@ -55,7 +55,7 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     if file == STDIN and output is None:
         raise click.UsageError("for a document from standard input, name the signature file with -o FILE")
     signable = read_signable(file)
-    private = read_private_key(read_file(key, limit=MAX_KEY_BYTES, what="--key"))
+    private = read_private_key(read_file(key, limit=MAX_KEY_BYTES, what="--key", secret=True))
     written = signature_json(sign_policy(signable.document, key=private, at=at or this_second()))
     place = output or f"{file}.sig"
     if display.json and place == STDIN:

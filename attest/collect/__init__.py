@@ -18,6 +18,7 @@ from attest.collect.nvml import (
     gpu_state,
     set_gpus_ready,
 )
+from attest.collect.tpm import OpenTpm, Tpm, open_tpm
 from attest.evidence.gpu.evidence import NONCE_BYTES
 
 __all__ = [
@@ -30,11 +31,14 @@ __all__ = [
     "GpuState",
     "Machine",
     "MachineAccess",
+    "OpenTpm",
+    "Tpm",
     "collect_all",
     "collect_gpus",
     "collect_machine",
     "detect",
     "gpu_state",
+    "open_tpm",
     "read_machine",
     "set_gpus_ready",
     "unasked_binding",

@@ -72,7 +72,7 @@ class Anchor:
         """Return the anchor as an issuer, if the key itself is known."""
         if self.spki is None or self.subject is None:
             return None
-        return Issuer(name=self.name, subject=self.subject, spki=self.spki)
+        return Issuer(self.name, self.subject, self.spki)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

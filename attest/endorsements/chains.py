@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
+from typing import NamedTuple
 
 from cryptography.hazmat import asn1
 
@@ -21,6 +23,7 @@ _BASIC_CONSTRAINTS = "2.5.29.19"
 KEY_USAGE = "2.5.29.15"
 UNDERSTOOD_CRITICAL = frozenset({_BASIC_CONSTRAINTS, KEY_USAGE})
 _KEY_CERT_SIGN = 5
+_THIS_UPDATE = attrgetter("this_update")
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -32,7 +35,7 @@ def require_ca(certificate: Certificate) -> None:
     Raises:
         ChainError: ``ca-flags-missing`` or ``critical-extension-unknown``.
     """
-    _require_understood(certificate)
+    require_understood(certificate)
     is_ca, may_sign = _ca_flags(certificate)
     if not (is_ca and may_sign):
         raise ChainError(
@@ -64,7 +67,13 @@ def has_usage(value: bytes, bit: int) -> bool:
     return bool(octets) and bool(octets[0] & 0x80 >> bit)
 
 
-def _require_understood(certificate: Certificate) -> None:
+@lru_cache(maxsize=_REMEMBERED)
+def require_understood(certificate: Certificate) -> None:
+    """Require a certificate without critical extensions that are not understood.
+
+    Raises:
+        ChainError: ``critical-extension-unknown``.
+    """
     unknown = [e.oid for e in certificate.extensions if e.critical and e.oid not in UNDERSTOOD_CRITICAL]
     if unknown:
         raise ChainError(
@@ -84,7 +93,7 @@ def require_issued(
         ChainError: ``issuer-name-mismatch``, ``certificate-algorithm-unexpected``,
             ``certificate-signature-invalid``, ``critical-extension-unknown`` or ``public-key-invalid``.
     """
-    _require_understood(certificate)
+    require_understood(certificate)
     if certificate.issuer != issuer.subject:
         raise ChainError(
             f"{certificate.name} names another issuer than {issuer.name}",
@@ -117,17 +126,8 @@ def require_valid(certificate: Certificate, *, at: datetime, check: str | None =
     Raises:
         ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.
     """
-    if certificate.not_before <= at <= certificate.not_after:
-        return
-    early = at < certificate.not_before
-    raise ChainError(
-        f"{certificate.name} is {'not valid yet' if early else 'expired'} at {rfc3339_text(at)}",
-        code="certificate-not-yet-valid" if early else "certificate-expired",
-        check=check,
-        expected=f"{rfc3339_text(certificate.not_before)} to {rfc3339_text(certificate.not_after)}",
-        got=rfc3339_text(at),
-        clause="RFC 5280, section 4.1.2.5",
-    )
+    if not certificate.not_before <= at <= certificate.not_after:
+        raise _out_of_dates(certificate.name, certificate.not_before, certificate.not_after, at=at, check=check)
 
 
 def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
@@ -140,40 +140,63 @@ def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
     """
     if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
         return
-    raise ChainError(
-        f"{anchor.name} is not valid at {rfc3339_text(at)}",
-        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
-        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
+    raise _out_of_dates(anchor.name, anchor.not_before, anchor.not_after, at=at)
+
+
+def _out_of_dates(
+    name: str, not_before: datetime, not_after: datetime, *, at: datetime, check: str | None = None
+) -> ChainError:
+    early = at < not_before
+    return ChainError(
+        f"{name} is {'not valid yet' if early else 'expired'} at {rfc3339_text(at)}",
+        code="certificate-not-yet-valid" if early else "certificate-expired",
+        check=check,
+        expected=f"{rfc3339_text(not_before)} to {rfc3339_text(not_after)}",
         got=rfc3339_text(at),
+        clause="RFC 5280, section 4.1.2.5",
     )
+
+
+class PinnedRoot(NamedTuple):
+    """A root that an anchor pins, as a potential signer.
+
+    Attributes:
+        certificate: its certificate, if one was presented; None for a key that is held.
+    """
+
+    anchor: Anchor
+    issuer: Issuer
+    certificate: Certificate | None
 
 
 def pinned_roots(
     child: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, *, role: AnchorRole
-) -> Iterator[tuple[Anchor, Issuer, Certificate | None]]:
+) -> Iterator[PinnedRoot]:
     """Yield pinned roots in the name of the child's issuer: keys that are held, then presented certificates."""
-    for anchor in anchors.of_role(role):
-        issuer = anchor.held_issuer()
-        if issuer is not None and issuer.subject == child.issuer:
-            yield anchor, issuer, None
+    for anchor in anchors.anchors:
+        if anchor.role == role and anchor.subject == child.issuer and (issuer := anchor.held_issuer()) is not None:
+            yield PinnedRoot(anchor, issuer, None)
     for certificate in presented:
         pinned = anchors.pinned(certificate.spki_sha256, role=role)
         if pinned is not None:
-            yield pinned, certificate.as_issuer(), certificate
+            yield PinnedRoot(pinned, certificate.as_issuer(), certificate)
 
 
-def untrusted_root(presented: tuple[Certificate, ...], *, role: AnchorRole, expected: str) -> ChainError:
-    """Return the error for roots that are not pinned, of which the first is named.
+def untrusted_root(
+    name: str, presented: tuple[Certificate, ...], *, role: AnchorRole, expected: str, clause: str | None = None
+) -> ChainError:
+    """Return the error for a root that is not pinned, with the key of the first certificate that was presented.
 
     The code is ``simulated-root-refused`` for a root of the simulator, else ``root-not-trusted``.
     """
     simulation = TrustAnchors.simulation()
     simulated = any(simulation.pinned(certificate.spki_sha256, role=role) for certificate in presented)
     return ChainError(
-        f"the root {presented[0].name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+        f"the root {name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
         code="simulated-root-refused" if simulated else "root-not-trusted",
         expected=expected,
-        got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}",
+        got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}" if presented else "a name that no anchor has",
+        clause=clause,
         hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
         if simulated
         else UNPINNED_HINT,
@@ -239,7 +262,7 @@ def find_current_crl(
     genuine = [crl for crl in named if crl.is_signed_by(issuer)]
     current = [crl for crl in genuine if crl.is_current(at, next_update_included=next_update_included)]
     if current:
-        return max(current, key=lambda crl: crl.this_update)
+        return max(current, key=_THIS_UPDATE)
     if genuine:
         raise _not_current(genuine, issuer, at=at, check=check)
     if named:
@@ -254,7 +277,7 @@ def find_current_crl(
 
 
 def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime, check: str | None) -> EndorsementError:
-    latest = max(genuine, key=lambda crl: crl.this_update)
+    latest = max(genuine, key=_THIS_UPDATE)
     early = at < latest.this_update
     return EndorsementError(
         f"the CRL of {issuer.name} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",

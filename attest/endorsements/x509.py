@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
+from typing import NamedTuple
 
 from cryptography.hazmat import asn1
 from cryptography.x509.oid import NameOID
@@ -104,11 +105,10 @@ class Certificate:
 
     def as_issuer(self) -> Issuer:
         """Return name and key of this certificate as an issuer."""
-        return Issuer(name=self.name, subject=self.subject, spki=self.spki)
+        return Issuer(self.name, self.subject, self.spki)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issuer:
+class Issuer(NamedTuple):
     """A potential signer: a name and a key, of a certificate or an anchor."""
 
     name: str

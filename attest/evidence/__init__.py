@@ -8,7 +8,7 @@ from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.evidence.binding import MAX_TEXT_CHARACTERS, NONCE_BYTES, Binding, parse_binding
-    from attest.evidence.claims import ClaimTree, StatedClaims
+    from attest.evidence.claims import ClaimTree, StatedClaims, StatedItem
     from attest.evidence.endorsement_files import MAX_FILE_BYTES, MAX_FILES
     from attest.evidence.envelope import (
         MEDIA_AZURE_CVM,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Evidence,
         EvidenceItem,
     )
-    from attest.evidence.gpu.device_set import DeviceSet
+    from attest.evidence.gpu.device_set import stated_devices
     from attest.evidence.gpu.verify import VerifiedGpu
     from attest.evidence.intel.verify import VerifiedIntelQuote
     from attest.evidence.registry import FORMATS
@@ -50,24 +50,25 @@ __all__ = [
     "NO_TOLERANCES",
     "Binding",
     "ClaimTree",
-    "DeviceSet",
     "DeviceTolerances",
     "Evidence",
     "EvidenceItem",
     "GpuTolerances",
     "SnpProduct",
     "StatedClaims",
+    "StatedItem",
     "VerifiedGpu",
     "VerifiedIntelQuote",
     "VerifiedSnpReport",
     "parse_binding",
+    "stated_devices",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "attest.evidence.binding": ("Binding", "MAX_TEXT_CHARACTERS", "NONCE_BYTES", "parse_binding"),
-        "attest.evidence.claims": ("ClaimTree", "StatedClaims"),
+        "attest.evidence.claims": ("ClaimTree", "StatedClaims", "StatedItem"),
         "attest.evidence.endorsement_files": ("MAX_FILES", "MAX_FILE_BYTES"),
         "attest.evidence.envelope": (
             "Evidence",
@@ -82,7 +83,7 @@ __getattr__ = lazy_names(
             "MEDIA_SNP_EXTENDED",
             "MEDIA_SNP_REPORT",
         ),
-        "attest.evidence.gpu.device_set": ("DeviceSet",),
+        "attest.evidence.gpu.device_set": ("stated_devices",),
         "attest.evidence.tolerances": ("DeviceTolerances", "GpuTolerances", "NO_DEVICE_TOLERANCES", "NO_TOLERANCES"),
         "attest.evidence.gpu.verify": ("VerifiedGpu",),
         "attest.evidence.intel.verify": ("VerifiedIntelQuote",),

@@ -62,6 +62,16 @@ class StatedClaims:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatedItem:
+    """One TEE or device that another Verifier states, as rules read it: it has no event log."""
+
+    name: str
+    kind: str
+    verified: StatedClaims
+    eventlog: None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """One fact.
 
@@ -111,18 +121,19 @@ def nested_document(values: Mapping[str, ClaimTree]) -> dict[str, JsonValue]:
         place: dict[str, Any] = document  # Any: a tree under construction
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[leaf] = _json(value)
+        place[leaf] = claim_json(value)
     return document
 
 
-def _json(value: ClaimTree) -> JsonValue:
+def claim_json(value: ClaimTree) -> JsonValue:
+    """Return a value for JSON, bytes as lower-case hex."""
     match value:
         case bytes():
             return value.hex()
         case tuple():
-            return [_json(member) for member in value]
+            return [claim_json(member) for member in value]
         case Mapping():
-            return {name: _json(member) for name, member in value.items()}
+            return {name: claim_json(member) for name, member in value.items()}
         case _:
             return value
 

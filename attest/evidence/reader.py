@@ -135,7 +135,8 @@ class Layout:
     fields: tuple[Field, ...]
     clause: str
     _struct: struct.Struct
-    _reserved: tuple[tuple[Field, bytes], ...]
+    _reserved: struct.Struct
+    _zeros: tuple[bytes, ...]
 
     def __init__(self, *, name: str, size: int, fields: tuple[Field, ...], clause: str) -> None:
         """Check the table and prepare the decoder."""
@@ -143,13 +144,15 @@ class Layout:
         form = "<" + "".join(
             f"{f.size}x" if f.kind == "reserved" else _UNSIGNED.get(f.kind, (f"{f.size}s",))[0] for f in fields
         )
+        spans = "".join(f"{f.size}{'s' if f.kind == 'reserved' else 'x'}" for f in fields)
         for attribute, value in (
             ("name", name),
             ("size", size),
             ("fields", fields),
             ("clause", clause),
             ("_struct", struct.Struct(form)),
-            ("_reserved", tuple((f, bytes(f.size)) for f in fields if f.kind == "reserved")),
+            ("_reserved", struct.Struct(spans)),
+            ("_zeros", struct.unpack(spans, bytes(size))),
         ):
             object.__setattr__(self, attribute, value)
 
@@ -176,13 +179,14 @@ class Layout:
                 got=f"{len(data)} bytes",
                 clause=self.clause,
             )
-        for field, zeros in self._reserved:
-            found = data[field.offset : field.offset + field.size]
-            if found != zeros:
-                raise self._not_zero(field.offset, found)
+        reserved = self._reserved.unpack(data)
+        if reserved != self._zeros:
+            raise self._not_zero(reserved)
         return self._struct.unpack(data)
 
-    def _not_zero(self, offset: int, found: bytes) -> EvidenceError:
+    def _not_zero(self, reserved: tuple[bytes, ...]) -> EvidenceError:
+        rows = (field for field in self.fields if field.kind == "reserved")
+        offset, found = next((row.offset, span) for row, span in zip(rows, reserved, strict=True) if any(span))
         return EvidenceError(
             f"{self.name} has reserved bytes that are not zero at offset {offset:#x}",
             code="reserved-not-zero",

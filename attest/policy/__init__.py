@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from attest.policy.authoring.policy_diff import PolicyDifference, diff_policies
     from attest.policy.decoder import RelaxedDemand
     from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
+    from attest.policy.floors import FloorDemand, floor_policy, read_floor_demand
     from attest.policy.model import decode_policy
     from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
     from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
@@ -39,6 +40,7 @@ __all__ = [
     "DocumentIdentity",
     "DocumentSignature",
     "DocumentState",
+    "FloorDemand",
     "Policy",
     "PolicyDifference",
     "PolicyPrivateKey",
@@ -49,6 +51,7 @@ __all__ = [
     "algorithm_of",
     "decode_policy",
     "diff_policies",
+    "floor_policy",
     "identity_in",
     "identity_of",
     "is_signed",
@@ -57,6 +60,7 @@ __all__ = [
     "placed",
     "raw_signature",
     "read_document",
+    "read_floor_demand",
     "read_private_key",
     "read_public_key",
     "read_signature",
@@ -70,6 +74,7 @@ __getattr__ = lazy_names(
         "attest.policy.authoring.policy_diff": ("PolicyDifference", "diff_policies"),
         "attest.policy.decoder": ("RelaxedDemand",),
         "attest.policy.document": ("MAX_POLICY_BYTES", "placed", "read_document"),
+        "attest.policy.floors": ("FloorDemand", "floor_policy", "read_floor_demand"),
         "attest.policy.model": ("decode_policy",),
         "attest.policy.reference_values.accepted_documents": ("AcceptedDocument", "accept_document"),
         "attest.policy.reference_values.reference_documents": ("DocumentState", "ReferenceDocument"),

@@ -27,9 +27,9 @@ from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
 _TCB = "tcb"
 """The relaxation under which there are no claims about the TCB."""
-_ALLOWED_STATUSES = tuple(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)
+ALLOWED_STATUSES = tuple(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)
 """``Revoked`` is a failed verification: no policy can allow it."""
-_ADVISORY_ID = re.compile(r"INTEL-SA-[0-9]{5}")
+ADVISORY_ID = re.compile(r"INTEL-SA-[0-9]{5}")
 _PLATFORM_SWITCHES = ("dynamic_platform", "cached_keys", "smt_enabled")
 
 
@@ -74,7 +74,7 @@ def decode_tcb(section: Section) -> TcbDemands:
     up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
     nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand({})
     return TcbDemands(
-        tcb_status=section.optional("tcb_status", demand(list_of(choice(_ALLOWED_STATUSES))), default=up_to_date),
+        tcb_status=section.optional("tcb_status", demand(list_of(choice(ALLOWED_STATUSES))), default=up_to_date),
         accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
         minimum_tcb_date=section.stated("minimum_tcb_date", demand(moment)),
         minimum_tcb_evaluation_data_number=section.stated("minimum_tcb_evaluation_data_number", integer(1, 2**31)),
@@ -88,7 +88,7 @@ def decode_tcb(section: Section) -> TcbDemands:
 def _advisories(value: JsonValue, path: str) -> Mapping[str, AcceptedAdvisory]:
     accepted = table_of(_advisory)(value, path)
     for name in accepted:
-        if not _ADVISORY_ID.fullmatch(name):
+        if not ADVISORY_ID.fullmatch(name):
             raise refuse(f"{path}.{name}", "an advisory such as INTEL-SA-00837", name, at_key=True)
     return accepted
 
@@ -118,7 +118,7 @@ def tcb_rules(make: RuleMaker, tcb: TcbDemands) -> Iterator[Rule]:
     yield from make.rule(
         "minimum_tcb_date",
         tcb.minimum_tcb_date,
-        _not_before,
+        not_before,
         category="hardware",
         claim="tcb_date",
         expected=lambda first: f"{rfc3339_text(first)} or later",
@@ -139,7 +139,7 @@ def tcb_status_rule(make: RuleMaker, statuses: Demand[tuple[str, ...]]) -> Itera
     return make.rule("tcb_status", statuses, one_of, category="hardware", tolerated_by=_TCB)
 
 
-def _not_before(first: datetime) -> Test:
+def not_before(first: datetime) -> Test:
     """Test that a date, given as text, is this one or a later one."""
     return lambda value, _at: rfc3339(value, what="tcb_date") >= first
 

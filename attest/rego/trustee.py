@@ -15,7 +15,7 @@ from types import MappingProxyType
 from attest.appraisal import AttestationResult
 from attest.checks import Check
 from attest.encoding import JsonValue, rfc3339_text
-from attest.evidence.claims import ClaimTree
+from attest.evidence.claims import claim_json
 from attest.evidence.gpu.nvidia_claims import nvidia_claims
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.quote import HEADER
@@ -101,7 +101,7 @@ def evidence_document(item: VerifiedItem) -> dict[str, JsonValue]:
             "snp": _snp(verified),
         }
     if isinstance(verified, VerifiedGpu):
-        return {"nvidia": {name: _json(value) for name, value in nvidia_claims(verified).items()}}
+        return {"nvidia": {name: claim_json(value) for name, value in nvidia_claims(verified).items()}}
     if isinstance(verified, VerifiedIntelQuote) and isinstance(verified.quote.body, ParsedTdReport):
         body = verified.quote.body
         return {
@@ -168,14 +168,3 @@ def _tcb(v: VerifiedIntelQuote) -> dict[str, JsonValue]:
         # Verification has refused collateral that is out of date.
         "collateral_expiration_status": "0",
     }
-
-
-def _json(value: ClaimTree) -> JsonValue:
-    match value:
-        case bytes():
-            return value.hex()
-        case tuple():
-            return [_json(member) for member in value]
-        case Mapping():
-            return {name: _json(member) for name, member in value.items()}
-    return value

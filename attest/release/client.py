@@ -17,7 +17,7 @@ from attest.release.mutual_attestation import ProvenService, ServiceExpectation
 from attest.release.names import KeyName, KeyReference
 from attest.release.notes import VerifierKey
 from attest.release.passports import PassportKey
-from attest.release.prompt_keys import PromptKey, PublishedPromptKey, verify_prompt_key
+from attest.release.prompt_keys import DEFAULT_KEMS, PromptKey, PublishedPromptKey, verify_prompt_key
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
 from attest.release.transport import PATIENT, Timeouts, send
@@ -117,20 +117,23 @@ class KeyReleaseClient:
         """
         return self._driven(self._exchange.release_with_passport(key_ids, verifier=verifier, key=key, renews=renews))
 
-    def prompt_key(self, key: str, *, policies: Collection[bytes], at: datetime) -> PromptKey:
+    def prompt_key(
+        self, key: str, *, policies: Collection[bytes], at: datetime, kems: Collection[int] = DEFAULT_KEMS
+    ) -> PromptKey:
         """Obtain a prompt key for encryption, and require that the log has it under an accepted policy.
 
         Args:
             key: as ``KEY`` or ``TENANT/KEY``.
             policies: digests of accepted policies; an empty set accepts no key.
             at: now.
+            kems: accepted HPKE KEMs; by default the hybrid alone.
 
         Raises:
             ReleaseRefusedError: the service has no such prompt key.
             AttestError: as ``verify_prompt_key`` and ``release``.
         """
         name = KeyName.parse(key)
-        self._driven(self._exchange.proof())
+        self.prove()
         ask = Ask(method="GET", path=f"/v1/prompt-keys/{name.tenant}/{name.key_id}")
         return verify_prompt_key(
             PublishedPromptKey.from_json(self._driven(self._exchange.sent(ask))),
@@ -140,7 +143,16 @@ class KeyReleaseClient:
             watch=self._exchange.watch,
             fetch=lambda old, new: self._driven(self._exchange.consistency(old, new)),
             at=at,
+            kems=kems,
         )
+
+    def prove(self) -> None:
+        """Require a recent proof of the service's machine, if one is expected, and send nothing else.
+
+        Raises:
+            AttestError: as ``MutualAttestation.answered`` and ``send``.
+        """
+        self._driven(self._exchange.proof())
 
     @property
     def proven(self) -> ProvenService | None:

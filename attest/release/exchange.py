@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
 
-from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339
+from attest.encoding import JsonValue, json_value, rfc3339
 from attest.errors import BindingError, EvidenceError, ReleaseRefusedError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
@@ -27,8 +27,8 @@ from attest.release.receipts import key_members, read_receipt
 from attest.release.refusals import refused
 from attest.release.released_key import ReleasedKey
 from attest.release.sealed_key import KEM_HYBRID, WorkloadKey
-from attest.release.tlog import MAX_PROOF_HASHES, leaf_hash
-from attest.release.wire import CONTEXT, ROLE, Challenge, Release, ReleaseRequest, SealedKey, release_info
+from attest.release.tlog import leaf_hash
+from attest.release.wire import CONTEXT, ROLE, Challenge, Release, ReleaseRequest, SealedKey, hashes_of, release_info
 
 _OK, _NOT_FOUND = 200, 404
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
@@ -175,32 +175,49 @@ class Exchange:
                 raise
             return ()
         proof = document.get("proof") if isinstance(document, dict) else None
-        if not isinstance(proof, list) or len(proof) > MAX_PROOF_HASHES:
-            raise strange_answer("no proof")
         try:
-            return tuple(base64_bytes(one if isinstance(one, str) else "", what="hash") for one in proof)
+            return hashes_of(proof, what="log")
         except EvidenceError as exc:
             raise strange_answer("no proof of hashes") from exc
 
     def _received(self, request: ReleaseRequest | PassportRequest, proved: _Proved) -> Steps[tuple[ReleasedKey, ...]]:
         """Send the proof, and open the released keys."""
         # (3) Proof in exchange for sealed keys.
-        ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
-        release = Release.from_json((yield from self.sent(ask)))
+        since = self.watch.remembered_size()
+        release = yield from self._released(request, since)
         # (4) The receipt is signed and covers this exchange and these exact bytes; only then are the keys opened.
         decision, released_at = self._check_receipt(release, proved)
         # (5) The decision is in the service's log, which extends the one seen before.
         _check_entry(release, proved, decision)
-        yield from self._follow(release)
+        yield from self._follow(release, since)
         opened = [proved.recipient.open(key.sealed, info=_info(key, proved, decision)) for key in release.keys]
         return tuple(
             _released(key, material, release, recipient=proved.recipient, at=released_at)
             for key, material in zip(release.keys, opened, strict=True)
         )
 
-    def _follow(self, release: Release) -> Steps[None]:
+    def _released(self, request: ReleaseRequest | PassportRequest, since: int | None) -> Steps[Release]:
+        """Request the release, and with it the consistency proof from the remembered size of the log."""
+        ask = Ask(method="POST", path="/v1/releases", body=request.to_json())
+        if since is None:
+            return Release.from_json((yield from self.sent(ask)))
+        try:
+            document = yield from self.sent(replace(ask, path=f"{ask.path}?log_size={since}"))
+        except ReleaseRefusedError as exc:
+            if exc.code != "log-tile-unknown":
+                raise
+            # The log is shorter than the remembered one. A release has the signed checkpoint that shows it.
+            document = yield from self.sent(ask)
+        return Release.from_json(document)
+
+    def _follow(self, release: Release, since: int | None) -> Steps[None]:
         comparison = self.watch.compare(self.watch.logged(release.entry, release.proof))
-        proof = () if comparison.extent is None else (yield from self.consistency(*comparison.extent))
+        proof: tuple[bytes, ...] = ()
+        if comparison.extent is not None:
+            # Without the proof (an older service), or when another thread has remembered more: a request of its own.
+            same = comparison.extent == (since, comparison.received.size)
+            carried = release.consistency if same else None
+            proof = (yield from self.consistency(*comparison.extent)) if carried is None else carried
         self.watch.settle(comparison, proof)
 
     def _check_receipt(self, release: Release, proved: _Proved) -> tuple[bytes, datetime]:

@@ -165,6 +165,15 @@ class LogWatch:
             proof = ()
         self.settle(comparison, proof)
 
+    def remembered_size(self) -> int | None:
+        """Return the size of the remembered log; None before the first checkpoint, and for an empty log.
+
+        Raises:
+            ConfigurationError: ``log-memory-unusable``.
+        """
+        remembered = self._remembered()
+        return None if remembered is None else remembered.size or None
+
     def compare(self, checkpoint: Checkpoint) -> Comparison:
         """Pair a verified checkpoint with the remembered one, for callers that obtain the proof themselves.
 

@@ -30,6 +30,8 @@ from attest.release.wire import digest_of, read_signed_text, signed_text, texts_
 
 PROMPT_ALGORITHMS: Final = {"hpke-x25519": KEM_X25519, "hpke-mlkem768-x25519": KEM_HYBRID}
 """Algorithms by name, with their HPKE KEMs."""
+DEFAULT_KEMS: Final = (KEM_HYBRID,)
+"""A prompt sealed to X25519 alone, and recorded, is open to a later quantum computer."""
 PUBLISHED: Final = "prompt-key-published"
 CONTEXT: Final = "attest-prompt/v1"
 SKEW_SECONDS: Final = 60
@@ -214,6 +216,7 @@ def verify_prompt_key(
     watch: LogWatch,
     fetch: FetchProof,
     at: datetime,
+    kems: Collection[int] = DEFAULT_KEMS,
 ) -> PromptKey:
     """Require that a prompt key is the one in the service's log for an accepted policy.
 
@@ -225,10 +228,11 @@ def verify_prompt_key(
         watch: monitors the service's log.
         fetch: obtains a consistency proof if one is necessary.
         at: now.
+        kems: accepted HPKE KEMs; by default the hybrid alone.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
-        BindingError: ``prompt-key-mismatch``: another key, another policy, or the log disagrees.
+        BindingError: ``prompt-key-mismatch``: another key, another policy, another KEM, or the log disagrees.
         VerificationError: ``prompt-key-not-current``; ``recipient-key-invalid``: does not fit its algorithm; or as
             ``LogWatch.check``.
         EvidenceError: the note violates the protocol; or as ``LogWatch.check``.
@@ -242,6 +246,9 @@ def verify_prompt_key(
     if note.policy_digest not in policies:
         accepted = ", ".join(sorted(digest.hex() for digest in policies)) or "none"
         raise _mismatch("policy_sha256", accepted, note.policy_digest.hex())
+    if PROMPT_ALGORITHMS[note.algorithm] not in kems:
+        accepted = ", ".join(name for name, kem in PROMPT_ALGORITHMS.items() if kem in kems) or "none"
+        raise _mismatch("algorithm", accepted, note.algorithm, hint="another KEM than the hybrid is accepted by name")
     _require_current(note, at=at)
     # (3) It fits the algorithm that the note names.
     if int.from_bytes(note.public_key[:2], "big") != PROMPT_ALGORITHMS[note.algorithm]:
@@ -314,11 +321,12 @@ def _invalid(problem: str) -> EvidenceError:
     return wire_invalid(_PROMPT, problem)
 
 
-def _mismatch(field: str, expected: str, got: str) -> BindingError:
+def _mismatch(field: str, expected: str, got: str, *, hint: str | None = None) -> BindingError:
     return BindingError(
         f"the prompt key is not the required one: {field}",
         code="prompt-key-mismatch",
         field=field,
         expected=expected,
         got=got,
+        hint=hint,
     )

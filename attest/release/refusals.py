@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attest.encoding import JsonValue
 from attest.errors import KeyUnknownError, LeaseEndedError, PolicyNotMetError, ReleaseRefusedError
 
 _NEXT = {
     "policy-not-met": "compare this machine with the key's policy: 'attest collect evidence', then 'attest appraise'",
+    "below-floor": "bring this machine to the firmware that the failed checks name; the service demands it",
     "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",
 }
 """Advice for operators of the workload, in addition to the service's text."""
@@ -18,6 +21,12 @@ _LEASES = frozenset({
     "lease-stopped",
     "lease-unknown",
 })  # fmt: skip
+
+_KINDS: Mapping[str, type[ReleaseRefusedError]] = {
+    "policy-not-met": PolicyNotMetError,
+    "below-floor": PolicyNotMetError,
+    "key-unknown": KeyUnknownError,
+}
 
 
 def refused(document: JsonValue, status: int, *, retry_after: float | None = None) -> ReleaseRefusedError:
@@ -43,4 +52,4 @@ def refused(document: JsonValue, status: int, *, retry_after: float | None = Non
 def _kind(code: str) -> type[ReleaseRefusedError]:
     if code in _LEASES:
         return LeaseEndedError
-    return {"policy-not-met": PolicyNotMetError, "key-unknown": KeyUnknownError}.get(code, ReleaseRefusedError)
+    return _KINDS.get(code, ReleaseRefusedError)

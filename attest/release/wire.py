@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, cbor_bytes, json_value, rfc3339, rfc3339_text
+from attest.encoding import (
+    JsonValue,
+    base64_bytes,
+    base64url_bytes,
+    base64url_text,
+    cbor_bytes,
+    json_value,
+    rfc3339,
+    rfc3339_text,
+)
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.binding import NONCE_BYTES
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.release.names import KeyName, KeyReference
+from attest.release.tlog import MAX_PROOF_HASHES
 
 CONTEXT = "kms-release/v1"
 """The binding's context; proofs for other purposes are refused."""
@@ -220,21 +231,26 @@ class Release:
         receipt: a signed note by the service, see ``receipt_text``.
         entry: the decision's entry of the service's log, canonical JSON.
         proof: of the entry's inclusion, see ``attest.release.tlog.LogProof``.
+        consistency: proof that the log of the size in the request became that of ``proof``; None if not included.
     """
 
     keys: tuple[SealedKey, ...]
     receipt: str
     entry: bytes
     proof: str
+    consistency: tuple[bytes, ...] | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the JSON members."""
-        return {
+        members: dict[str, JsonValue] = {
             "keys": [key.to_json() for key in self.keys],
             "receipt": self.receipt,
             "entry": base64url_text(self.entry),
             "proof": self.proof,
         }
+        if self.consistency is None:
+            return members
+        return {**members, "consistency": [b64encode(one).decode() for one in self.consistency]}
 
     @staticmethod
     def from_json(document: JsonValue) -> Release:
@@ -245,6 +261,7 @@ class Release:
         """
         members = dict(document) if isinstance(document, dict) else {}
         keys = members.pop("keys", None)
+        consistency = hashes_of(members.pop("consistency"), what="release") if "consistency" in members else None
         texts = texts_of(members, ("receipt", "entry", "proof"), what="release")
         if not isinstance(keys, list):
             raise wire_invalid("release", "keys: expected a list")
@@ -253,6 +270,7 @@ class Release:
             receipt=texts["receipt"],
             entry=base64url_bytes(texts["entry"], what="entry"),
             proof=texts["proof"],
+            consistency=consistency,
         )
 
 
@@ -334,6 +352,17 @@ def texts_of(document: JsonValue, names: Iterable[str], *, what: str) -> dict[st
     if set(members) != set(names) or len(texts) != len(members):
         raise wire_invalid(what, f"expected exactly the texts {', '.join(names)}")
     return texts
+
+
+def hashes_of(found: JsonValue, *, what: str) -> tuple[bytes, ...]:
+    """Return the hashes of a consistency proof, an array of base64.
+
+    Raises:
+        EvidenceError: ``wire-invalid`` or ``base64-invalid``.
+    """
+    if not isinstance(found, list) or len(found) > MAX_PROOF_HASHES:
+        raise wire_invalid(what, f"consistency: expected at most {MAX_PROOF_HASHES} hashes")
+    return tuple(base64_bytes(one if isinstance(one, str) else "", what="hash") for one in found)
 
 
 def digest_of(text: str, name: str, *, what: str) -> bytes:

@@ -8,14 +8,13 @@ names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from attest.appraisal import Judgement, freshness_check, judge_items, reasons_of, simulation_check
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.encoding import base64url_text
-from attest.evidence.claims import StatedClaims
-from attest.evidence.gpu.device_set import DeviceSet
+from attest.evidence.claims import StatedClaims, StatedItem
+from attest.evidence.gpu.device_set import stated_devices
 from attest.policy.loader import Policy
 from attest.policy.verifiers import verifier_checks
 from attest.results.ear_appraise import appraise_ear
@@ -29,24 +28,6 @@ _SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
 _REVOKED = frozenset({"Revoked"})
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    """One TEE or device of a token, as rules read it."""
-
-    name: str
-    kind: str
-    verified: StatedClaims
-    eventlog: None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Device:
-    """A GPU or switch of a token, as far as a set of them is judged."""
-
-    architecture: str | None
-    driver_version: str | None
 
 
 def judge_facts(
@@ -72,9 +53,10 @@ def judge_facts(
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     reasons = reasons_of(whole)
     frame = facts[0].frame
+    items = [StatedItem(name=one.name, kind=one.kind, verified=StatedClaims(values=one.claims)) for one in facts]
     checks, set_aside = judge_items(
-        [_Item(name=one.name, kind=one.kind, verified=StatedClaims(values=one.claims)) for one in facts],
-        devices=lambda: _device_set(facts),
+        items,
+        devices=lambda: stated_devices(items, bound=False),  # no token says that a CPU's report commits to them
         policy=policy,
         at=at,
         reasons=reasons,
@@ -147,25 +129,6 @@ def _policies_of(facts: Iterable[TokenFacts]) -> tuple[str, ...]:
         if isinstance(matched, tuple):
             found += [str(entry["id"]) for entry in matched if isinstance(entry, dict)]
     return tuple(dict.fromkeys(found))
-
-
-def _device_set(facts: tuple[TokenFacts, ...]) -> DeviceSet:
-    """Return the devices of a token. No token says that a CPU's report commits to them."""
-    cpu = next((one for one in facts if not one.kind.startswith("nvidia")), None)
-    return DeviceSet(
-        gpus=tuple(map(_device, (one for one in facts if one.kind == "nvidia-gpu"))),
-        switches=tuple(map(_device, (one for one in facts if one.kind == "nvidia-switch"))),
-        cpu_kind=None if cpu is None else cpu.kind,
-        bound=False,
-    )
-
-
-def _device(facts: TokenFacts) -> _Device:
-    architecture, driver = (facts.claims.get(name) for name in ("architecture", "driver_version"))
-    return _Device(
-        architecture=architecture if isinstance(architecture, str) else None,
-        driver_version=driver if isinstance(driver, str) else None,
-    )
 
 
 def judge_ear(

@@ -25,7 +25,7 @@ from attest.session.settings import SessionSettings, load_settings
 if TYPE_CHECKING:
     from attest.session.connection import expectation_of, open_http, trusting, watch_of
     from attest.session.schedule import SYSTEM_TIMING
-    from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, unreadable
+    from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given
 
 __all__ = [
     "SYSTEM_TIMING",
@@ -44,7 +44,6 @@ __all__ = [
     "load_settings",
     "open_http",
     "trusting",
-    "unreadable",
     "watch_of",
 ]
 
@@ -53,6 +52,6 @@ __getattr__ = lazy_names(
     {
         "attest.session.connection": ("expectation_of", "open_http", "trusting", "watch_of"),
         "attest.session.schedule": ("SYSTEM_TIMING",),
-        "attest.session.verification_inputs": ("anchors_given", "asking_vendors", "endorsements_given", "unreadable"),
+        "attest.session.verification_inputs": ("anchors_given", "asking_vendors", "endorsements_given"),
     },
 )

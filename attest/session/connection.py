@@ -16,13 +16,14 @@ from attest.collect import THIS_MACHINE, collect_machine
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
+from attest.named_files import read_named
 from attest.policy.document import MAX_POLICY_BYTES
 from attest.policy.loader import Policy, load_policy
 from attest.release.exchange import Attester
 from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
 from attest.session.settings import SessionSettings
-from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given, read_given
+from attest.session.verification_inputs import anchors_given, asking_vendors, endorsements_given
 
 if TYPE_CHECKING:
     import httpx
@@ -134,7 +135,7 @@ def expectation_of(settings: SessionSettings, policy: Policy | ServiceExpectatio
 
 def _policy_of(settings: SessionSettings) -> Policy | None:
     if settings.policy is not None:
-        return load_policy(read_given(settings.policy, MAX_POLICY_BYTES, "policy"), name=str(settings.policy))
+        return load_policy(read_named(settings.policy, "policy", limit=MAX_POLICY_BYTES), name=str(settings.policy))
     if settings.configuration is None and settings.unchecked_tls is None:
         return None
     raise ConfigurationError(

@@ -14,7 +14,6 @@ from attest.clock import system_clock
 from attest.endorsements.anchors import TrustAnchors, read_anchor_file
 from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.errors import ConfigurationError
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
 from attest.fetch import (
@@ -33,6 +32,7 @@ from attest.fetch import (
     default_cache_directory,
     gather_for_evidence,
 )
+from attest.named_files import read_named
 
 MAX_ANCHOR_BYTES: Final = 1024 * 1024
 
@@ -45,7 +45,7 @@ def anchors_given(file: Path | None, *, allow_simulated: bool) -> TrustAnchors:
     """
     anchors = TrustAnchors.vendors()
     if file is not None:
-        anchors = read_anchor_file(read_given(file, MAX_ANCHOR_BYTES, "anchors"), base=anchors)
+        anchors = read_anchor_file(read_named(file, "anchors", limit=MAX_ANCHOR_BYTES), base=anchors)
     return anchors.with_anchors(TrustAnchors.simulation().anchors) if allow_simulated else anchors
 
 
@@ -56,7 +56,7 @@ def endorsements_given(paths: tuple[Path, ...], *, at: datetime) -> Endorsements
         ConfigurationError: ``file-unreadable``.
         AttestError: as ``read_endorsements``.
     """
-    files = ((str(file), read_given(file, MAX_BUNDLE_BYTES, "endorsements")) for file in _files(paths))
+    files = ((str(file), read_named(file, "endorsements", limit=MAX_BUNDLE_BYTES)) for file in _files(paths))
     return read_endorsements(files, at=at).endorsements
 
 
@@ -67,27 +67,6 @@ def asking_vendors(pool: Endorsements) -> Callable[[Evidence, datetime], Endorse
     names in a quote's PCK certificate that are not Intel's.
     """
     return partial(_fetched, pool)
-
-
-def read_given(file: Path, limit: int, what: str) -> bytes:
-    """Read a file, or limit + 1 bytes of a longer one, which its parser then refuses.
-
-    Raises:
-        ConfigurationError: ``file-unreadable``.
-    """
-    try:
-        with file.open("rb") as stream:
-            return stream.read(limit + 1)
-    except OSError as exc:
-        raise unreadable(what, file, exc) from exc
-
-
-def unreadable(what: str, file: Path, exc: OSError, *, hint: str | None = None) -> ConfigurationError:
-    """Return the error for an unreadable file, with the system's reason."""
-    problem = exc.strerror or str(exc)
-    return ConfigurationError(
-        f"{what}: {file} cannot be read: {problem}", code="file-unreadable", field=what, got=problem, hint=hint
-    )
 
 
 def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:

@@ -12,8 +12,9 @@ from typing import Final
 from attest.channel import ChannelExpectation
 from attest.endorsements import NO_ENDORSEMENTS, Endorsements, TrustAnchors
 from attest.evidence import Evidence
+from attest.named_files import unreadable
 from attest.policy import MAX_POLICY_BYTES, Policy, load_policy
-from attest.session import anchors_given, asking_vendors, endorsements_given, unreadable
+from attest.session import anchors_given, asking_vendors, endorsements_given
 
 RECORD_SECONDS: Final = 300.0
 """Default lifetime of a proof."""
@@ -78,7 +79,7 @@ class _Reader:
                     return self._seen[1]
                 data = stream.read(MAX_POLICY_BYTES + 1)
         except OSError as exc:
-            raise unreadable("policy", self._file, exc, hint="nothing is sent without it") from exc
+            raise unreadable(self._file, "policy", exc, hint="nothing is sent without it") from exc
         expected = self._demands._with(load_policy(data, name=str(self._file)))  # noqa: SLF001  its own reader
         self._seen = (identity, expected)
         return expected

@@ -70,6 +70,25 @@ def test_what_is_no_request_is_refused_and_harms_nobody(
     assert running.ask(f"/v1/keys/{KEY}").body == MATERIAL
 
 
+def of_bytes(size: int) -> bytes:
+    start = b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: "
+    return start + b"y" * (size - len(start) - 4) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("first", [0, 5, 15 * 1024])
+@pytest.mark.parametrize(
+    ("size", "status"), [(MAX_HEAD_BYTES, 200), (MAX_HEAD_BYTES + 1, 431), (20 * 1024, 431), (2 * MAX_HEAD_BYTES, 431)]
+)
+def test_a_head_has_16_kib_at_most_however_it_arrives(running: Running, size: int, status: int, first: int) -> None:
+    head = of_bytes(size)
+    assert len(head) == size
+    with sent(running, head[:first]) as raw:
+        with suppress(BrokenPipeError):
+            raw.send(head[first:])
+        assert raw.said().status == status
+    assert running.ask(f"/v1/keys/{KEY}").body == MATERIAL
+
+
 def test_a_request_may_come_byte_by_byte_and_two_at_once(running: Running) -> None:
     with running.connect() as raw:
         for byte in HEALTH:

@@ -460,3 +460,5 @@ def test_a_message_is_limited_by_the_sum_of_its_parts() -> None:
         method=1, scheme=10, authority=100, path=1000, section=10_000, interim=8, content=10**6, padding=10**9
     )
     assert parts.message == (1 + 10 + 100 + 1000 + 64) + 10 * (10_000 + 64) + 10 * 10**6 + 10**9
+    # Two sections, and one byte of framing for 16 bytes of content.
+    assert parts.single == (1 + 10 + 100 + 1000 + 64) + 2 * (10_000 + 64) + 10**6 + 10**6 // 16 + 10**9

@@ -81,6 +81,8 @@ def test_what_is_wrong_with_a_key_set_is_said(run: Run) -> None:
     assert refusal(run("jwks", "key.pem", "--next", "key.pem")).code == "token-keys-ambiguous"
     assert refusal(run("jwks", "none.pem")).code == "file-unreadable"
     Path("bad.pem").write_text("x")
+    assert refusal(run("jwks", "bad.pem")).code == "secret-file-exposed"
+    Path("bad.pem").chmod(0o600)
     assert refusal(run("jwks", "bad.pem")).code == "token-key-invalid"
     assert run("jwks", "key.pem", "--retired", "key.pem").exit_code == 2
     assert run("jwks", "key.pem", "--retired", "key.pem=tomorrow").exit_code == 2

@@ -96,6 +96,7 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
     url, _ = kds
     private = Ed25519PrivateKey.from_private_bytes(bytes(32))
     key = files.write("key.pem", private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    key.chmod(0o600)
     public = files.write("key.pub", private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     fetch = ("endorsements", "fetch", files.report, "--kds", url, "-o", "bundle")
     assert "may be used until" in attest(*fetch, "--sign-with", key, "--days", "7").out

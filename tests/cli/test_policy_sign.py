@@ -25,6 +25,7 @@ def keys(tmp_path: Path) -> Path:
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (tmp_path / f"{name}.pem").write_bytes(private)
+        (tmp_path / f"{name}.pem").chmod(0o600)
         (tmp_path / f"{name}.pub").write_bytes(public)
     return tmp_path
 

@@ -25,6 +25,7 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).chmod(0o600)
     for name, owner in (("owner", OWNER), ("stranger", STRANGER)):
         (tmp_path / f"{name}.pem").write_bytes(private_pem(owner))
+        (tmp_path / f"{name}.pem").chmod(0o600)
         (tmp_path / f"{name}.pub").write_bytes(public_pem(owner))
     return tmp_path
 
@@ -71,6 +72,7 @@ def test_a_dry_run_changes_nothing_and_takes_no_key(attest: Attest, folder: Path
     bare = attest("seal", "model", "sealed", "--key", "model", "--signing-key", "owner.pem", "--dry-run", "--quiet")
     assert (bare.code, bare.out) == (0, "")
     (folder / "model.key").write_bytes(KEY)
+    (folder / "model.key").chmod(0o600)
     seal(attest)
     (folder / "model.key").unlink()
     before = read_files(folder)
@@ -127,9 +129,17 @@ def test_a_key_comes_from_a_descriptor_or_from_standard_input(attest: Attest, fo
     assert back.code == 0, back.err
 
 
-def test_a_key_file_that_others_may_read_is_warned_of(attest: Attest, folder: Path) -> None:
-    (folder / "model.key").chmod(0o644)
-    assert "may be read by others" in seal(attest).err
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+@pytest.mark.parametrize("name", ["model.key", "owner.pem"])
+def test_a_secret_file_that_others_may_use_is_refused(attest: Attest, folder: Path, name: str, mode: int) -> None:
+    (folder / name).chmod(mode)
+    refused = seal(attest)
+    assert refused.code == 2
+    assert f"error: the secret in {name} is open to other users (mode {mode:04o})" in refused.err
+    assert f"hint: chmod 600 {name}" in refused.err
+    assert not (folder / "sealed").exists()
+    (folder / name).chmod(0o400)
+    assert seal(attest).code == 0
 
 
 @pytest.mark.parametrize("name", ["owner.pub", "model.key", "absent.pem"])

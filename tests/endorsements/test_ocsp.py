@@ -243,7 +243,7 @@ def test_answers_and_refusals_are_known_by_their_first_bytes() -> None:
 
 def test_an_issuer_whose_key_cannot_be_read_has_no_name_in_ocsp() -> None:
     with pytest.raises(ChainError) as raised:
-        cert_id(replace(ISSUER, spki=b"\x30\x00"), "sha1")
+        cert_id(ISSUER._replace(spki=b"\x30\x00"), "sha1")
     assert raised.value.code == "public-key-invalid"
 
 
@@ -343,8 +343,8 @@ def test_a_forged_answer_neither_helps_nor_harms_beside_a_genuine_one() -> None:
         replace(GOOD, name_hash=bytes(48)),
         replace(GOOD, key_hash=bytes(48)),
         replace(GOOD, issuer=OTHER),
-        replace(GOOD, issuer=replace(ISSUER, subject=made.OTHER_NAME)),
-        replace(GOOD, issuer=replace(ISSUER, spki=made.spki(made.OTHER_KEY))),
+        replace(GOOD, issuer=ISSUER._replace(subject=made.OTHER_NAME)),
+        replace(GOOD, issuer=ISSUER._replace(spki=made.spki(made.OTHER_KEY))),
         replace(GOOD, hash_algorithm="sha1", name_hash=b""),
     ],
     ids=["serial", "name hash", "key hash", "issuer", "issuer's name", "issuer's key", "empty hash"],

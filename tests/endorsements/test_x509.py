@@ -481,7 +481,7 @@ def test_a_certificate_of_the_issuer_is_accepted() -> None:
             "certificate-algorithm-unexpected",
         ),
         (made.certificate(signer=made.OTHER_KEY), ROOT, P384, "certificate-signature-invalid"),
-        (made.certificate(), replace(ROOT, spki=b"no key"), P384, "public-key-invalid"),
+        (made.certificate(), ROOT._replace(spki=b"no key"), P384, "public-key-invalid"),
         (
             made.certificate(extensions=(Extension(oid="1.2.3", critical=True, value=b""),)),
             ROOT,
@@ -562,6 +562,12 @@ def test_a_list_is_current_from_its_first_moment_to_before_its_last(at: datetime
         require_current_crl((crl,), ROOT, serials=(7,), at=at)
     assert refusal.value.code == code
     assert refusal.value.retryable
+
+
+def test_a_list_that_ends_when_it_begins_is_never_current() -> None:
+    with pytest.raises(EndorsementError) as refusal:
+        require_current_crl((crl_of(ends=made.BEGINS),), ROOT, serials=(), at=made.BEGINS)
+    assert refusal.value.code == "crl-expired"
 
 
 def test_the_newest_of_several_current_lists_counts_and_order_does_not_matter() -> None:

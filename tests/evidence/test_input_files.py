@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import cbor2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +92,7 @@ BINARY: dict[str, tuple[bytes, str, str]] = {
     "report with an empty table": (REPORT + bytes(4096), "snp-extended", "SEV-SNP extended report"),
     "protobuf": (PROTOBUF, "snp-extended", "go-sev-guest attestation (protobuf)"),
     "CBOR envelope": (ENVELOPE.to_cbor(), "envelope", "evidence envelope (CBOR)"),
+    "CBOR record": (cbor2.dumps([MEDIA_SNP_REPORT, REPORT]), "envelope", "evidence envelope (CBOR)"),
 }
 TEXT: dict[str, tuple[bytes, str, str]] = {
     "JSON envelope": (ENVELOPE.to_json(), "envelope", "evidence envelope (JSON)"),
@@ -386,6 +388,12 @@ def test_names_of_a_strangers_members_are_escaped_in_messages(name: str) -> None
     assert refused(jsons({name: 1})).message.isprintable()
 
 
+def test_at_most_eight_of_a_strangers_members_are_named_and_in_120_characters() -> None:
+    shown = "JSON of no known kind ('m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'm7')"
+    assert shown in refused(jsons({f"m{number}": 1 for number in range(9)})).message
+    assert f"({'a' * 200!r:.120})" in refused(jsons({"a" * 200: 1})).message
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
@@ -474,6 +482,7 @@ def test_what_has_the_members_of_an_azure_vm_is_taken_for_one_and_read_later(doc
 def test_a_report_of_azures_paravisor_alone_is_recognised_and_incomplete() -> None:
     data = b"HCLA\x01\0\0\0" + bytes(100)
     assert refused(data, form="hcl").code == refused(data).code == "azure-incomplete"
+    assert refused(data).got == "no TPM quote"
     assert refused(data, form="snp-report").code == "evidence-form-mismatch"
 
 

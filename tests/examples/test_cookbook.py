@@ -19,6 +19,7 @@ import pytest
 import attest
 from attest.agent.config import AgentConfig
 from attest.errors import LeaseLostError
+from attest.files import write_file
 from attest.release.names import KeyReference
 from attest.sealed import SealingNames, seal_directory, verify_directory
 from tests.agent.running import ME, Running
@@ -101,9 +102,8 @@ def recipe_runs(folder: Path, kind: str, text: str, names: dict[str, Any], monke
 def test_every_recipe_runs_as_it_stands(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (model / "owner.pem").write_bytes(private_pem(OWNER))
-    (model / "model.key").write_bytes(MATERIAL)
-    (model / "model.key").chmod(0o600)
+    write_file(model / "owner.pem", private_pem(OWNER))
+    write_file(model / "model.key", MATERIAL)
     interrupt_a_sealing(model)
     shelf = Shelf(files={f"/my-model/{name}": raw for name, raw in read_files(model / "my-model.sealed").items()})
     served = AgentPlace(sealed=model / "my-model.sealed", key=MATERIAL)

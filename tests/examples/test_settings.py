@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 
 from attest.cli.main import cli
 from attest.clock import system_clock
+from attest.files import write_file
 from tests.examples.conftest import FILES
 from tests.kms.process import ServedProcess
 from tests.kms.support import MATERIAL
@@ -28,7 +29,7 @@ def test_a_model_is_unsealed_sealed_and_read_by_the_settings_of_the_image(model:
     assert read_files(memory / "plain") == FILES
     ran = attest("sealed", "cat", "my-model.sealed", "config.json", "--trust", "owner.pub")
     assert ran.stdout_bytes == FILES["config.json"]
-    (model / "owner.pem").write_bytes(private_pem(OWNER))
+    write_file(model / "owner.pem", private_pem(OWNER))
     ran = attest("seal", "my-model", "again.sealed", "--key", "my-model", "--signing-key", "owner.pem", "--json")
     assert (ran.exit_code, '"my-model@1"' in ran.stdout) == (0, True), ran.output
 
@@ -56,7 +57,7 @@ def test_a_key_that_is_here_needs_no_settings_and_reads_none(
 ) -> None:
     monkeypatch.setenv("ATTEST_KMS_URL", "nowhere")
     (model / "attest.toml").write_text("this is none")
-    (model / "model.key").write_bytes(MATERIAL)
+    write_file(model / "model.key", MATERIAL)
     unseal = ("unseal", "my-model.sealed", memory / "plain", "--trust", "owner.pub")
     assert attest(*unseal, "--key-file", "model.key").exit_code == 0
     ran = attest(*unseal)

@@ -405,7 +405,7 @@ def test_the_leaf_beside_a_report_names_the_line(server: Server, kds: KdsClient)
 
 
 def test_an_unreadable_leaf_beside_a_report_is_left_to_verification(server: Server, kds: KdsClient) -> None:
-    evidence = replace(evidence_of(chip_of(version=2)), leaves=(b"garbage",))
+    evidence = evidence_of(chip_of(version=2))._replace(leaves=(b"garbage",))
     found = gather_for(evidence, at=AT, source=kds, cache=None)
     assert [failure.code for failure in found.failures] == ["snp-product-needed"]
     assert server.requests == []

@@ -202,7 +202,7 @@ def test_a_responder_that_is_slow_or_gone_is_unreachable(server: Server, ocsp: O
         replace(GOOD, serial=78),
         replace(GOOD, name_hash=bytes(48)),
         replace(GOOD, key_hash=bytes(48)),
-        replace(GOOD, issuer=replace(ISSUER, subject=made.OTHER_NAME)),
+        replace(GOOD, issuer=ISSUER._replace(subject=made.OTHER_NAME)),
     ],
     ids=["serial", "name", "key", "issuer"],
 )

@@ -17,7 +17,18 @@ from typing import NoReturn
 
 import pytest
 
-__all__ = ["Mutation", "Outcome", "foreign_modules", "fork", "load", "outcome_of"]
+__all__ = [
+    "OPTIONS",
+    "Mutation",
+    "Outcome",
+    "end",
+    "foreign_modules",
+    "fork",
+    "limit",
+    "load",
+    "outcome_of",
+    "write_to",
+]
 
 MEMORY_BYTES = 6 << 30
 PROJECT = frozenset(
@@ -25,7 +36,7 @@ PROJECT = frozenset(
 )
 """Packages that import the core: none may be imported before the fork, or the mutant would find its module there."""
 # Rewriting assertions would replace the import of this package as well: it is a plugin for pytest.
-_OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain")
+OPTIONS = ("-q", "-x", "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain")
 _SURVIVED, _KILLED, _NO_TESTS, _NOT_IMPORTED = 0, 1, 5, 6
 
 
@@ -102,12 +113,8 @@ def fork(tests: Sequence[str], mutation: Mutation | None, *, cpu: float, wall: f
         return pid
     status = _KILLED
     try:
-        os.setpgid(0, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, wall)
-        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu) + 1, resource.RLIM_INFINITY))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
-        _write_to(notes / f"{os.getpid()}.txt")
+        limit(cpu=cpu, wall=wall)
+        write_to(notes / f"{os.getpid()}.txt")
         if mutation is not None:
             sys.meta_path.insert(0, mutation)
         status = _run(tests, notes / f"{os.getpid()}.json")
@@ -117,16 +124,27 @@ def fork(tests: Sequence[str], mutation: Mutation | None, *, cpu: float, wall: f
         traceback.print_exc()
         raise
     finally:
-        _end(status)
+        end(status)
 
 
-def _end(status: int) -> NoReturn:
+def limit(*, cpu: float, wall: float) -> None:
+    """Make this process one of its own group, that is ended when it takes too long or too much."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, wall)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu) + 1, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.RLIM_INFINITY))
+
+
+def end(status: int) -> NoReturn:
+    """End this process at once: nothing that it inherited is finished twice."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(status)
 
 
-def _write_to(path: Path) -> None:
+def write_to(path: Path) -> None:
+    """Send all output to a file, and take no input."""
     output = os.open(path, os.O_WRONLY | os.O_CREAT)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
@@ -136,7 +154,7 @@ def _write_to(path: Path) -> None:
 def _run(tests: Sequence[str], failed: Path) -> int:
     chosen = _Chosen(tests)
     files = tuple(dict.fromkeys(test.partition("::")[0] for test in tests))
-    status = int(pytest.main([*_OPTIONS, *files], plugins=[chosen]))
+    status = int(pytest.main([*OPTIONS, *files], plugins=[chosen]))
     failed.write_text(json.dumps(chosen.failed), encoding="utf-8")
     # Anything else is a module that cannot be imported any more: of the tests, or of a plugin.
     return status if status in {_SURVIVED, _NO_TESTS} else _KILLED
@@ -164,12 +182,12 @@ def foreign_modules(files: Sequence[str]) -> list[str]:
     if pid == 0:
         status = 1
         try:
-            _write_to(Path(os.devnull))
-            status = int(pytest.main([*_OPTIONS, "--collect-only", *files]))
+            write_to(Path(os.devnull))
+            status = int(pytest.main([*OPTIONS, "--collect-only", *files]))
             with os.fdopen(write, "w") as pipe:
                 json.dump([name for name in sys.modules if name.partition(".")[0] not in PROJECT], pipe)
         finally:
-            _end(status)
+            end(status)
     os.close(write)
     with os.fdopen(read) as pipe:
         names = pipe.read()

@@ -8,6 +8,7 @@ import argparse
 import ast
 import hashlib
 import json
+import pickle
 import random
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosmic_ray.ast import ast_nodes, get_ast
-from cosmic_ray.mutating import mutate_code
+from cosmic_ray.mutating import MutationVisitor
 
 from tests.mutants.operators import operators
 from tests.mutants.rules import Span, is_behaviour, left_out
@@ -43,6 +44,17 @@ def _source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@cache
+def _tree(path: Path) -> bytes:
+    """Return the syntax tree of Cosmic Ray: to read it back takes a fifth of the time that parsing does."""
+    return pickle.dumps(get_ast(_source(path)))
+
+
+@cache
+def _program(source: str) -> str:
+    return ast.dump(ast.parse(source))
+
+
 def places(path: Path) -> Iterator[Place]:
     """Find every behavioural mutant of a file."""
     source = _source(path)
@@ -58,8 +70,9 @@ def places(path: Path) -> Iterator[Place]:
 def mutant(place: Place) -> dict[str, Any] | None:
     """Make a mutant; None where the change is none, or is no Python."""
     source = _source(place.path)
-    mutated = mutate_code(source, _OPERATORS[place.operator], place.occurrence)
-    if mutated is None or not _is_other_program(source, mutated):
+    visitor = MutationVisitor(place.occurrence, _OPERATORS[place.operator])
+    mutated = visitor.walk(pickle.loads(_tree(place.path))).get_code()  # noqa: S301  written above
+    if not visitor.mutation_applied or not _is_other_program(source, mutated):
         return None
     before, after = _difference(source, mutated)
     return {
@@ -75,7 +88,7 @@ def mutant(place: Place) -> dict[str, Any] | None:
 
 def _is_other_program(source: str, mutated: str) -> bool:
     try:
-        return ast.dump(ast.parse(mutated)) != ast.dump(ast.parse(source))
+        return ast.dump(ast.parse(mutated)) != _program(source)
     except SyntaxError:
         return False
 

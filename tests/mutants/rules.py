@@ -7,7 +7,8 @@ Left out, by the syntax tree:
 3. arguments of decorators (`frozen=`, `slots=`, `maxsize=`) and of `field` but for its default;
 4. sizes of caches: constants with `CACHE` or `REMEMBERED` in their name;
 5. texts of errors and checks: f-strings; the arguments of an error except `code` and `retryable`; arguments that are
-   named like texts (`expected`, `got`, `clause`, …), wherever they stand;
+   named like texts (`expected`, `got`, `clause`, …), wherever they stand; what a step of a procedure records for people
+   (`procedure.record(…)`), and the length at which the `repr(…)` of a value is cut;
 6. assertions about the program itself: `assert`, `assert_never(…)` and `zip(…, strict=…)`.
 """
 
@@ -92,6 +93,8 @@ def _not_behaviour(node: ast.AST) -> Iterator[ast.AST]:
             yield from _of_assignment(node)
         case ast.BinOp(op=ast.BitOr()) if _is_type(node.left) or _is_type(node.right):
             yield node
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="repr")), slice=ast.Slice() as cut):
+            yield cut
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             yield from node.body
         case ast.JoinedStr() | ast.Assert():
@@ -129,6 +132,8 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
     called = _name(node.func)
     if called.endswith("Error"):
         yield from _texts_of_error(node)
+    if called == "record":
+        yield from node.args
     if called == "cast":
         yield node.args[0]
     if called == "assert_never":

@@ -4,10 +4,11 @@
 
     python -m tests.mutants.run --tool PYTHON [--sample 60 [--seed N]] [--limit SECONDS] [--jobs N] FILE …
 
-Cosmic Ray makes the mutants (`generate.py`, in an environment of its own). Each is judged in a process that is forked
-from this one and imports the mutant in place of its module; no file changes. The tests are those that reach the changed
-line in the traced run that `make traced` keeps. Without `--sample` every mutant is judged; what was killed stays so
-until its file changes, so an interrupted run goes on where it ended.
+Cosmic Ray makes the mutants (`generate.py`, in an environment of its own); no file changes. The tests are those that
+reach the changed line in the traced run that `make traced` keeps. Mutants of the bodies of functions are judged first,
+in processes that share collected tests (`collected.py`). All others are judged in a process that is forked from this
+one and imports the mutant in place of its module (`child.py`). Without `--sample` every mutant is judged; what was
+killed stays so until its file changes, so an interrupted run goes on where it ended.
 
 Ends with 0, with 1 where less than 95 % of the mutants are killed, and with 2 where none could be judged or a test
 fails without a mutant.
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.child import Mutation, Outcome, foreign_modules, fork, load, outcome_of
+from tests.mutants.collected import Judgement, judged
 from tests.mutants.selection import Batch, Selection
 
 __all__ = ["BAR", "Tally", "excused_survivors", "main"]
@@ -41,6 +43,8 @@ BAR = 0.95
 WALL_SECONDS = 180
 CONFIRMING = 0.12
 """Share of the limit that is kept for running the tests that failed without a mutant."""
+NOT_IMPORTED = 0.6
+"""Share of the limit after which no further mutant is drawn: those that have to be imported take longer."""
 CONTROL_TESTS = 200
 SAMPLED_FILES = 8
 """Every so many files of tests are asked what they import; most import the same."""
@@ -112,7 +116,14 @@ def excused_survivors(path: Path = SURVIVORS) -> dict[tuple[str, str, str], str]
 
 def main(argv: list[str] | None = None) -> int:
     """Judge mutants and print the rate."""
-    options = _parser().parse_args(argv)
+    os.environ.setdefault("HYPOTHESIS_PROFILE", "ci")  # inputs that are made slowly are no failure on a busy machine
+    try:
+        return _judge_all(_parser().parse_args(argv))
+    except RuntimeError as exc:
+        return _broken(str(exc))
+
+
+def _judge_all(options: argparse.Namespace) -> int:
     begun = time.monotonic()
     ends = begun + options.limit * (1 - CONFIRMING) if options.limit else None
     seed = (options.seed if options.seed is not None else secrets.randbelow(10**6)) if options.sample else None
@@ -123,17 +134,21 @@ def main(argv: list[str] | None = None) -> int:
     selection = Selection(STATE / "traced")
     tally = Tally(excuses=excused_survivors())
     with _generator(options.tool, options.files, seed=seed, judged=results.path if results else None) as tool:
-        load(foreign_modules(selection.files[::SAMPLED_FILES]))
-        if not _pass_without_a_mutant(selection.quickest(CONTROL_TESTS)):
-            return _broken("tests fail without a mutant; run pytest on those that `make traced` runs")
         mutants = _lines(tool)
         say(f"mutants: {next(mutants)['places']} in all")
         drawn = itertools.islice(mutants, options.sample)
-        judge(drawn, selection, tally, jobs=options.jobs, ends=ends, results=results)
-        if next(mutants, None) is not None:
+        # A copy of this process draws them; what it leaves is drawn by nobody.
+        stops = begun + options.limit * NOT_IMPORTED if options.limit else None
+        waiting = list(_left(judged(drawn, selection, jobs=options.jobs, ends=stops), tally, results))
+        if options.sample or (stops is not None and time.monotonic() > stops):
             tool.terminate()
         elif tool.wait() != 0:
             return _broken("the tool failed")
+    say(f"mutants: {tally.killed} killed without importing them, {len(waiting)} to be imported")
+    load(foreign_modules(selection.files[::SAMPLED_FILES]))
+    if not _pass_without_a_mutant(selection.quickest(CONTROL_TESTS)):
+        return _broken("tests fail without a mutant; run pytest on those that `make traced` runs")
+    judge(iter(waiting), selection, tally, jobs=options.jobs, ends=ends, results=results)
     if not _pass_without_a_mutant(sorted(tally.killers)):
         return _broken("a test that killed a mutant fails without one as well, so the rate says nothing")
     tally.killed += results.before if results else 0
@@ -189,6 +204,19 @@ def _is_current(name: str, digests: dict[str, str]) -> bool:
     return rest.partition(":")[0] == digests[path]
 
 
+def _left(
+    judgements: Iterator[Judgement], tally: Tally, results: Results | None
+) -> Iterator[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """Count the mutants that are judged, and give those that are to be imported, with the tests to ask first."""
+    for mutant, outcome, failed in judgements:
+        if outcome is None:
+            yield mutant, failed
+            continue
+        tally.add(mutant, outcome)
+        if outcome == Outcome.KILLED and results is not None:
+            results.add(mutant["name"])
+
+
 def _generator(tool: str, files: list[str], *, seed: int | None, judged: Path | None) -> "subprocess.Popen[str]":
     more = [*(["--seed", str(seed)] if seed is not None else []), *(["--judged", str(judged)] if judged else [])]
     command = [tool, "-m", "tests.mutants.generate", *more, "--", *files]
@@ -196,7 +224,7 @@ def _generator(tool: str, files: list[str], *, seed: int | None, judged: Path | 
 
 
 def judge(
-    mutants: Iterator[Mapping[str, Any]],
+    mutants: Iterator[tuple[Mapping[str, Any], tuple[str, ...]]],
     selection: Selection,
     tally: Tally,
     *,
@@ -227,13 +255,20 @@ def judge(
                     results.add(job.mutant["name"])
 
 
-def _next(mutants: Iterator[Mapping[str, Any]], selection: Selection, tally: Tally, ends: float | None) -> Job | None:
+def _next(
+    mutants: Iterator[tuple[Mapping[str, Any], tuple[str, ...]]],
+    selection: Selection,
+    tally: Tally,
+    ends: float | None,
+) -> Job | None:
     """Draw the next mutant that a test reaches; what none reaches has survived."""
-    for mutant in mutants:
+    for mutant, first in mutants:
         if ends is not None and time.monotonic() > ends:
             return None
         source = (REPOSITORY / mutant["path"]).read_text(encoding="utf-8")
         batches = deque(selection.batches(mutant["path"], mutant["line"], source))
+        if first:
+            batches.appendleft(Batch(first, sum(map(selection.seconds, first))))
         if batches:
             return Job(mutant=mutant, batches=batches)
         tally.add(mutant, Outcome.SURVIVED)

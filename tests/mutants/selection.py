@@ -17,6 +17,8 @@ __all__ = ["Batch", "Selection", "statement_lines", "statement_names"]
 UNKNOWN_SECONDS = 0.5
 FILE_SECONDS = 0.2
 """What importing one more file of tests costs."""
+IMPORTED = 100
+"""More than any two paths have words in common."""
 
 
 class Batch(NamedTuple):
@@ -37,15 +39,15 @@ class Selection:
             folder: holds a pair of files for each run: NAME.coverage, written by coverage with one context a test, and
                 NAME.json, written by `tests.mutants.durations`.
         """
-        self._data = [CoverageData(str(file)) for file in sorted(folder.glob("*.coverage"))]
+        self._runs = tuple(sorted(folder.glob("*.coverage")))
         traced: dict[str, float] = {}
-        for data in self._data:
-            data.read()
-            traced |= json.loads(Path(data.data_filename()).with_suffix(".json").read_text(encoding="utf-8"))
+        for run in self._runs:
+            traced |= json.loads(run.with_suffix(".json").read_text(encoding="utf-8"))
         self.files = tuple(sorted(file for file in {_file(test) for test in traced} if Path(file).is_file()))
         """Every file that holds a traced test."""
         self._seconds = {test: seconds for test, seconds in traced.items() if _file(test) in self.files}
         self._by_line = cache(self._reached)
+        self._imported: defaultdict[str, set[int]] = defaultdict(set)
 
     def quickest(self, count: int) -> tuple[str, ...]:
         """Return so many tests that take least."""
@@ -56,14 +58,14 @@ class Selection:
 
         First those of the nearest files that reach the statement, then all others that do, then the nearest that reach
         anything of the module: a result that is remembered hides its second caller from the trace. What runs when it
-        is imported is reached by no test: for that, those that name the constant and those of the nearest files, then
-        all that reach the module.
+        is imported is reached by no test: for that, those that name the constant or the class, then those of the
+        nearest files, then all that reach the module.
         """
         by_line = self._by_line(path)
         reaching = {test for number in statement_lines(source, line) for test in by_line.get(number, ())}
         others = {test for tests in by_line.values() for test in tests} - reaching
         stages: tuple[tuple[set[str], float], ...]
-        if reaching:
+        if reaching and not is_declaration(source, line):
             near, also = _nearest(path, reaching), _nearest(path, others)
             stages = (
                 ({test for test in reaching if _file(test) in near}, 10.0),
@@ -71,11 +73,22 @@ class Selection:
                 ({test for test in others if _file(test) in also}, 10.0),
             )
         else:
-            near = _nearest(path, self._seconds) if others else frozenset()
-            naming = self._naming(statement_names(source, line)) | {one for one in self._seconds if _file(one) in near}
-            stages = ((naming, 10.0), (others - naming, 25.0))
+            others |= reaching
+            naming = self._naming(statement_names(source, line)) if others else set()
+            near = _nearest(path, self._seconds.keys() - naming) if others else frozenset()
+            beside = {one for one in self._seconds.keys() - naming if _file(one) in near}
+            stages = ((naming, 10.0), (beside, 10.0), (others - naming - beside, 15.0))
         batches = (self._within(_ordered(path, tests, self._seconds), limit) for tests, limit in stages)
         return tuple(batch for batch in batches if batch.tests)
+
+    def seconds(self, test: str) -> float:
+        """Return how long a test takes; an estimate."""
+        return self._seconds.get(test, UNKNOWN_SECONDS)
+
+    def runs_on_import(self, path: str, line: int, source: str) -> bool:
+        """Return whether a statement runs before any test does: on import, or while the tests are collected."""
+        self._by_line(path)
+        return not self._imported[path].isdisjoint(statement_lines(source, line))
 
     def _naming(self, names: frozenset[str]) -> set[str]:
         """Return the tests of files that speak of a constant; its line ran when it was imported, for no test."""
@@ -86,10 +99,16 @@ class Selection:
 
     def _reached(self, path: str) -> dict[int, set[str]]:
         tests: defaultdict[int, set[str]] = defaultdict(set)
-        for data in self._data:
+        for run in self._runs:
+            # A process that is forked must not use what its parent opened: coverage would erase the file.
+            data = CoverageData(str(run))
+            data.read()
             for line, names in data.contexts_by_lineno(path).items():
                 # A context is "NODE-ID|PHASE"; the empty one is that of no test.
                 tests[line].update(name.rpartition("|")[0] for name in names)
+                if "" in names:
+                    self._imported[path].add(line)
+            data.close(force=True)
         return {line: found & self._seconds.keys() for line, found in tests.items()}
 
     def _within(self, tests: Iterable[str], limit: float) -> Batch:
@@ -118,10 +137,23 @@ def statement_lines(source: str, line: int) -> range:
     return best
 
 
+def is_declaration(source: str, line: int) -> bool:
+    """Return whether a line is in no function's body: it runs once, when the module is imported, whoever does that."""
+    return not any(
+        node.body[0].lineno <= line <= (node.end_lineno or line)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+    )
+
+
 def statement_names(source: str, line: int) -> frozenset[str]:
-    """Return what the top-level assignment that holds a line assigns; nothing for any other line."""
+    """Return what the top-level statement that holds a line defines: constants, a class or a function."""
     for node in ast.parse(source).body:
-        if node.lineno <= line <= (node.end_lineno or node.lineno) and isinstance(node, ast.Assign | ast.AnnAssign):
+        if not node.lineno <= line <= (node.end_lineno or node.lineno):
+            continue
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            return frozenset((node.name,))
+        if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             return frozenset(one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name))
     return frozenset()
@@ -145,21 +177,35 @@ def _nearest(path: str, tests: Iterable[str]) -> frozenset[str]:
 
 @cache
 def _distance(path: str, file: str) -> int:
+    """Return less for what is nearer: files that import the module, and those that are named like it."""
     words = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in path.split("/")))
     others = frozenset(chain.from_iterable(part.removesuffix(".py").split("_") for part in file.split("/")))
-    return -len(words & others)
+    return -len(words & others) - (IMPORTED if _module(path) in _imported(file) else 0)
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@cache
+def _imported(file: str) -> frozenset[str]:
+    source = Path(file)
+    nodes = ast.walk(ast.parse(source.read_text(encoding="utf-8"))) if source.is_file() else ()
+    return frozenset(node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None)
 
 
 def _ordered(path: str, tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
     """Order tests: in each round one case of each test function, those of near files and quick ones first."""
 
-    def cost(test: str) -> tuple[float, str]:
-        return seconds.get(test, UNKNOWN_SECONDS), test
+    def cost(test: str) -> tuple[bool, float, str]:
+        return f"[{_module(path)}]" not in test, seconds.get(test, UNKNOWN_SECONDS), test
 
     functions: dict[str, list[str]] = {}
     for test in sorted(tests, key=cost):
         functions.setdefault(test.partition("[")[0], []).append(test)
     rounds = zip_longest(
-        *sorted(functions.values(), key=lambda cases: (_distance(path, _file(cases[0])), cost(cases[0])))
+        *sorted(
+            functions.values(), key=lambda cases: (cost(cases[0])[0], _distance(path, _file(cases[0])), cost(cases[0]))
+        )
     )
     return [test for cases in rounds for test in cases if test is not None]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from coverage import CoverageData
 
-from tests.mutants.selection import Selection, statement_lines, statement_names
+from tests.mutants.selection import Selection, is_declaration, statement_lines, statement_names
 
 SOURCE = """\
 LIMIT = 3
@@ -48,9 +48,15 @@ def test_a_statement_is_found_by_any_of_its_lines(line: int, lines: list[int]) -
     assert list(statement_lines(SOURCE, line)) == lines
 
 
-def test_a_constant_is_known_by_its_name() -> None:
+def test_a_constant_and_a_function_are_known_by_their_names() -> None:
     assert statement_names(SOURCE, 1) == {"LIMIT"}
-    assert statement_names(SOURCE, 5) == frozenset()
+    assert statement_names(SOURCE, 5) == {"f"}
+    assert statement_names(SOURCE, 2) == frozenset()
+
+
+@pytest.mark.parametrize(("line", "declares"), [(1, True), (3, True), (4, False), (9, False), (11, False)])
+def test_a_line_in_no_body_is_a_declaration(line: int, declares: bool) -> None:
+    assert is_declaration(SOURCE, line) is declares
 
 
 def test_tests_that_reach_the_statement_come_first_and_the_nearest_file_before_others(tmp_path: Path) -> None:
@@ -85,6 +91,21 @@ def test_one_case_of_each_function_runs_before_the_second_of_any(tmp_path: Path)
     assert batch.tests == (cases[0], f"{NEAR}::test_one", *cases[1:])
 
 
+def test_a_file_that_imports_the_module_is_nearer_than_one_that_is_named_like_it(tmp_path: Path) -> None:
+    importing = "tests/else/test_importing.py"
+    (tmp_path / importing).write_text("from things.thing import f\n")
+    found = selection(tmp_path, {f"{NEAR}::test_near|run": [11], f"{importing}::test_f|run": [11]})
+    batches = [batch.tests for batch in found.batches("things/thing.py", 11, SOURCE)]
+    assert batches == [(f"{importing}::test_f",), (f"{NEAR}::test_near",)]
+
+
+def test_the_case_of_the_module_comes_before_all_others(tmp_path: Path) -> None:
+    cases = (f"{NEAR}::test_a", f"{NEAR}::test_many[things.other]", f"{NEAR}::test_many[things.thing]")
+    found = selection(tmp_path, {f"{case}|run": [11] for case in cases}, {cases[2]: 0.5})
+    (batch,) = found.batches("things/thing.py", 11, SOURCE)
+    assert batch.tests == (cases[2], cases[0], cases[1])
+
+
 def test_a_batch_takes_the_time_it_may_and_at_least_one_test(tmp_path: Path) -> None:
     slow = {f"{NEAR}::test_slow": 100.0, f"{NEAR}::test_slower": 200.0}
     found = selection(tmp_path, {f"{name}|run": [11] for name in slow}, slow)
@@ -104,7 +125,21 @@ def test_a_constant_is_judged_by_the_tests_that_name_it(tmp_path: Path) -> None:
     found = selection(
         tmp_path, {f"{naming}::test_limit|run": [99], f"{NEAR}::test_near|run": [], f"{FAR}::test_other|run": [4]}
     )
-    assert found.batches("things/thing.py", 1, SOURCE)[0].tests == (f"{NEAR}::test_near", f"{naming}::test_limit")
+    assert [batch.tests for batch in found.batches("things/thing.py", 1, SOURCE)] == [
+        (f"{naming}::test_limit",),
+        (f"{NEAR}::test_near",),
+        (f"{FAR}::test_other",),
+    ]
+
+
+def test_a_constant_that_a_test_imports_first_is_judged_by_the_tests_that_name_it(tmp_path: Path) -> None:
+    naming = "tests/else/test_naming_late.py"
+    (tmp_path / naming).write_text("assert thing.LIMIT == 3\n")
+    found = selection(tmp_path, {f"{FAR}::test_first|run": [1], f"{naming}::test_limit|run": [99]})
+    assert [batch.tests for batch in found.batches("things/thing.py", 1, SOURCE)] == [
+        (f"{naming}::test_limit",),
+        (f"{FAR}::test_first",),
+    ]
 
 
 def test_tests_of_files_that_are_gone_are_not_asked(tmp_path: Path) -> None:

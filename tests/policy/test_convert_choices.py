@@ -137,6 +137,11 @@ def test_a_choice_between_kinds_of_machines_becomes_branches() -> None:
     assert "tdx.service_td: false" in strictly
 
 
+def test_the_profile_of_azures_tokens_about_tds_names_the_kind_of_machine() -> None:
+    profile = equals("eat_profile", "https://aka.ms/maa-eat-profile-tdxvm")
+    assert {"tdx"} == set(document_of(converted(profile))) & {"snp", "tdx"}
+
+
 def test_what_lies_around_a_choice_is_demanded_in_every_branch() -> None:
     conversion = converted(IS_SNP, SMT, of("anyOf", host(1), of("allOf", vmpl(1), host(0))))
     assert losses(conversion) == []
@@ -331,6 +336,11 @@ def test_choices_beyond_the_number_of_branches_are_lost_by_their_place() -> None
     assert "64 branches" in conversion.open_losses[0].why
     accepted = document_of(all_accepted(*conditions))
     assert [len(accepted["any_of"]), len(accepted["all_of"][0]["any_of"])] == [9, 54]
+    # Each choice but the first takes a branch more: 9 + 28 + 27 are 64.
+    assert losses(converted(*conditions[:2], choice("imageId", 27), choice("familyId", 26))) == []
+    assert losses(converted(*conditions[:2], choice("imageId", 27), choice("familyId", 27))) == [
+        "anyOf[0].allOf[3].anyOf"
+    ]
     for single in (choice("familyId", 65), of("anyOf", SMT, of("allOf", choice("familyId", 9), choice("imageId", 9)))):
         assert losses(converted(IS_SNP, COMPLIANT, single)) == ["anyOf[0].allOf[2].anyOf", COMPLIANT["claim"]]
         assert set(document_of(all_accepted(IS_SNP, single))) >= {"snp"}

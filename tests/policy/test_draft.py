@@ -381,6 +381,8 @@ def test_what_a_stranger_wrote_cannot_leave_its_quotes_or_its_comment() -> None:
     assert YAML(typ="safe", pure=True).load(text) == document
     assert text.isascii()
     assert list(comment_lines("")) == ["#"]
+    assert list(comment_lines(f"{'a' * 50} {'b' * 49}")) == [f"# {'a' * 50} {'b' * 49}"]
+    assert list(comment_lines(f"{'a' * 50} {'b' * 50}")) == [f"# {'a' * 50}", f"# {'b' * 50}"]
     long = list(comment_lines("word " * 60))
     assert all(line.startswith("# word") and len(line) <= 102 for line in long)
     assert len(long) > 2

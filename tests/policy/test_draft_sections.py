@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from attest.encoding import rfc3339_text
+from attest.evidence.snp.tcb import SnpProduct
+from attest.policy.authoring.draft_sections import snp_section
 from tests.policy.drafts import drafted, verified_fixture
+from tests.samples import scene
 
 Json = dict[str, Any]
 
@@ -44,6 +47,37 @@ def test_a_section_of_snp_states_the_machine(case: str) -> None:
         assert written.get(key) == (seen[claim] or None if claim in seen else None)
 
 
+ANY_CHIP = {"snp.tcb": "exactly", "snp.chip": "any"}
+OWNED = {
+    "host_data": ("host_data", 32),
+    "id_key_digests": ("id_key_digest", 48),
+    "author_key_digests": ("author_key_digest", 48),
+    "family_ids": ("family_id", 16),
+    "image_ids": ("image_id", 16),
+}
+
+
+@pytest.mark.parametrize("key", OWNED)
+def test_a_value_that_the_owner_chose_is_demanded_and_zeros_are_not(key: str) -> None:
+    honest, (field, size) = scene(), OWNED[key]
+    chosen = honest.verify(honest.guest.report(bytes(64), override={field: bytes(size - 1) + b"\1"}))
+    demands = snp_section(chosen, "image", ANY_CHIP).demands
+    assert {name: demands[name] for name in OWNED if name in demands} == {key: ["00" * (size - 1) + "01"]}
+
+
+def test_the_number_that_the_owner_counts_up_is_demanded() -> None:
+    honest = scene()
+    counted = honest.verify(honest.guest.report(bytes(64), override={"guest_svn": 1}))
+    assert snp_section(counted, "image", ANY_CHIP).demands["minimum_guest_svn"] == 1
+    assert "minimum_guest_svn" not in snp_section(honest.verify(), "image", ANY_CHIP).demands
+
+
+@pytest.mark.parametrize("product", SnpProduct)
+def test_a_product_whose_reports_can_be_forged_is_named_as_such(product: SnpProduct) -> None:
+    comments = snp_section(scene(product).verify(), "image", ANY_CHIP).comments
+    assert (("products",) in comments) is (product is SnpProduct.MILAN)
+
+
 # -- Intel
 
 
@@ -54,6 +88,7 @@ def test_a_section_of_tdx_states_the_machine(case: str) -> None:
         assert written[key] == [seen[key]]
     assert written["td_attributes"].items() <= seen["td_attributes"].items()
     assert set(written["td_attributes"]) >= {"debug", "sept_ve_disable", "migratable", "pks", "kl", "perfmon"}
+    assert [written[f"rtmr{number}"] for number in range(4)] == [[f"seen-rtmr{number}"] for number in range(4)]
     module = seen["tdx_module"]
     assert written["minimum_tdx_module_svn"] == {str(module["major_version"]): module["svn"]}
     assert "mr_seam" not in section(case, "tdx", or_newer=["tdx.module"])

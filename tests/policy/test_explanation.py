@@ -209,6 +209,13 @@ def test_a_policy_is_told_whole_and_the_same_each_time() -> None:
     assert "\nAll devices together:\n" in text
     document = explanation_document(load_policy(data), references)
     assert json.dumps(document) == json.dumps(explanation_document(load_policy(data), references))
+    rules: Any = document["rules"]
+    placed = tuple(load_policy(data).all_rules())
+    assert [(rule["id"], rule["kind"], rule.get("unchecked")) for rule in rules] == [
+        (one.rule.id, one.kind, one.rule.relaxed) for one in placed
+    ]
+    assert {len(rule) for rule in rules} == {3, 4}
+    assert "not this time" in {one.rule.relaxed for one in placed}
     assert document["accepts"] == ["sev-snp", "tdx", "sgx", "nvidia-gpu", "nvidia-switch"]
     assert document["simulated"] is None
 

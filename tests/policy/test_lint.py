@@ -344,6 +344,7 @@ def test_one_fact_must_not_count_twice() -> None:
 
 def test_sections_of_branches_are_looked_at() -> None:
     assert ("over-broad", "any_of[1].snp.vmpl") in rules(branches(SMT, branch(vmpl=[0, 1, 2, 3])))
+    assert ("value-repeated", "all_of[0].snp.vmpl[1]") in rules(branches(branch(vmpl=[0, 0]), key="all_of"))
     bare = branch(measurement={"unchecked": "the policy says it"}, vmpl=[1])
     inner = branch(measurement={"unchecked": "the policy says it"}, guest_policy={"smt": False})
     assert ("identity-not-demanded", "any_of[0].snp") in rules(branches(bare, branch()))

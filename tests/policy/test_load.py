@@ -124,6 +124,17 @@ def test_a_typing_error_in_a_key_is_refused_and_the_right_key_suggested(where: s
 
 
 @pytest.mark.parametrize(
+    ("key", "lowest", "highest"),
+    [("minimum_guest_svn", 0, 2**32 - 1), ("mitigations_at_launch", 1, 2**53 - 1), ("mitigations_now", 1, 2**53 - 1)],
+)
+def test_an_integer_is_read_up_to_its_bounds(key: str, lowest: int, highest: int) -> None:
+    for number in (lowest, highest):
+        load(document(**{key: number}))
+    for number in (lowest - 1, highest + 1):
+        assert refused(document(**{key: number})).field == f"snp.{key}"
+
+
+@pytest.mark.parametrize(
     ("change", "path"),
     [
         ({"products": []}, "snp.products"),
@@ -381,16 +392,12 @@ def test_a_document_that_would_take_long_is_refused_before_it_is_built(text: byt
     assert problem in outcome.value.message
 
 
-def test_a_document_of_exactly_so_many_keys_and_values_is_read() -> None:
-    for wrong, text in (
-        (0, "a: [" + "1, " * (MAX_POLICY_NODES - 4) + "1]"),
-        (1, "a: [" + "1, " * (MAX_POLICY_NODES - 3) + "1]"),
-        (0, '{"a": [' + "1, " * (MAX_POLICY_NODES - 4) + "1]}"),
-        (1, '{"a": [' + "1, " * (MAX_POLICY_NODES - 3) + "1]}"),
-    ):
+@pytest.mark.parametrize(("head", "tail"), [("a: [", "1]"), ('{"a": [', "1]}")], ids=["YAML", "JSON"])
+def test_a_document_of_exactly_so_many_keys_and_values_is_read(head: str, tail: str) -> None:
+    for more, code in ((0, "policy-invalid"), (1, "policy-unreadable")):
         with pytest.raises(ConfigurationError) as outcome:
-            load_policy(text.encode())
-        assert outcome.value.code == ("policy-unreadable" if wrong else "policy-invalid")
+            load_policy((head + "1, " * (MAX_POLICY_NODES - 4 + more) + tail).encode())
+        assert outcome.value.code == code
 
 
 JSON = st.recursive(

@@ -79,6 +79,7 @@ def test_wrong_files_are_refused() -> None:
         cases_of(),
         cases_of(CASE, CASE),
         cases_of(CASE, more=1),
+        cases_of(CASE, references=[{"document": "references.yaml", "more": 1}]),
         json.dumps({"schema": "attest.policy/1", "cases": [CASE]}).encode(),
     ):
         with pytest.raises(ConfigurationError):

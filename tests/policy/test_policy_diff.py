@@ -246,6 +246,8 @@ def test_origins_and_unused_values_are_labels() -> None:
     assert differences(old, new) == [("reference_values.a", "label"), ("reference_values.unused", "label")]
     assert diff_policies(decoded(old), decoded(new)).same_meaning
     assert differences(new, old) == [("reference_values.a", "label"), ("reference_values.unused", "label")]
+    for one, other, word in ((old, new, "added"), (new, old, "removed")):
+        assert diff_policies(decoded(one), decoded(other)).changes[-1].text == f"{word}; no demand speaks of it"
 
 
 def test_a_relaxed_measurement() -> None:
@@ -479,6 +481,12 @@ def test_a_branch_of_a_new_kind() -> None:
     old, new = (branches(branch("a"), *more, key="all_of", **references) for more in ((), ({"name": "b"} | tdx,)))
     assert differences(old, new) == [("all_of[1]", "changed")]
     assert differences(new, old) == [("all_of[1]", "changed")]
+
+
+def test_the_differences_stand_in_the_order_of_the_new_branches() -> None:
+    old = branches(branch("a"), branch("b", vmpl=[1]))
+    new = branches(branch("b", vmpl=[0, 1]), branch("a", vmpl=[0, 1]))
+    assert differences(old, new) == [("any_of[0].snp.vmpl", "looser"), ("any_of[1].snp.vmpl", "looser")]
 
 
 def test_within_a_branch() -> None:

@@ -152,6 +152,7 @@ def test_a_threshold_is_from_1_to_the_number_of_different_keys(threshold: int) -
 
 def test_the_number_of_keys_and_signatures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused(ConfigurationError, signatures=[signed()] * 65).code == "policy-signature-unreadable"
+    verify_signatures(STRICT, signatures=[signed()] * 64, keys=[ALICE.public_key()], threshold=1)
     monkeypatch.setattr(signatures, "MAX_KEYS", 1)
     keys = [ALICE.public_key(), BOB.public_key()]
     assert refused(ConfigurationError, keys=keys).code == "policy-threshold-invalid"

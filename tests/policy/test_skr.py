@@ -500,6 +500,8 @@ def test_init_time_data_counts_only_beside_host_data() -> None:
 
 def test_what_can_never_hold_is_found() -> None:
     assert kinds(equals("a", "x"), equals("a", "y")) == [("never-holds", "a")]
+    between = {"claim": "b", "notEquals": "z"}
+    assert ("never-holds", "a") in kinds(equals("a", "x"), between, equals("a", "y"))
     assert kinds(equals("a", "x"), equals("a", "y"), group="anyOf") == []
     assert kinds(equals("a", "1"), equals("a", 1)) == []
     assert kinds({"allOf": [equals("a", True), equals("a", "true"), {"anyOf": [equals("a", "x")]}]}) == []

@@ -150,3 +150,9 @@ def test_ranges_that_touch_are_one_beside_those_that_lie_apart() -> None:
         several = spans(ranges_of(Numbering.DECIMAL)([*apart, *written], "v"))
         assert several == spans(ranges_of(Numbering.DECIMAL)([*apart, *one], "v"))
         assert len(several) == 2
+
+
+def test_one_version_lies_between_what_is_below_it_and_what_is_above_it() -> None:
+    exactly, *others = spans(ranges([{"exactly": "5.1"}])), spans(ranges([{"below": "5.1"}, {"at_least": "5.2"}]))
+    assert exactly == [(((5, 1), 0), ((5, 1), 1))]
+    assert others == [[(((), 0), ((5, 1), 0)), (((5, 2), 0), ((1 << 62,), 0))]]

@@ -91,6 +91,8 @@ class Service:
         self.change_entry: Callable[[dict[str, Any]], bytes] = lambda entry: json.dumps(entry).encode()
         self.answers: dict[str, httpx.Response] = {}
         self.log = Log()
+        self.carries = False
+        """Whether it is new enough to send a consistency proof with a release."""
         self.asked = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -102,7 +104,15 @@ class Service:
             return httpx.Response(200, json={"proof": [b64encode(one).decode() for one in proof]})
         if request.url.path == "/v1/challenges":
             return httpx.Response(200, json=self.challenge.to_json())
-        return httpx.Response(200, json=self.release(ReleaseRequest.from_json(json.loads(request.content))).to_json())
+        release = self.release(ReleaseRequest.from_json(json.loads(request.content)))
+        if self.carries and "log_size" in request.url.params:
+            size = int(request.url.params["log_size"])
+            if size > len(self.log.leaves) - 1:
+                self.log.leaves.pop()
+                return httpx.Response(404, json={"code": "log-tile-unknown", "detail": "no"})
+            carried = tuple(self.log.consistency(size, len(self.log.leaves)))
+            release = self.change_release(replace(release, consistency=carried))
+        return httpx.Response(200, json=release.to_json())
 
     def release(self, request: ReleaseRequest) -> Release:
         """Seal every key to the binding's key and sign a receipt."""
@@ -384,6 +394,60 @@ def test_a_log_that_grows_is_followed() -> None:
         client.release(("model",), attester=attester)
         service.log.add(bytes([number]))
     assert service.asked == 4
+
+
+def test_a_log_that_grows_is_followed_without_a_request_where_the_release_carries_the_proof() -> None:
+    service = Service()
+    service.carries = True
+    client = client_of(service)
+    for number in range(5):
+        client.release(("model",), attester=attester)
+        service.log.add(bytes([number]))
+    assert service.asked == 0
+
+
+def test_what_another_thread_remembers_meanwhile_takes_a_request() -> None:
+    service, memory = Service(), ProcessMemory()
+    service.carries = True
+    client = client_of(service, watch=LogWatch(SERVICE, memory=memory))
+    client.release(("model",), attester=attester)
+
+    def change(release: Release) -> Release:
+        if release.consistency is not None:
+            service.log.add(b"more")
+            memory.remember(service.log.checkpoint())
+        return release
+
+    service.change_release = change
+    client.release(("model",), attester=attester)
+    assert service.asked == 1
+
+
+@pytest.mark.parametrize("hashes", [(), (bytes(32),), (b"",)])
+def test_a_carried_proof_that_does_not_hold_opens_nothing_and_nothing_else_is_tried(hashes: tuple[bytes, ...]) -> None:
+    service = Service()
+    service.carries = True
+    client = client_of(service)
+    client.release(("model",), attester=attester)
+    service.change_release = lambda release: replace(release, consistency=hashes)
+    with pytest.raises(LogForkedError):
+        client.release(("model",), attester=attester)
+    assert service.asked == 0
+
+
+def test_a_service_whose_log_became_shorter_is_found_out_with_both_checkpoints() -> None:
+    service, memory = Service(), ProcessMemory()
+    service.carries = True
+    client = client_of(service, watch=LogWatch(SERVICE, memory=memory))
+    for number in range(3):
+        service.log.add(bytes([number]))
+    client.release(("model",), attester=attester)
+    service.log.leaves = []
+    service.answers["/v1/log/proof/consistency"] = httpx.Response(404, json={"code": "log-tile-unknown"})
+    with pytest.raises(LogForkedError) as outcome:
+        client.release(("model",), attester=attester)
+    assert outcome.value.expected == memory.recall()
+    assert SERVICE.verify(outcome.value.got or "").split("\n")[1] == "1"
 
 
 def test_an_older_checkpoint_of_the_same_log_is_no_fork_and_is_not_remembered() -> None:

@@ -78,6 +78,7 @@ def verified(
     asked: str = "acme/prompts",
     policies: tuple[bytes, ...] = (POLICY,),
     at: datetime = AT,
+    **more: Any,  # noqa: ANN401
 ) -> PromptKey:
     def fetch(old: int, new: int) -> tuple[bytes, ...]:
         raise AssertionError(old, new)
@@ -90,12 +91,13 @@ def verified(
         watch=LogWatch(SERVICE),
         fetch=fetch,
         at=at,
+        **more,
     )
 
 
 @pytest.mark.parametrize("algorithm", PROMPT_ALGORITHMS)
 def test_what_is_encrypted_opens_with_the_private_half(algorithm: str) -> None:
-    key = verified(published(note_of(algorithm)))
+    key = verified(published(note_of(algorithm)), kems=PROMPT_ALGORITHMS.values())
     sealed = SealedPrompt.from_json(json.loads(json.dumps(key.encrypt(b"hello", at=AT).to_json())))
     assert sealed.key == "acme/prompts@2"
     opened = open_prompt(
@@ -165,6 +167,19 @@ def test_a_note_counts_from_its_beginning_to_before_its_end(at: datetime, accept
         assert caught.value.code == "prompt-key-not-current"
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "kems"),
+    [("hpke-x25519", None), ("hpke-x25519", {KEM_HYBRID}), (ALGORITHM, {KEM_X25519}), (ALGORITHM, ())],
+)
+def test_a_key_of_a_kem_that_is_not_demanded_is_refused(algorithm: str, kems: Any) -> None:  # noqa: ANN401
+    more = {} if kems is None else {"kems": kems}
+    with pytest.raises(BindingError) as caught:
+        verified(published(note_of(algorithm)), **more)
+    assert (caught.value.code, caught.value.field, caught.value.got) == ("prompt-key-mismatch", "algorithm", algorithm)
+    key = verified(published(note_of(algorithm)), kems=PROMPT_ALGORITHMS.values())
+    assert key.note.algorithm == algorithm
+
+
 def test_a_key_that_is_none_of_its_algorithm_is_refused() -> None:
     single = WorkloadKey.from_material(KEM_X25519, bytes(range(32))).public
     with pytest.raises(BindingError) as caught:
@@ -172,7 +187,7 @@ def test_a_key_that_is_none_of_its_algorithm_is_refused() -> None:
     assert caught.value.field == "public_key"
     for public in (single[:2] + bytes(31), single[:2] + bytes(33)):
         with pytest.raises(VerificationError):
-            verified(published(note_of("hpke-x25519", public_key=public)))
+            verified(published(note_of("hpke-x25519", public_key=public)), kems={KEM_X25519})
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ def test_an_address_that_is_none_is_a_setting(ask: Send) -> None:
     ("code", "kind"),
     [
         ("policy-not-met", PolicyNotMetError),
+        ("below-floor", PolicyNotMetError),
         ("key-unknown", KeyUnknownError),
         ("lease-stopped", LeaseEndedError),
         ("lease-of-another-holder", LeaseEndedError),

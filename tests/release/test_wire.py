@@ -1,6 +1,7 @@
 """What travels: read back as written, and nothing else is read."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,9 +29,10 @@ SEALED = SealedKey(
     expires_at=datetime(2026, 6, 2, tzinfo=UTC),
 )
 RELEASE = Release(keys=(SEALED,), receipt="note", entry=b"{}", proof="proof")
+WITH_PROOF = replace(RELEASE, consistency=(bytes(32), bytes(range(32))))
 
 
-@pytest.mark.parametrize("message", [CHALLENGE, REQUEST, SEALED, RELEASE])
+@pytest.mark.parametrize("message", [CHALLENGE, REQUEST, SEALED, RELEASE, WITH_PROOF])
 def test_a_message_reads_back_as_it_was_written(message: Any) -> None:  # noqa: ANN401  any of the four
     again = type(message).from_json(json.loads(json.dumps(message.to_json())))
     if isinstance(message, ReleaseRequest):
@@ -38,6 +40,15 @@ def test_a_message_reads_back_as_it_was_written(message: Any) -> None:  # noqa: 
         assert (again.challenge, again.key_ids) == (message.challenge, message.key_ids)
     else:
         assert again == message
+
+
+def test_a_consistency_proof_has_a_bounded_number_of_hashes() -> None:
+    good = WITH_PROOF.to_json()
+    assert Release.from_json({**good, "consistency": ["AAAA"] * 63}).consistency == (bytes(3),) * 63
+    strange: tuple[Any, ...] = (None, {}, True, "AAAA", ["AAAA"] * 64, ["!"], ["AAAA\n"])
+    for wrong in strange:
+        with pytest.raises(EvidenceError):
+            Release.from_json({**good, "consistency": wrong})
 
 
 @pytest.mark.parametrize("message", [CHALLENGE, REQUEST, SEALED, RELEASE])

@@ -101,12 +101,21 @@ def test_a_page_of_a_proxy_that_reaches_nobody_is_no_forgery(scene: Scene) -> No
         session.key("model")
 
 
+def test_the_second_key_takes_no_request_to_compare_the_log(scene: Scene) -> None:
+    with scene.session() as session:
+        session.key("model")
+        session.key("other")
+    assert set(scene.line.asked) == {"/v1/challenges", "/v1/releases"}
+
+
 def test_a_log_that_was_forked_is_not_genuine(scene: Scene) -> None:
     with scene.session() as session:
         session.key("model")
 
         def no_proof(request: httpx.Request) -> httpx.Response | None:
-            return httpx.Response(404, json={"code": "x"}) if "consistency" in request.url.path else None
+            if "consistency" not in request.url.path and "log_size" not in request.url.params:
+                return None
+            return httpx.Response(404, json={"code": "log-tile-unknown", "detail": "x"})
 
         scene.line.always = no_proof
         with pytest.raises(ServiceNotGenuineError) as caught:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from attest.endorsements.x509 import parse_certificate
 from attest.errors import ChainError, EvidenceError
 from attest.evidence.azure.forms import ParsedAzureEvidence
@@ -23,7 +21,7 @@ def needy_report(evidence: ParsedAzureEvidence) -> ParsedSnpEvidence | ParsedQuo
     cpu = evidence.cpu
     if isinstance(cpu, ParsedQuote):
         return cpu
-    return replace(cpu, leaves=tuple(leaf for leaf in cpu.leaves if _fits(leaf, cpu.report)))
+    return cpu._replace(leaves=tuple(leaf for leaf in cpu.leaves if _fits(leaf, cpu.report)))
 
 
 def _fits(leaf: bytes, report: ParsedSnpReport) -> bool:

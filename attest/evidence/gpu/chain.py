@@ -7,7 +7,6 @@ issuers are found by name and signature.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -17,9 +16,16 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
-from attest.endorsements.chains import require_ca, require_issued, require_valid
+from attest.endorsements.chains import (
+    PinnedRoot,
+    pinned_roots,
+    require_anchor_valid,
+    require_ca,
+    require_issued,
+    require_valid,
+    untrusted_root,
+)
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
 from attest.endorsements.x509 import Certificate, Issuer
@@ -70,19 +76,6 @@ class DevicePath:
     def device(self) -> Certificate | None:
         """The certificate after the leaf, which should be the device's."""
         return self.certificates[1] if self.leaf is not None and len(self.certificates) > 1 else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceRoot:
-    """The pinned root that a path of certificates reaches.
-
-    Attributes:
-        certificate: its certificate, where the anchor is held by its digest alone.
-    """
-
-    anchor: Anchor
-    issuer: Issuer
-    certificate: Certificate | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +217,7 @@ def require_linked(path: DevicePath) -> None:
         _require_link(child, issuer)
 
 
-def find_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
+def find_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
     """Return the pinned root that issued the last certificate of the path.
 
     Raises:
@@ -245,19 +238,27 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
             clause="nvidia-gpu.md 6.2",
             hint="give the root's certificate with --endorsements PATH",
         )
-    raise untrusted_root(f"the root {last.issuer_common_name}", presented, role=_ROLE, clause="nvidia-gpu.md 6.2")
+    raise untrusted_root(
+        f"{last.issuer_common_name}",
+        presented,
+        role=_ROLE,
+        expected="a pinned NVIDIA root key",
+        clause="nvidia-gpu.md 6.2",
+    )
 
 
 def pinned_root(
     last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, *, role: AnchorRole
-) -> DeviceRoot | None:
+) -> PinnedRoot | None:
     """Return the pinned root that issued a certificate; None when no anchor is of its name or among those presented.
 
     Raises:
         ChainError: as ``require_issued`` or ``require_ca``, for a root of this name or a certificate of it.
     """
     refusal: ChainError | None = None
-    for root in _roots(last, presented, anchors, role):
+    for root in pinned_roots(last, presented, anchors, role=role):
+        if root.certificate is not None and root.anchor.spki is not None:
+            continue  # a key that is held needs no certificate, and has its own name
         try:
             require_issued(last, root.issuer, algorithm=SignatureAlgorithm.ECDSA_SHA384)
             if root.certificate is not None:
@@ -271,38 +272,7 @@ def pinned_root(
     return None
 
 
-def _roots(
-    last: Certificate, presented: tuple[Certificate, ...], anchors: TrustAnchors, role: AnchorRole
-) -> Iterator[DeviceRoot]:
-    """Pinned roots in the name of the issuer: as keys that are held, and as presented certificates."""
-    for anchor in anchors.of_role(role):
-        issuer = anchor.held_issuer()
-        if issuer is not None and issuer.subject == last.issuer:
-            yield DeviceRoot(anchor=anchor, issuer=issuer, certificate=None)
-    for certificate in presented:
-        pinned = anchors.pinned(certificate.spki_sha256, role=role)
-        if pinned is not None and pinned.spki is None:
-            yield DeviceRoot(anchor=pinned, issuer=certificate.as_issuer(), certificate=certificate)
-
-
-def untrusted_root(name: str, presented: tuple[Certificate, ...], *, role: AnchorRole, clause: str) -> ChainError:
-    """Return the error for a root that no anchor pins."""
-    simulation = TrustAnchors.simulation()
-    simulated = any(simulation.pinned(root.spki_sha256, role=role) for root in presented)
-    got = f"SHA-256 of the public key {presented[0].spki_sha256.hex()}" if presented else "a name that no anchor has"
-    return ChainError(
-        f"{name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
-        code="simulated-root-refused" if simulated else "root-not-trusted",
-        expected=f"a pinned NVIDIA {'root' if role == _ROLE else 'RIM root'} key",
-        got=got,
-        clause=clause,
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
-        if simulated
-        else "a root counts only when its key is pinned; see docs/trust-anchors.md",
-    )
-
-
-def require_path_valid(path: DevicePath, root: DeviceRoot | None, *, at: datetime) -> None:
+def require_path_valid(path: DevicePath, root: PinnedRoot | None, *, at: datetime) -> None:
     """Require every certificate of the path, and the root, to be within its dates; both bounds are included.
 
     Nested validity is not required: L5 and L4 begin before the certificates of their issuers.
@@ -318,16 +288,7 @@ def require_path_valid(path: DevicePath, root: DeviceRoot | None, *, at: datetim
         return
     if root.certificate is not None:
         require_valid(root.certificate, at=at)
-    anchor = root.anchor
-    if anchor.not_before is None or anchor.not_after is None or anchor.not_before <= at <= anchor.not_after:
-        return
-    raise ChainError(
-        f"{anchor.name} is not valid at {rfc3339_text(at)}",
-        code="certificate-not-yet-valid" if at < anchor.not_before else "certificate-expired",
-        expected=f"{rfc3339_text(anchor.not_before)} to {rfc3339_text(anchor.not_after)}",
-        got=rfc3339_text(at),
-        clause="RFC 5280, section 4.1.2.5",
-    )
+    require_anchor_valid(root.anchor, at=at)
 
 
 def common_window(certificates: tuple[Certificate, ...]) -> tuple[datetime, datetime]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 
 from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.chains import PinnedRoot
 from attest.endorsements.x509 import Certificate
 from attest.errors import AttestError, BindingError, SignatureError
 from attest.evidence.gpu.certificates import DeviceIdentity, DeviceModel, GpuLeaf, read_identity, read_leaf, read_model
 from attest.evidence.gpu.chain import (
     DeviceChain,
     DevicePath,
-    DeviceRoot,
     find_root,
     report_signed_by,
     require_linked,
@@ -38,7 +38,7 @@ def require_leaf(path: DevicePath) -> GpuLeaf:
     return read_leaf(path.certificates[0])
 
 
-def require_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
+def require_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
     """Require a complete path on which each certificate is issued by the next, up to a pinned root."""
     if path.failure is not None:
         raise path.failure
@@ -46,7 +46,7 @@ def require_root(path: DevicePath, *, anchors: TrustAnchors) -> DeviceRoot:
     return find_root(path, anchors=anchors)
 
 
-def device_chain(path: DevicePath, leaf: GpuLeaf, root: DeviceRoot, identity: DeviceIdentity) -> DeviceChain:
+def device_chain(path: DevicePath, leaf: GpuLeaf, root: PinnedRoot, identity: DeviceIdentity) -> DeviceChain:
     """Return the chain of a known device."""
     _, device, l3, l2 = path.certificates
     model = read_model(device, identity)

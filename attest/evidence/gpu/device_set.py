@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims, StatedItem
 
 _CLAUSE = "nvidia-gpu.md 14"
 
@@ -40,6 +40,32 @@ class DeviceSet:
     switches: tuple[SetMember, ...]
     cpu_kind: str | None
     bound: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StatedDevice:
+    """A GPU or switch that another Verifier states."""
+
+    architecture: str | None
+    driver_version: str | None
+
+
+def stated_devices(items: Sequence[StatedItem], *, bound: bool) -> DeviceSet:
+    """Return the devices among the items that another Verifier states; ``bound`` as in ``DeviceSet``."""
+    return DeviceSet(
+        gpus=tuple(_stated(item.verified) for item in items if item.kind == "nvidia-gpu"),
+        switches=tuple(_stated(item.verified) for item in items if item.kind == "nvidia-switch"),
+        cpu_kind=next((item.kind for item in items if not item.kind.startswith("nvidia")), None),
+        bound=bound,
+    )
+
+
+def _stated(claims: StatedClaims) -> _StatedDevice:
+    architecture, driver = (claims.values.get(name) for name in ("architecture", "driver_version"))
+    return _StatedDevice(
+        architecture=architecture if isinstance(architecture, str) else None,
+        driver_version=driver if isinstance(driver, str) else None,
+    )
 
 
 _Get = Callable[[DeviceSet], ClaimValue]

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from attest.encoding import rfc3339_text
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
 from attest.endorsements.asn1 import BasicConstraints, KeyUsageHolder, tlv
-from attest.endorsements.chains import require_ca, require_issued
+from attest.endorsements.chains import require_ca, require_issued, untrusted_root
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.signatures import SignatureAlgorithm, load_public_key
 from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import ChainError, EndorsementError, EvidenceError, SignatureError
-from attest.evidence.gpu.chain import pinned_root, untrusted_root
+from attest.evidence.gpu.chain import pinned_root
 from attest.evidence.gpu.rim_document import RimEdition, read_content
 from attest.evidence.gpu.xml_signature import SignatureState, malformed, read_signed_document
 
@@ -184,7 +184,9 @@ def find_signers(parsed: ParsedRim, anchors: TrustAnchors) -> tuple[RimSigners, 
     require_issued(l3, l2.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA384)
     found = pinned_root(l2, (root,), anchors, role=_ROLE)
     if found is None:
-        raise untrusted_root(f"the RIM's root {root.name}", (root,), role=_ROLE, clause=_CLAUSE)
+        raise untrusted_root(
+            f"{root.name} of the RIM", (root,), role=_ROLE, expected="a pinned NVIDIA RIM root key", clause=_CLAUSE
+        )
     return (signer, l3, l2), found.anchor
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from attest.checks import Check, Unchecked
 from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.chains import PinnedRoot
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Issuer
 from attest.errors import EndorsementError
@@ -26,7 +27,7 @@ from attest.evidence.gpu.certificates import (
     GpuLeaf,
     read_identity,
 )
-from attest.evidence.gpu.chain import DeviceChain, DevicePath, DeviceRoot, common_window, find_path, require_path_valid
+from attest.evidence.gpu.chain import DeviceChain, DevicePath, common_window, find_path, require_path_valid
 from attest.evidence.gpu.device_checks import (
     arch_facts,
     device_chain,
@@ -254,7 +255,7 @@ class _Device(NamedTuple):
 def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> _Device:
     """Take the steps of the device's certificates, and of its report."""
     leaf: GpuLeaf | None = None
-    root: DeviceRoot | None = None
+    root: PinnedRoot | None = None
     identity: DeviceIdentity | None = None
     chain: DeviceChain | None = None
     broken = "the certificate chain does not hold"

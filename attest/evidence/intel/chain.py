@@ -65,11 +65,7 @@ class PckChain:
 def _read_chain(certification_data: bytes) -> tuple[Certificate, ...]:
     blocks = pem_blocks(certification_data.rstrip(_PADDING))
     begun = certification_data.count(b"-----BEGIN")
-    if (
-        not 1 <= len(blocks) <= MAX_CHAIN_CERTIFICATES
-        or begun != len(blocks)
-        or {b[0] for b in blocks} != {"CERTIFICATE"}
-    ):
+    if len(blocks) > MAX_CHAIN_CERTIFICATES or begun != len(blocks) or {b[0] for b in blocks} != {"CERTIFICATE"}:
         raise EvidenceError(
             "the quote's certification data is not a chain of PEM certificates",
             code="certificate-malformed",
@@ -204,7 +200,7 @@ def _no_root(
 ) -> VerificationError | EndorsementError:
     strangers = tuple(c for c in presented if anchors.pinned(c.spki_sha256, role=_ROLE) is None)
     if strangers:
-        return untrusted_root(strangers, role=_ROLE, expected="a pinned Intel root key")
+        return untrusted_root(strangers[0].name, strangers, role=_ROLE, expected="a pinned Intel root key")
     if refusal is not None:
         return refusal
     if any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):

@@ -91,4 +91,4 @@ def _no_root(child: Certificate, presented: tuple[Certificate, ...]) -> AttestEr
             got="none",
             hint="give AMD's certificate chain with --endorsements PATH",
         )
-    return untrusted_root(presented, role=_ROLE, expected="a pinned AMD root key")
+    return untrusted_root(presented[0].name, presented, role=_ROLE, expected="a pinned AMD root key")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from attest.encoding import base64url_bytes, json_value
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
@@ -18,8 +18,7 @@ SHORTEST_TABLE_BYTES = 24
 _LEAVES = ("VCEK", "VLEK")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSnpEvidence:
+class ParsedSnpEvidence(NamedTuple):
     """A report with what the Attester presented beside it. Nothing of it is trusted yet.
 
     Attributes:

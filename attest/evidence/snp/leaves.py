@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
 from attest.checks import Check, Outcome
@@ -42,8 +41,8 @@ def signing_kind(report: ParsedSnpReport) -> LeafKind:
 
 def candidates(
     evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements, at: datetime
-) -> Iterator[SnpLeaf | AttestError]:
-    """Yield leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
+) -> list[SnpLeaf | AttestError]:
+    """Return leaves of the kind that SIGNING_KEY names, those first whose HWID, SPLs and dates fit.
 
     The refusals of unreadable ones come last.
     """
@@ -54,7 +53,7 @@ def candidates(
         readable.sort(key=lambda leaf: _misfit(evidence.report, leaf, at))
     refused = [error for error in found if isinstance(error, AttestError)]
     ordered: list[SnpLeaf | AttestError] = [*readable, *refused]
-    yield from ordered[:MAX_CANDIDATES]
+    return ordered[:MAX_CANDIDATES]
 
 
 def _read(leaf: bytes | Certificate) -> SnpLeaf | AttestError:

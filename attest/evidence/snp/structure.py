@@ -259,7 +259,7 @@ def _place(data: bytes, values: tuple[Any, ...]) -> ParsedSnpReport:  # Any: the
         product = product_of_cpuid(values[_BEFORE_CPUID], values[_BEFORE_CPUID + 1])
     if version != 5:
         values = (*values[:-2], None, None, *values[-2:])
-    return ParsedSnpReport(data, product, *values)
+    return ParsedSnpReport._make((data, product, *values))
 
 
 def _unsupported(field: str, offset: int, code: str, expected: str, got: int) -> UnsupportedError:

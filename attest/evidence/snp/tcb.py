@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -84,8 +85,12 @@ class SnpTcbVersion:
 
     def covers(self, other: SnpTcbVersion) -> bool:
         """Return True if every component is at least that of ``other``; never across the two layouts."""
-        ours, theirs = self.components(), other.components()
-        return ours.keys() == theirs.keys() and all(level >= theirs[name] for name, level in ours.items())
+        if (self.fmc is None) is not (other.fmc is None):
+            return False
+        return all(map(operator.ge, self._levels(), other._levels()))
+
+    def _levels(self) -> tuple[int, ...]:
+        return self.fmc or 0, self.bootloader, self.tee, self.snp, self.microcode
 
     def __str__(self) -> str:
         """Write all components, for messages."""
@@ -99,7 +104,7 @@ class SnpTcbVersion:
 
 
 @lru_cache(maxsize=512)
-def tcb_from_bytes(raw: bytes, product: SnpProduct, *, field: str) -> SnpTcbVersion:
+def tcb_from_bytes(raw: bytes, product: SnpProduct, field: str) -> SnpTcbVersion:
     """Read the 8 bytes of TCB_VERSION in the layout of a product line (AMD 56860, TCB_VERSION; specs/sev-snp.md, 3).
 
     Raises:

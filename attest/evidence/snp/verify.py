@@ -6,7 +6,6 @@ would be a missing endorsement (exit 5) come last, so that a report that is plai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -63,8 +62,7 @@ class SnpSteps(NamedTuple):
 _STEPS = SnpSteps()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedSnpReport:
+class VerifiedSnpReport(NamedTuple):
     """A report that AMD hardware signed, with everything that vouches for it. Built by ``verify_snp_evidence`` only.
 
     Attributes:
@@ -90,7 +88,7 @@ class VerifiedSnpReport:
     crl: Crl | None
     at: datetime
     unchecked: tuple[Unchecked, ...]
-    findings: Findings = field(repr=False)
+    findings: Findings
 
     @property
     def simulated(self) -> bool:
@@ -276,10 +274,10 @@ def _require_product(report: ParsedSnpReport, product: SnpProduct) -> None:
 def _read_tcbs(report: ParsedSnpReport, product: SnpProduct) -> _Tcbs:
     try:
         return _Tcbs(
-            reported=tcb_from_bytes(report.reported_tcb, product, field="REPORTED_TCB"),
-            current=tcb_from_bytes(report.current_tcb, product, field="CURRENT_TCB"),
-            committed=tcb_from_bytes(report.committed_tcb, product, field="COMMITTED_TCB"),
-            launch=tcb_from_bytes(report.launch_tcb, product, field="LAUNCH_TCB"),
+            reported=tcb_from_bytes(report.reported_tcb, product, "REPORTED_TCB"),
+            current=tcb_from_bytes(report.current_tcb, product, "CURRENT_TCB"),
+            committed=tcb_from_bytes(report.committed_tcb, product, "COMMITTED_TCB"),
+            launch=tcb_from_bytes(report.launch_tcb, product, "LAUNCH_TCB"),
         )
     except EvidenceError as exc:  # version 2 only: the other versions were read with this layout before
         raise ChainError(

@@ -29,7 +29,7 @@ _FINISHED = frozenset({"stop", "length", "eos", "end_turn"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModelLimits:
-    """For how long, and how much.
+    """Limits of one answer, in time and size.
 
     Attributes:
         connect_seconds: until it takes the connection.
@@ -57,7 +57,7 @@ class LanguageModel:
         model: the server's name of the model.
         inside_boundary: why an address that is none of this machine's own is inside the boundary of the TEE, in words.
         token: of the server; none of a user's.
-        limits: for how long, and how much.
+        limits: of one answer.
 
     Raises:
         ConfigurationError: ``rag-llm-url`` or ``rag-llm-outside``: it is no such address.

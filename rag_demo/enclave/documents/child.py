@@ -1,8 +1,7 @@
-"""The process that reads a document: started afresh, fed, listened to with suspicion, and ended.
+"""The child process that reads a document: its start, its input, its checked output, and its end.
 
-It is started by ``exec`` and never by ``fork`` alone, so that nothing of this process's memory, keys among it, is ever
-in it. Once it has seen a byte of the document, what it says may be what the document says: each frame is bounded and
-checked before anything is made of it.
+It is started by ``exec`` and never by ``fork`` alone, so that it holds nothing of this process's memory, such as keys.
+After the first byte of the document its output is untrusted: each frame is bounded and checked before it is used.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class Child:
 
         Raises:
             DocumentLimitError: it took longer than allowed, or the process was killed at a limit.
-            DocumentError: the process crashed, or says what cannot be.
+            DocumentError: the process crashed, or sent an invalid frame.
         """
         kind, size = wire.HEAD.unpack(self._take(wire.HEAD.size))
         allowed = {
@@ -127,7 +126,7 @@ class Child:
         while not self._silent:
             self._wait()
             if self._heard:
-                raise misbehaved("more after its last word")
+                raise misbehaved("more after its last frame")
 
     def close(self) -> None:
         """Kill the process, and wait for it; a second call has no effect."""
@@ -165,10 +164,10 @@ class Child:
                 most = used.ru_maxrss if used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
                 return crashed(self._process.returncode, most * 1024, self._limits)
             time.sleep(_LOOK_SECONDS)
-        return misbehaved("nothing more, and lives on")
+        return misbehaved("nothing more, and did not end")
 
     def _wait(self) -> None:
-        """Wait until the process takes or says something, and let it."""
+        """Wait until the process takes input or writes output, and transfer it."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
         if self._sent < self._size or self._pending:

@@ -4,7 +4,7 @@ limits          addresses, processor time; no file, no process, no core, no furt
 descriptors     standard input and output stay, which are pipes; all others are closed
 namespaces      of users, network, interprocess communication and names, where the kernel allows it; seccomp
                 already forbids what they would allow, so their absence is no reason to refuse
-privileges      no capabilities, no new ones, no looking in by others
+privileges      no capabilities, no new ones, no access by other processes (ptrace)
 seccomp         the filter of ``seccomp.py``; without it the worker refuses to go on
 """
 
@@ -52,7 +52,7 @@ def confine(*, memory_bytes: int, cpu_seconds: int, unconfined: bool) -> None:
         ConfinementError: something that is demanded cannot be given up.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    _volunteer_for_oom()
+    _prefer_for_oom_killer()
     _leave_namespaces(libc)
     _drop_privileges(libc)
     _close_all_but_pipes(libc)
@@ -62,8 +62,8 @@ def confine(*, memory_bytes: int, cpu_seconds: int, unconfined: bool) -> None:
         raise ConfinementError(problem)
 
 
-def _volunteer_for_oom() -> None:
-    """Be the one to go, should the machine run short of memory."""
+def _prefer_for_oom_killer() -> None:
+    """Make this process the first that the kernel ends when the machine runs out of memory."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123  few imports
         file.write("1000")
 
@@ -73,7 +73,7 @@ def _leave_namespaces(libc: ctypes.CDLL) -> None:
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:
-    """Lay capabilities down: of the machine, or of the namespace of users, which gives all of them anew."""
+    """Drop all capabilities: of the machine, or of a new user namespace, which grants all of them again."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     if libc.capset(header, (ctypes.c_uint32 * 6)()):
         raise ConfinementError("capabilities")

@@ -45,7 +45,7 @@ def detect(data: bytes, promised: DocumentKind | None) -> DocumentKind:
     Markdown and the valid text of an HTML page.
 
     Raises:
-        RefusedError: ``type-unknown``, ``type-mismatch``, ``encrypted``, ``malformed`` or ``limit``.
+        UnreadableDocumentError: ``type-unknown``, ``type-mismatch``, ``encrypted``, ``malformed`` or ``limit``.
     """
     found = _marked(data)
     if found is None:

@@ -175,16 +175,16 @@ class Reading(Iterator[Page]):
                 if page := self._page(payload):
                     return page
             else:
-                raise misbehaved("twice what the document is")
+                raise misbehaved("the kind of the document twice")
 
     def _first(self) -> None:
-        """Take what the document is, which comes before anything else but a refusal."""
+        """Take the kind of the document, the first frame unless it is a refusal."""
         kind, payload = self._child.frame()
         if kind == wire.PROBLEM:
             raise self._problem(payload)
         known = {one.value.encode(): one for one in DocumentKind}
         if kind != wire.KIND or payload not in known or self._promised not in {known[payload], None}:
-            raise misbehaved("that the document is of no kind, or of another than was promised")
+            raise misbehaved("no kind, or another than was declared")
         self.kind = known[payload]
 
     def _problem(self, payload: bytes) -> DocumentError:
@@ -193,7 +193,7 @@ class Reading(Iterator[Page]):
     def _total(self, payload: bytes) -> None:
         (total,) = wire.NUMBER.unpack(payload)
         if self.progress.pages or self.progress.of is not None or not 0 < total <= self._limits.max_pages:
-            raise misbehaved("a number of pages that cannot be")
+            raise misbehaved("an invalid number of pages")
         self._report(ReadingProgress(pages=0, of=total))
 
     def _page(self, payload: bytes) -> Page | None:
@@ -206,14 +206,14 @@ class Reading(Iterator[Page]):
             raise misbehaved("a page that is no UTF-8") from exc
         self._characters += len(text)
         if self._characters > self._limits.max_characters or FORBIDDEN.search(text):
-            raise misbehaved("a page that cannot be")
+            raise misbehaved("an invalid page")
         self._report(ReadingProgress(pages=number, of=self.progress.of))
         return Page(number=number, text=text) if text.strip() else None
 
     def _end(self, payload: bytes) -> None:
         (pages,) = wire.NUMBER.unpack(payload)
         if pages != self.progress.pages or pages != (self.progress.of or pages):
-            raise misbehaved("another number of pages than it gave")
+            raise misbehaved("another number of pages than pages")
         self._child.finish()
         if not self._characters:
             raise DocumentError(
@@ -251,7 +251,7 @@ def _require_name(name: str) -> None:
 
 
 def _promised(name: str, media_type: str) -> DocumentKind | None:
-    """Return what name and media type say; a name may say more than ``text/plain`` does."""
+    """Return the kind by name and media type; a name may be more precise than ``text/plain``."""
     try:
         by_name, by_type = kind_of_name(name), kind_of_media_type(media_type)
     except LookupError as exc:

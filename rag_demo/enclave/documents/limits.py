@@ -30,7 +30,7 @@ class DocumentLimits:
     memory_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse a limit that is none."""
+        """Refuse values outside their range."""
         for field in fields(self):
             value = getattr(self, field.name)
             kinds = (int, float) if field.name == "seconds" else (int,)

@@ -20,8 +20,8 @@ FORBIDDEN = re.compile(
     "\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e00ff\U0001fffe\U0001ffff]"
 )
 _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028]")
-# Zero-width joiner and non-joiner belong to the spelling of Persian, of the scripts of India and of emoji.
-# …so: none where the letter before it, its accents aside, is Latin, Greek, Cyrillic, Armenian or no letter; else one.
+# Zero-width joiner and non-joiner belong to the spelling of Persian, of the scripts of India and of emoji. So none is
+# kept where the letter before it, its accents aside, is Latin, Greek, Cyrillic, Armenian or no letter; elsewhere one.
 _IDLE_JOINERS = re.compile(
     "(?:\\A|[\x00-\u02ff\u0370-\u058f\u1e00-\u200b\u200e-\u25ff])[\u0300-\u036f]*[\u200c\u200d][\u0300-\u036f\u200c\u200d]*"
 )

@@ -85,8 +85,8 @@ class Out:
 
     def problem(self, problem: UnreadableDocumentError) -> None:
         """Write the reason why the document cannot be read."""
-        told = {"reason": problem.reason, "what": problem.what, "number": problem.number}
-        self._write(wire.frame(wire.PROBLEM, json.dumps(told).encode()))
+        frame = {"reason": problem.reason, "what": problem.what, "number": problem.number}
+        self._write(wire.frame(wire.PROBLEM, json.dumps(frame).encode()))
 
 
 class Parts:
@@ -104,7 +104,7 @@ class Parts:
         self._size = 0
 
     def block(self, text: str) -> None:
-        """Take a paragraph, or what comes to the same: nothing of it goes to another part, unless it is very long."""
+        """Take a paragraph, or a similar block: it stays in one part, unless it is very long."""
         while len(text) > PART_CHARACTERS:
             cut = _near(text, PART_CHARACTERS)
             self._add(text[:cut])

@@ -17,9 +17,9 @@ _LIMITS = frozenset(DocumentLimits.__dataclass_fields__)
 
 
 def misbehaved(what: str) -> DocumentError:
-    """Return the error for a reader that says what cannot be: a document may have taken it over."""
+    """Return the error for a reader with invalid output: a document may have taken it over."""
     return DocumentError(
-        f"the process that read the document says {what}; nothing that it said is used",
+        f"the process that read the document sent {what}; nothing of its output is used",
         code="document-reader-misbehaved",
         got=what,
         hint="treat the document as hostile",
@@ -27,7 +27,7 @@ def misbehaved(what: str) -> DocumentError:
 
 
 def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
-    """Return the error for a reader that ended before it had said everything.
+    """Return the error for a reader that ended before its last frame.
 
     Args:
         code: its exit code; below zero the number of the signal that ended it, negated.
@@ -44,7 +44,7 @@ def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
         )
     if code == -signal.SIGSYS:
         return DocumentError(
-            "the process that read the document asked the system for what no reader needs, and was ended",
+            "the process that read the document made a system call that no reader needs, and was ended",
             code="document-reader-forbidden-call",
             got="SIGSYS",
             hint="treat the document as hostile",
@@ -69,9 +69,9 @@ def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
 
 
 def mismatch(*, name: str, promised: str, found: str) -> DocumentError:
-    """Return the error for a document that is not what it was said to be."""
+    """Return the error for a document that is not of its declared kind."""
     return DocumentError(
-        f"{name!r} is said to be {promised}, but holds {found}",
+        f"{name!r} is declared as {promised}, but holds {found}",
         code="document-type-mismatch",
         expected=promised,
         got=found,
@@ -80,10 +80,10 @@ def mismatch(*, name: str, promised: str, found: str) -> DocumentError:
 
 
 def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError:
-    """Return the error for what a reader says of a document; what it says is checked first."""
+    """Return the error for the refusal that a reader sent, which is checked first."""
     try:
-        told = json.loads(payload)
-        reason, what, number = told["reason"], told["what"], told["number"]
+        sent = json.loads(payload)
+        reason, what, number = sent["reason"], sent["what"], sent["number"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return misbehaved("a refusal that cannot be read")
     if (
@@ -93,12 +93,12 @@ def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError
         or type(number) is not int
         or not 0 <= number < 1 << 63
     ):
-        return misbehaved("a refusal that cannot be")
+        return misbehaved("an invalid refusal")
     if reason == "type-mismatch":
         return mismatch(name=name, promised=promised or "another", found=what)
     if reason == "limit":
         return _limit(name, what, number)
-    return _TOLD[reason](name, what, number)
+    return _REFUSALS[reason](name, what, number)
 
 
 def _limit(name: str, what: str, number: int) -> DocumentLimitError:
@@ -180,7 +180,7 @@ def _defect(name: str, what: str, _number: int) -> DocumentError:
     )
 
 
-_TOLD = {
+_REFUSALS = {
     "type-unknown": _unknown,
     "encoding": _encoding,
     "encrypted": _encrypted,

@@ -69,7 +69,7 @@ def sentences(text: str) -> Iterator[Span]:
         if found.lastgroup == "stop" and not _ends(text, found):
             continue
         if found.lastgroup == "east" and found[0][-1] in _CLOSERS and text[found.end() : found.end() + 1].isalnum():
-            continue  # what was said, and who said it
+            continue  # a quotation, and its speaker
         yield from _trimmed(text, start, found.start() if found.lastgroup in {"paragraph", "item"} else found.end())
         start = found.end()
     yield from _trimmed(text, start, len(text))

@@ -44,7 +44,7 @@ class Package:
     """The parts of a zip archive.
 
     Raises:
-        RefusedError: ``malformed``, ``encrypted`` or ``limit``.
+        UnreadableDocumentError: ``malformed``, ``encrypted`` or ``limit``.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class Package:
         """Unpack a part, piece by piece.
 
         Raises:
-            RefusedError: it is not there, is longer than allowed or packed too well, or does not unpack.
+            UnreadableDocumentError: it is not there, is longer than allowed or packed too well, or does not unpack.
         """
         part = self._parts.get(name)
         if part is None:

@@ -18,6 +18,7 @@ from attest.channel import KeyDocument, KeyOffer, channel_binding
 from attest.clock import Clock
 from attest.errors import AttestError, CollectionError, ConfigurationError
 from attest.evidence import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest.named_files import read_named
 from attest.rate_limits import Rate, RateTable
 from attest.release import Attester
 
@@ -57,7 +58,7 @@ class Offers:
         ticks: Callable[[], float],
         per_minute: int,
     ) -> None:
-        """Have made none."""
+        """Begin without any evidence."""
         self._attester = attester
         self._audience = audience
         self._vendors = vendors
@@ -83,7 +84,7 @@ class Offers:
         wait = self._rate.wait_of("", at=self._ticks())
         if wait > 0:
             raise CollectionError(
-                "too many ask this machine for evidence", code="rag-evidence-limited", got=f"{wait:.1f} s to wait"
+                "this machine makes no more evidence for now", code="rag-evidence-limited", got=f"{wait:.1f} s to wait"
             )
         evidence = self._attester(channel_binding(document, audience=self._audience, nonce=nonce))
         offer = KeyOffer(evidence=self._with_endorsements(evidence, at), keys=document.to_bytes())
@@ -143,21 +144,7 @@ def files_of(paths: tuple[Path, ...]) -> Vendors:
         for path in paths:
             for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
                 if one.is_file() or one == path:
-                    found[str(one)] = _read(one)
+                    found[str(one)] = read_named(one, "machine.endorsements", limit=MAX_ENDORSEMENT_BYTES)
         return found
 
     return read
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_ENDORSEMENT_BYTES + 1)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"machine.endorsements: {path} cannot be read: {problem}",
-            code="file-unreadable",
-            field="machine.endorsements",
-            got=problem,
-        ) from exc

@@ -2,7 +2,7 @@
 
 A key that was born here is there from the start, so that a service without its other keys can be checked and can
 report the reason; a released one is there once its owner's service has released it. Both are dropped with the life
-that used them: nobody can decrypt later what was recorded before a lease was lost.
+that used them: traffic that was recorded before a lease was lost cannot be decrypted later.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class EphemeralChannel:
         kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
         key = ChannelKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
-        self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers)
+        total = settings.limits.waiting_bytes
+        self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers, bodies_bytes=total)
         self._rotation = KeyRotation(
             self._gateway,
             random=random,
@@ -155,7 +156,8 @@ class ReleasedChannel:
         note = await self._note_of(key)
         taken = released_key(note, material=key.export())
         self._gateway = _gateway(taken, self._settings, replays=self._replays, random=self._random)
-        self._app = ChannelGateway(self._inside, self._gateway, clock=self._clock)
+        total = self._settings.limits.waiting_bytes
+        self._app = ChannelGateway(self._inside, self._gateway, clock=self._clock, bodies_bytes=total)
         self._key, self._version = key, note.version
 
     def wipe(self) -> None:

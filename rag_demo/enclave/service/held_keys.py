@@ -1,7 +1,7 @@
 """The keys of one life of the service: released by their owners' services, renewed, and lost together.
 
-Each owner has a key-release service of its own, independent of the other. As soon as one of the leases is lost,
-all are: a machine without one owner's trust no longer serves the other, either.
+Each owner has a key-release service of its own. When one lease is lost, all keys are dropped: a machine that one
+owner no longer trusts does not serve the other either.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class DocumentsModel(_Closed):
 
 
 class QuestionModel(_Closed):
-    """A question; how long it may be, and that it is not empty, is the service's to say."""
+    """A question. The service bounds its length, and refuses an empty one."""
 
     question: str
 

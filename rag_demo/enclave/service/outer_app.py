@@ -74,7 +74,6 @@ class OuterApp:
         self._pages = dict(pages or {})
         each = limits.offers_per_minute_each
         self._offers = RateTable(Rate(per_second=each / 60, burst=max(1, each // 4)))
-        self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or live."""
@@ -142,45 +141,33 @@ class OuterApp:
             if wait > 0:
                 await problem(too_often(wait))(scope, receive, send)
                 return
-        await self._within_limits(channel, scope, receive, send)
+        await self._within_time(channel, scope, receive, send)
 
-    async def _within_limits(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Bound the memory of all pending requests together, and the time that each may take to arrive."""
-        held, over = 0, False
+    async def _within_time(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Bound the time that a request may take to arrive; the channel bounds the bytes of all of them."""
         end = asyncio.get_running_loop().time() + self._limits.body_seconds
-        arrived = left = False
+        arrived = late = left = False
 
-        async def measured() -> Message:
-            nonlocal held, over, arrived, left
-            if arrived:
-                message = await receive()
-                left = message["type"] == "http.disconnect"
-                return message
+        async def timed() -> Message:
+            nonlocal arrived, late, left
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(None if arrived else end):
                     message = await receive()
             except TimeoutError:
-                over = True
+                late = True
                 return {"type": "http.disconnect"}
-            size = len(message.get("body", b""))
-            if self._waiting + size > self._limits.waiting_bytes:
-                over = True
-                return {"type": "http.disconnect"}
-            held += size
-            self._waiting += size
-            arrived = not message.get("more_body", False)
+            left = arrived and message["type"] == "http.disconnect"
+            arrived = arrived or not message.get("more_body", False)
             return message
 
         try:
-            await channel(scope, measured, send)
-            if over:
-                await problem(busy("the request took too long, or too many are on their way"))(scope, receive, send)
+            await channel(scope, timed, send)
+            if late:
+                await problem(busy("the request took too long to arrive"))(scope, receive, send)
         except Exception:
             if not left:
                 raise
             # The client has left, and its answer is truncated: this is no defect.
-        finally:
-            self._waiting -= held
 
     # -- living
 

@@ -43,7 +43,7 @@ def prepare() -> None:
     for name in [one for one in os.environ if one in _DIVERTING or one.startswith(_OF_POSTGRES)]:
         if name not in _PASSWORDS:
             del os.environ[name]
-            _log.warning("the environment named %s, which is not obeyed", name)
+            _log.warning("the variable %s of the environment is ignored", name)
     if not harden():
         raise ConfigurationError(
             "this system does not keep other processes out of this one's memory",

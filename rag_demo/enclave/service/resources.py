@@ -15,7 +15,7 @@ from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedP
 
 
 class OpenEmbedder(Embedder, Protocol):
-    """A model that can be forgotten."""
+    """A model whose weights can be wiped."""
 
     def close(self) -> None:
         """Overwrite the weights; the model cannot be used afterwards."""

@@ -1,8 +1,8 @@
 """One SQLCipher file: made, opened under its key, checked whole, and locked against other processes.
 
 Every page is encrypted with AES-256-CBC under a fresh IV, and authenticated with HMAC-SHA-512 over its ciphertext, its
-IV and its number. So is every page in the journal. It does not detect an older copy
-of the whole file, or of a page. A host can restore an old copy of the file; see docs/rag-store.md.
+IV and its number. So is every page in the journal. An older copy of the whole file, or of a page, is not detected:
+a host can restore one; see docs/rag-store.md.
 
 The journal is a rollback journal that is emptied at each commit, and no write-ahead log: the latter holds pages as
 they were, so what was deleted would stay in it until some later checkpoint; and with one connection, which is all that

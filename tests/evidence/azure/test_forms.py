@@ -192,6 +192,7 @@ def test_any_bytes_are_evidence_or_a_documented_refusal(data: bytes) -> None:
 def test_a_raw_quote_is_written_as_it_is_read() -> None:
     data = raw_tpm_quote_bytes(SNP.raw_quote)
     assert is_raw_tpm_quote(data)
+    assert not is_raw_tpm_quote(data[:7] + b"\1" + data[8:])
     assert raw_tpm_quote(data) == SNP.raw_quote
 
 
@@ -264,7 +265,7 @@ def test_a_vcek_for_another_tcb_is_asked_for_anew() -> None:
     for misfit in (unreadable, parsed(other)):
         assert isinstance(misfit.cpu, ParsedSnpEvidence)
         assert misfit.cpu.leaves != ()
-        assert needy_report(misfit) == replace(misfit.cpu, leaves=())
+        assert needy_report(misfit) == misfit.cpu._replace(leaves=())
 
 
 def test_recorded_raw_pieces_are_evidence(vectors_dir: Path) -> None:

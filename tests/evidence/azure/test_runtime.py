@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import EvidenceError
-from attest.evidence.azure.runtime import RuntimeClaims, parse_runtime_claims
+from attest.evidence.azure.claims import azure_claim
+from attest.evidence.azure.runtime import VM_CONFIGURATION, RuntimeClaims, parse_runtime_claims
+from attest.evidence.claims import ClaimType
 from tests.evidence.azure.made import AzureVm, jwk, key
 
 GOOD: dict[str, Any] = json.loads(AzureVm().runtime_data)
@@ -76,6 +78,15 @@ def test_claims_that_could_be_read_two_ways_are_refused(changes: dict[str, Any])
     assert outcome.value.exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("member", "value", "wanted"), [("secure-boot", "true", "true or false"), ("vmUniqueId", True, "text")]
+)
+def test_the_refusal_of_a_setting_names_its_type(member: str, value: object, wanted: str) -> None:
+    with pytest.raises(EvidenceError) as outcome:
+        parsed(**{"vm-configuration": {member: value}})
+    assert outcome.value.expected == wanted
+
+
 def test_a_member_that_stands_twice_is_refused() -> None:
     text = json.dumps(GOOD).replace('"user-data"', '"keys": [], "user-data"')
     with pytest.raises(EvidenceError) as outcome:
@@ -108,3 +119,8 @@ def test_any_bytes_are_claims_or_a_documented_refusal(data: bytes) -> None:
 def test_claims_are_an_object(data: bytes) -> None:
     with pytest.raises(EvidenceError):
         parse_runtime_claims(data)
+
+
+def test_a_setting_is_a_claim_of_its_own_type() -> None:
+    for name, kind in VM_CONFIGURATION.values():
+        assert azure_claim(f"vm_configuration.{name}").type is {bool: ClaimType.BOOLEAN, str: ClaimType.TEXT}[kind]

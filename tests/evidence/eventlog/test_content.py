@@ -130,6 +130,7 @@ def test_a_variable_has_a_name_and_a_value() -> None:
         w.aael(" a b"),
         w.aael("a  b"),
         w.aael("a b c") + b"d",
+        w.aael("a b c")[:7] + b"\1" + w.aael("a b c")[8:],
         w.tagged(1, b"a b c"),
         w.tagged(0x4141454C, b"a b \xff"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attest.evidence.eventlog.vocabulary import EVENT_TYPES, WHOLE_DATA_TYPES, type_name
+from attest.evidence.eventlog.vocabulary import ALGORITHMS, EVENT_TYPES, WHOLE_DATA_TYPES, type_name
 
 # TCG PC Client Platform Firmware Profile, the table of event types.
 NAMES = {
@@ -63,3 +63,9 @@ def test_the_digest_of_these_types_is_over_all_of_their_data() -> None:
         "EV_EFI_VARIABLE_AUTHORITY",
         "EV_EFI_GPT_EVENT",
     }
+
+
+def test_a_digest_has_the_size_of_its_algorithm() -> None:
+    # TCG Algorithm Registry: SHA-1, the SHA-2 family and SM3-256.
+    sizes = {0x0004: 20, 0x000B: 32, 0x000C: 48, 0x000D: 64, 0x0012: 32}
+    assert {number: algorithm.size for number, algorithm in ALGORITHMS.items()} == sizes

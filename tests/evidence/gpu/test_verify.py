@@ -124,6 +124,7 @@ def test_an_honest_gpu_passes_every_check() -> None:
     assert [check.id for check in verified.checks] == [step.id for step in GpuSteps()]
     assert set(outcomes(verified).values()) == {Outcome.PASS}
     assert all(check.expected and check.got and check.clause for check in verified.checks)
+    assert told(verified, "nvidia.format")[1] == "64 measurements; opaque data types of no known meaning: none"
     assert (verified.kind, verified.architecture, verified.simulated) == ("nvidia-gpu", "hopper", True)
     assert (verified.nonce, verified.fwid_matched, verified.unchecked) == (NONCE, True, ())
     assert (verified.driver_version, verified.vbios_version) == (GPU.driver, GPU.vbios)
@@ -142,6 +143,7 @@ def test_an_honest_switch_has_one_rim_and_no_driver() -> None:
     lacking = {check for check, outcome in outcomes(verified).items() if outcome is Outcome.NOT_EVALUATED}
     parts = ("", "_signature", "_chain", "_revocation")
     assert lacking == {"nvidia.fwid", "nvidia.rim_conflict", *(f"nvidia.driver_rim{part}" for part in parts)}
+    assert told(verified, "nvidia.driver_rim")[1] == "a switch has no driver"
 
 
 def test_an_honest_blackwell_gpu_passes_without_a_device_key_in_its_leaf() -> None:
@@ -385,6 +387,7 @@ def test_a_mismatch_without_a_known_story_has_no_hint() -> None:
     error = refused(device, device.endorsements(at=AT))
     assert error.hint is None
     assert "measurement 22 differs from the driver RIM" in error.message
+    assert "so do" not in error.message
 
 
 def test_an_index_that_the_report_does_not_have_is_a_mismatch() -> None:

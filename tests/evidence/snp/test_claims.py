@@ -49,6 +49,12 @@ def test_a_claim_that_the_report_does_not_carry_is_absent_and_never_null() -> No
     assert None not in old.values()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_chip_id_of_zeros_is_masked(masked: bool) -> None:
+    found = claims(mask_chip_id=masked)
+    assert (found["chip_id_masked"], any(bytes.fromhex(found["chip_id"]))) == (masked, not masked)
+
+
 def test_the_tcb_has_the_components_of_its_product_line() -> None:
     genoa = claims_document(SNP_CLAIMS, scene(SnpProduct.GENOA).verify())["reported_tcb"]
     turin = claims_document(SNP_CLAIMS, scene(SnpProduct.TURIN).verify())["reported_tcb"]

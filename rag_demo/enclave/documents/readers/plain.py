@@ -17,7 +17,7 @@ def decoded(data: bytes) -> str:
     """Return text as letters, line ends as line feeds.
 
     Raises:
-        RefusedError: ``encoding``, ``type-unknown``.
+        UnreadableDocumentError: ``encoding``, ``type-unknown``.
     """
     encoding, mark = next(((name, mark) for mark, name in _MARKS if data.startswith(mark)), ("utf-8", b""))
     try:

@@ -1,0 +1,33 @@
+"""Files that a setting, an argument or an option names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attest.errors import ConfigurationError
+
+
+def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
+    """Read a file; of one that is longer than ``limit``, one byte more, so that its parser refuses it.
+
+    Args:
+        path: of the file.
+        name: of the setting, argument or option, for the error.
+        limit: in bytes; None reads all of it.
+
+    Raises:
+        ConfigurationError: ``file-unreadable``.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(-1 if limit is None else limit + 1)
+    except OSError as exc:
+        raise unreadable(path, name, exc) from exc
+
+
+def unreadable(path: Path, name: str, reason: OSError | str, *, hint: str | None = None) -> ConfigurationError:
+    """Return the error for a file that cannot be read, with the system's reason; arguments as ``read_named``."""
+    problem = reason if isinstance(reason, str) else reason.strerror or str(reason)
+    return ConfigurationError(
+        f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem, hint=hint
+    )
